@@ -66,6 +66,27 @@ func TestKeyTokens(t *testing.T) {
 	}
 }
 
+// TestKeyTokensOfSeveral: several answers to one prompt pass the limit of a day by one answer at most.
+func TestKeyTokensOfSeveral(t *testing.T) {
+	r := limitRig(t, access.Limits{Tokens: 60})
+	for _, tt := range []struct {
+		key, path, more string
+		code            int
+	}{
+		{"limited", "/v1/completions", `,"n":8,"max_tokens":9`, 429},
+		{"limited", "/v1/completions", `,"n":2,"best_of":8,"max_tokens":9`, 429},
+		{"limited", "/v1/completions", `,"n":2`, 429}, // without max_tokens it may be the whole context
+		{"limited", "/v1/completions", `,"n":8,"max_tokens":9,"stream":true`, 429},
+		{"limited", "/v1/completions", `,"n":2,"max_tokens":9`, 200},
+		{"free", "/v1/completions", `,"n":8,"max_tokens":9`, 200},
+	} {
+		a := r.post(tt.path, `{"model":"scripted","prompt":"[[say:a|b|c]]"`+tt.more+`}`, bearer(tt.key)...)
+		if a.code != tt.code || a.code == 429 && (!strings.Contains(a.body, "left today") || a.header.Get("Retry-After") == "") {
+			t.Errorf("%s, %s: %d %s", tt.key, tt.more, a.code, a.body)
+		}
+	}
+}
+
 // TestKeyRequests: as many requests at once as the key may have, on both ports, and the next when one of them ends.
 func TestKeyRequests(t *testing.T) {
 	r := limitRig(t, access.Limits{Requests: 2})

@@ -115,6 +115,26 @@ func (k *Key) Count(t Tokens) {
 	u.total.Output += t.Output
 }
 
+// Room fails with a LimitError where n more tokens are more than the key has left today. Nothing is
+// taken: it keeps the answers of one request from passing the limit by more than one answer does.
+func (k *Key) Room(n int64) error {
+	if k == nil || k.Limits.Tokens == 0 {
+		return nil
+	}
+	u, now := k.use, time.Now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.turn(now)
+	left := max(k.Limits.Tokens-u.today, 0)
+	//rule:T6 ./server TestKeyTokensOfSeveral false
+	if n > left {
+		u.refused++
+		return &LimitError{fmt.Sprintf("the answers may take %d tokens more than one of them, and this key has %d left today: "+
+			"set a lower max_tokens, or ask for fewer answers", n, left), u.day.AddDate(0, 0, 1).Sub(now)}
+	}
+	return nil
+}
+
 // Pictures takes n pictures of what the key may send a minute, or none of them: then the error is a LimitError.
 func (k *Key) Pictures(n int) error {
 	if k == nil || n == 0 || k.Limits.Pictures == 0 {

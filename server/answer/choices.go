@@ -30,12 +30,15 @@ type choice[R any] struct {
 
 // choose is run for a request with more than one answer: one prompt, whose answers the engine writes together.
 func choose[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc several[R], k kind[R], q *checked, start time.Time) error {
-	n := enc.Candidates()
+	n, tokens := enc.Candidates(), q.engine.Limit
+	if most := q.lease.Info().Context; tokens <= 0 || tokens > most {
+		tokens = most
+	}
+	if err := x.Who().Room(int64(n-1) * int64(tokens)); err != nil {
+		return err
+	}
 	if !enc.Streams() {
-		tokens, told := q.engine.Limit, 0
-		if most := q.lease.Info().Context; tokens <= 0 {
-			tokens = most
-		}
+		told := 0
 		if q.engine.Sampling.Logprobs {
 			told = 1 + q.engine.Sampling.TopLogprobs
 		}
