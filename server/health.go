@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/ask"
+	"github.com/axle-llm/axle/internal/budget"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/look"
 )
@@ -53,14 +54,39 @@ func (s *Server) live(x *exchange.Exchange) {
 	x.Reply().JSON(http.StatusOK, told{"ok"})
 }
 
-// ready says whether requests may be sent here: as /health does, and nothing else.
+// ready says whether requests may be sent here: as /health does, and, where it is asked with ?room, 503
+// too while requests are about to be refused. A proxy that asks no other machine after a refusal leaves
+// this one out in time; one that does is better off with the whole room.
 func (s *Server) ready(x *exchange.Exchange) {
 	status, _ := s.state()
+	if x.Request.URL.Query().Has("room") && s.nearlyFull() && status == "ok" {
+		status = "nearly full"
+	}
 	code := http.StatusOK
 	if status != "ok" {
 		code = http.StatusServiceUnavailable
 	}
 	x.Reply().JSON(code, told{status})
+}
+
+// nearlyFull says that a queue, or the memory that requests share, is full to three quarters, and goes
+// on saying so until it is full to a half: a machine at the mark would else come and go with each
+// request.
+func (s *Server) nearlyFull() bool {
+	_, waiting := s.models.Loading()
+	for _, m := range s.models.Loaded() {
+		waiting = max(waiting, m.Stats.Queued)
+	}
+	full := max(float64(waiting)/float64(s.o.MaxQueue), float64(s.shared.Large())/float64(budget.Get().Requests))
+	switch {
+	//rule:D10 TestNearlyFull false
+	case full >= 0.75:
+		s.full.Store(true)
+	//rule:D10 TestNearlyFull false
+	case full <= 0.5:
+		s.full.Store(false)
+	}
+	return s.full.Load()
 }
 
 // told is what /livez and /readyz answer.

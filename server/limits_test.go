@@ -1,7 +1,10 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,6 +14,52 @@ import (
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/scripted"
 )
+
+// TestNearlyFull: /readyz?room says 503 from where a queue is full to three quarters until it is full to a
+// half, while /readyz and /health go on saying ok: what comes is still taken.
+func TestNearlyFull(t *testing.T) {
+	r := newRig(t, func(o *server.Options, c *scripted.Config) { o.MaxQueue, c.MaxQueue, c.Parallel = 8, 8, 1 })
+	// The first request is at work, the others wait.
+	var leave []context.CancelFunc
+	asked := func() int {
+		s := (&load{rig: r}).stats()
+		return s.Running + s.Queued
+	}
+	waiting := func(n int) {
+		t.Helper()
+		for len(leave) < n+1 {
+			ctx, cancel := context.WithCancel(t.Context())
+			t.Cleanup(cancel)
+			leave = append(leave, cancel)
+			req, err := http.NewRequestWithContext(ctx, "POST", r.url+"/api/chat",
+				strings.NewReader(chatBody("scripted-chat", "[[delay:5]][[say:"+strings.Repeat("word |", 100000)+"]]", "")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				if resp, err := http.DefaultClient.Do(req); err == nil {
+					_, _ = io.Copy(io.Discard, resp.Body)
+					_ = resp.Body.Close()
+				}
+			}()
+			r.wait("it is at work or waits", func() bool { return asked() == len(leave) })
+		}
+		for len(leave) > n+1 {
+			leave[len(leave)-1]()
+			leave = leave[:len(leave)-1]
+			r.wait("it is gone", func() bool { return asked() == len(leave) })
+		}
+	}
+	for _, step := range []struct {
+		waits, code int
+	}{{0, 200}, {5, 200}, {6, 503}, {8, 503}, {5, 503}, {4, 200}, {5, 200}, {6, 503}} {
+		waiting(step.waits)
+		a, plain, h := r.do("GET", "/readyz?room", ""), r.do("GET", "/readyz", ""), r.do("GET", "/health", "")
+		if a.code != step.code || a.code == 503 && !strings.Contains(a.body, `"nearly full"`) || plain.code != 200 || h.code != 200 {
+			t.Errorf("%d wait: /readyz?room %d %s, /readyz %d, /health %d", step.waits, a.code, a.body, plain.code, h.code)
+		}
+	}
+}
 
 // TestKeyTokens: tokens are counted for the key that asked, on every route and for answers that are broken off, and the limit of a day is
 // told in each dialect's own form with when to come again. Another key goes on.

@@ -73,6 +73,7 @@ type Server struct {
 
 	leaving  atomic.Bool  // told to end: who leads requests here is to lead them elsewhere
 	draining atomic.Bool  // no more work is taken
+	full     atomic.Bool  // /readyz said "nearly full", and nothing has changed since
 	refused  sync.Once    // for Ending
 	warm     sync.Map     // device to *atomic.Bool: the log says that it is hot
 	active   atomic.Int64 // answers that run
