@@ -22,18 +22,19 @@ type Budget struct {
 	Pictures  int64 // what is made of pictures for encoders, and of that, while their requests run
 	Kept      int64 // what encoders made of pictures that were asked about before
 	Schemas   int64 // automata of schemas while they are compiled, and of the last that were
+	Masks     int64 // of tokens that grammars allow, kept for each grammar by itself
 	Garbage   int64 // what is used no longer and not collected yet, stacks, buffers of connections, and the program itself
 }
 
 // Full is the budget of a machine with memory enough.
 func Full() Budget {
-	return Budget{Requests: 192 * mib, Templates: 64 * mib, Decoding: 352 * mib, Pictures: 96 * mib, Kept: 48 * mib, Schemas: 64 * mib,
+	return Budget{Requests: 192 * mib, Templates: 64 * mib, Decoding: 352 * mib, Pictures: 96 * mib, Kept: 48 * mib, Schemas: 64 * mib, Masks: 32 * mib,
 		Garbage: 144 * mib}
 }
 
 // Sum is what all parts come to.
 func (b Budget) Sum() int64 {
-	return b.Requests + b.Templates + b.Decoding + b.Pictures + b.Kept + b.Schemas + b.Garbage
+	return b.Requests + b.Templates + b.Decoding + b.Pictures + b.Kept + b.Schemas + b.Masks + b.Garbage
 }
 
 // small is how much of a machine's memory may go to requests: the operating system, the card's driver and rows in memory have the rest.
@@ -61,7 +62,8 @@ type part struct {
 
 func (b *Budget) parts() []part {
 	return []part{{"requests", &b.Requests}, {"templates", &b.Templates}, {"pictures while they are decoded", &b.Decoding},
-		{"pictures on their way", &b.Pictures}, {"pictures that are kept", &b.Kept}, {"schemas", &b.Schemas}, {"the rest", &b.Garbage}}
+		{"pictures on their way", &b.Pictures}, {"pictures that are kept", &b.Kept}, {"schemas", &b.Schemas}, {"masks", &b.Masks},
+		{"the rest", &b.Garbage}}
 }
 
 // String is the budget in words.

@@ -56,7 +56,7 @@ func (g *Grammar) cacheFor(t *Trie) *maskCache {
 		if g.caches == nil {
 			g.caches = map[weak.Pointer[Trie]]*maskCache{}
 		}
-		c = &maskCache{limit: 6 << 20}
+		c = &maskCache{limit: 6 << 20, room: &masksKept}
 		g.caches[key] = c
 	}
 	return c

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -197,6 +198,67 @@ func TestGrammarRoom(t *testing.T) {
 	g, err := SchemaWith([]byte(`{"type":"string","pattern":"a.{9}b"}`), Options{})
 	if err != nil || g.bytes < 4*int64(len(g.root.next)) || g.bytes > 8*maxTable {
 		t.Errorf("%d bytes, %v", g.bytes, err)
+	}
+}
+
+// TestMaskRoom: the masks of all grammars keep to their part of the budget, whatever is asked at once;
+// the grammar that was used longest ago gives its masks up, and has the same again when it is asked.
+// What nobody uses any more takes nothing.
+func TestMaskRoom(t *testing.T) {
+	var r maskRoom
+	most, each := budget.Get().Masks, int64(4<<20)
+	word := func() *mask { return &mask{dense: make([]uint64, each/8)} }
+	var caches []*maskCache
+	for i := range 40 {
+		c := &maskCache{limit: 6 << 20, room: &r}
+		c.put(maskKey{a: int32(i)}, word())
+		caches = append(caches, c)
+		held := int64(0)
+		for _, c := range caches {
+			held += int64(c.size)
+		}
+		if held != r.taken || held > most {
+			t.Fatalf("%d caches hold %d bytes, counted as %d, of %d", len(caches), held, r.taken, most)
+		}
+	}
+	if caches[0].get(maskKey{a: 0}) != nil || caches[39].get(maskKey{a: 39}) == nil {
+		t.Error("not the cache that was added to longest ago was emptied")
+	}
+	for i := range 3 { // beyond its own limit a cache empties itself
+		caches[39].put(maskKey{a: int32(100 + i)}, word())
+	}
+	if n := int64(caches[39].size); n > 6<<20+each || r.kept[len(r.kept)-1].size != n {
+		t.Errorf("a cache of its limit has %d, counted as %d", n, r.kept[len(r.kept)-1].size)
+	}
+	last := &maskCache{limit: 6 << 20, room: &r}
+	runtime.KeepAlive(caches)
+	caches = nil
+	runtime.GC()
+	last.put(maskKey{}, word())
+	if r.taken != int64(last.size) || len(r.kept) != 1 {
+		t.Errorf("%d bytes are taken by %d caches, of which one is used: %d", r.taken, len(r.kept), last.size)
+	}
+	runtime.KeepAlive(last)
+
+	// Grammars whose masks do not fit together allow what they allow alone.
+	trie := testTrie()
+	for range 2 {
+		for _, src := range []string{`{"type":"integer"}`, `{"enum":["a","bb","ccc"]}`, `{"type":"string","pattern":"[a-f]{3}"}`} {
+			g, err := SchemaWith([]byte(src), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			allowed := func() []uint64 {
+				bits := make([]uint64, (trie.vocab+63)/64)
+				g.Matcher(trie).Fill(bits)
+				return bits
+			}
+			want := allowed()
+			g.cacheFor(trie).drop()
+			if got := allowed(); !slices.Equal(got, want) {
+				t.Errorf("%s: other tokens once its masks were given up", src)
+			}
+		}
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"slices"
 	"sync"
+	"weak"
+
+	"github.com/axle-llm/axle/internal/budget"
 )
 
 // Vocabulary is what a grammar must know of a tokenizer.
@@ -115,6 +118,7 @@ type maskCache struct {
 	m     map[maskKey]*mask
 	size  int
 	limit int
+	room  *maskRoom // that it takes part of; nil: it belongs to a vocabulary, and is none of a request's
 }
 
 func (c *maskCache) get(k maskKey) *mask {
@@ -125,10 +129,68 @@ func (c *maskCache) get(k maskKey) *mask {
 
 func (c *maskCache) put(k maskKey, m *mask) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	before := c.size
 	if c.m == nil || c.size > c.limit {
 		c.m, c.size = map[maskKey]*mask{}, 0
 	}
 	c.m[k] = m
 	c.size += m.size()
+	more := int64(c.size - before)
+	c.mu.Unlock()
+	if c.room != nil {
+		c.room.grown(c, more)
+	}
+}
+
+// drop empties the cache.
+func (c *maskCache) drop() {
+	c.mu.Lock()
+	c.m, c.size = nil, 0
+	c.mu.Unlock()
+}
+
+// maskRoom is the memory of the masks that grammars keep for themselves. Where there is no more, the
+// cache that was added to longest ago is emptied.
+type maskRoom struct {
+	mu    sync.Mutex
+	taken int64
+	kept  []maskUse // the cache that was added to last comes last
+}
+
+// maskUse is what a cache takes, for as long as it was not collected.
+type maskUse struct {
+	cache weak.Pointer[maskCache]
+	size  int64
+}
+
+// masksKept is the room of the process.
+var masksKept maskRoom
+
+// grown notes that a cache has grown, or shrunk, and makes room for that.
+func (r *maskRoom) grown(c *maskCache, by int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	use := maskUse{cache: weak.Make(c)}
+	r.kept = slices.DeleteFunc(r.kept, func(u maskUse) bool {
+		switch {
+		case u.cache == use.cache:
+			use = u
+		case u.cache.Value() != nil:
+			return false
+		default:
+			r.taken -= u.size
+		}
+		return true
+	})
+	by = max(by, -use.size) // it was emptied meanwhile
+	use.size, r.taken = use.size+by, r.taken+by
+	r.kept = append(r.kept, use)
+	//rule:T7 TestMaskRoom false
+	for r.taken > budget.Get().Masks && len(r.kept) > 1 {
+		if old := r.kept[0].cache.Value(); old != nil {
+			old.drop()
+		}
+		r.taken -= r.kept[0].size
+		r.kept = slices.Delete(r.kept, 0, 1)
+	}
 }
