@@ -177,7 +177,7 @@ func TestZeroIsLookedAt(t *testing.T) {
 func TestFailedCellsCleared(t *testing.T) {
 	fail := &axcl.Error{Op: "axclrtEngineExecute", Layer: 3, Code: 0x8030070c}
 	f := newFake()
-	b := onFake(t, f, OpenOptions{})
+	b := onFake(t, f, OpenOptions{CardOptions: still})
 	at := f.passes + 1
 	f.run = func(n int) error {
 		if n == at {
