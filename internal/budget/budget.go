@@ -28,8 +28,8 @@ type Budget struct {
 
 // Full is the budget of a machine with memory enough.
 func Full() Budget {
-	return Budget{Requests: 192 * mib, Templates: 64 * mib, Decoding: 352 * mib, Pictures: 96 * mib, Kept: 48 * mib, Schemas: 64 * mib, Masks: 32 * mib,
-		Garbage: 144 * mib}
+	return Budget{Requests: 192 * mib, Templates: 64 * mib, Decoding: 352 * mib, Pictures: 96 * mib,
+		Kept: 48 * mib, Schemas: 64 * mib, Masks: 32 * mib, Garbage: 144 * mib}
 }
 
 // Sum is what all parts come to.
