@@ -38,7 +38,7 @@ type Info struct {
 	Embedding    bool   // gives vectors, no text
 	CardBytes    int64  // card memory it takes
 	Memory       Memory // of what; zero where the backend does not tell
-	DraftBytes   int64  // card memory that the draft model takes besides
+	DraftBytes   int64  // card memory that the draft model takes in addition
 	Device       string
 	Draft        string // the draft model, if any
 }

@@ -39,11 +39,11 @@ type Request struct {
 	NumCtx   int  // context for this request, at most the model's; 0 or less: the model's
 	NumKeep  int  // tokens kept at the front when the context overflows
 	Truncate bool // a prompt that is too long is cut, oldest messages first; where there are pictures, oldest turns
-	// Cut is told of a prompt that was cut, before anything is computed, on the goroutine that asks; nil: nobody is.
+	// Cut is told of a prompt that was cut, before anything is computed, on the goroutine that asks. It may be nil.
 	Cut func(Cut)
-	// Begun is told how many tokens the prompt has, before they are evaluated; nil: nobody is.
+	// Begun is told how many tokens the prompt has, before they are evaluated. It may be nil.
 	Begun func(prompt int)
-	// Watch is told of the answer's account with each token, before the token's event; nil: nobody is.
+	// Watch is told of the answer's account with each token, before the token's event. It may be nil.
 	Watch func(Usage)
 	Shift bool // a full context drops its oldest half and goes on, instead of ending with "length"
 
@@ -111,7 +111,7 @@ type RerankRequest struct {
 	Documents   []string // at least one
 	Instruction string   // what the query is for; "": a search, as Qwen3's rerankers and embeddings were taught
 	Truncate    bool     // cut documents that do not fit instead of failing
-	// Cut is told of each document that was cut, before Rerank returns; nil: nobody is.
+	// Cut is told of each document that was cut, before Rerank returns. It may be nil.
 	Cut    func(Cut)
 	NumCtx int // most tokens of a document with all that stands around it, at most the model's context; 0 or less: that
 	Key    string

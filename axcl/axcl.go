@@ -38,7 +38,7 @@ type LoadSpec struct {
 	Head   string // the post model; empty for a part of a model split over cards, and for a whole decoder
 
 	// Progress, when set, is called by [Load] after each file: which it was (an index into Layers, len(Layers) for the head), files done
-	// and their total. The order is the card's: where a load takes a file's size of card memory besides, the largest comes first.
+	// and their total. The order is the card's: where a load takes a file's size of card memory in addition, the largest comes first.
 	Progress func(file, done, total int)
 	// Order, when set, is told by [Load] in which order files go to the card, before the first, numbered as for Progress. Who reads files
 	// ahead goes by it.
@@ -80,7 +80,7 @@ type Model interface {
 	// there: one call into the library's queue, one synchronisation, at most LoadSpec.Timeout. They allocate nothing. A call takes at most
 	// Shape.Piece cells, so whoever waits for a pass waits for one piece. What it costs is a part for every run of [Runs], since each is a
 	// copy of K and one of V in every layer, and a part for every row: consecutive cells travel best. A caller that measures both for each
-	// of the three, at load, on cells that nobody uses yet (one row; a piece in one run; two runs), knows the price of any call.
+	// of the three, at load, on unused cells (one row; a piece in one run; two runs), knows the price of any call.
 	//
 	// A row's bytes mean nothing but to a model of the same files on a card of the same kind, which takes them back by Restore, on any
 	// cell: layer after layer, in each its K and then its V, bf16, as the card keeps them. So rows can be cut apart and joined by slicing.
@@ -170,7 +170,7 @@ type Shape struct {
 	Whole  bool    // one call takes rows through all layers and gives logits: nothing is added between layers, no hidden row comes out
 	Linear int     // of Layers, how many keep a state in a slot instead of rows of K and V in cells: see Pass.From
 	Shared int     // of Layers, how many use the K and V of one before them, and keep none
-	Given  int     // values of a row that each layer is given besides the hidden state: see Pass.Given; 0 for none
+	Given  int     // values of a row that each layer is given beyond the hidden state: see Pass.Given; 0 for none
 	State  int     // bytes that a slot takes: the states of those layers; 0 where there are none
 	Slots  int     // slots that passes may use, numbered from 1; 0 where State is
 	Bytes  int64   // card memory the model holds, as far as known

@@ -23,7 +23,7 @@ type Pass struct {
 	Hidden []uint16 // rows × Shape.Hidden, bf16: the rows' embeddings
 	Pos    []uint32 // rows × Shape.Pos: RoPE positions, row by row
 	Cell   []uint32 // the cache row that will keep each row's K and V; no two alike
-	// Given is what the layers are given besides the hidden state: rows × Shape.Layers × Shape.Given, bf16, row by row, of each row layer
+	// Given is what the layers are given beyond the hidden state: rows × Shape.Layers × Shape.Given, bf16, row by row, of each row layer
 	// by layer. Nil where Shape.Given is 0.
 	Given []uint16
 

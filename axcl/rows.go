@@ -41,7 +41,7 @@ func Runs(lists ...[]uint32) int {
 	return n
 }
 
-// CheckRows reports the first thing that keeps rows of cells from travelling to or from so many bytes of the host, wrapping ErrPass: more
+// CheckRows reports the first thing that keeps rows of cells from travelling to or from this many bytes of the host, wrapping ErrPass: more
 // cells than Piece, one that there is not, one named twice, bytes that are not RowBytes for each.
 func (s Shape) CheckRows(cells []uint32, bytes int) error {
 	if err := s.checkCells(cells); err != nil {

@@ -281,7 +281,7 @@ func (p *program) bytes(n int) []byte {
 
 func (p *program) u32() uint32 { return binary.LittleEndian.Uint32(p.bytes(4)) }
 
-// parseGraph reads a program; its constants lie from first on in a file of so many bytes.
+// parseGraph reads a program; its constants lie from first on in a file of this many bytes.
 func parseGraph(b []byte, first, size int64) (*Graph, *Error) {
 	le := binary.LittleEndian
 	p := &program{b: b}

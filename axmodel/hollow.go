@@ -21,7 +21,7 @@ type HollowShape struct {
 	History                                 []int         // cells of the prefill groups
 	Steps                                   []int         // cells of further decode groups, for rows that see less than Context
 	LayerBytes, HeadBytes                   int64         // what a layer and the head take on a card
-	Period                                  int           // text repeats after so many tokens; 0: it counts up
+	Period                                  int           // text repeats after this many tokens; 0: it counts up
 	F32, Argmax, Suffix                     bool          // the head gives float32; gives the largest's index; names carry the group
 	NoEmbeddings                            bool          // WriteHollow leaves out the embedding table and the tokenizer
 	Linear                                  *HollowLinear // of layers with a state; nil: there are none
@@ -33,7 +33,7 @@ type HollowShape struct {
 type HollowSight struct {
 	Width, Blocks, Heads, Intermediate int // of the tower
 	Patch, Merge, Down, Across         int // pixels a side of a patch, patches a side of what becomes a row, and of the picture
-	Deep                               int // after so many layers there are rows to add
+	Deep                               int // after this many layers there are rows to add
 	Bytes                              int64
 }
 

@@ -52,7 +52,7 @@ func (d *Layers) next(linear bool, width, source int) {
 	d.Linear, d.Widths, d.Source = append(d.Linear, linear), append(d.Widths, width), append(d.Source, source)
 }
 
-// belongs takes in the shape of a layer that keeps rows, or shares those of another. Where layers are given a row besides, as Gemma-4's
+// belongs takes in the shape of a layer that keeps rows, or shares those of another. Where layers are given a further row, as Gemma-4's
 // are, the length of a row of K goes by the layer, and Full has the longest.
 func (d *Layers) belongs(l LayerShape, as func(LayerShape) bool) error {
 	want := d.Full
@@ -108,8 +108,8 @@ func (d *Layers) Beside(m *Meta) error {
 	return err
 }
 
-// Shape is the layers' part of an axcl.Shape, with so many slots where layers keep a state: 0 stands for axcl.DefaultSlots. Out, Argmax,
-// Place, Local and Bytes are the caller's. It fails where no layer keeps rows, and for slots that nobody can mean.
+// Shape is the layers' part of an axcl.Shape, with this many slots where layers keep a state: 0 stands for axcl.DefaultSlots. Out, Argmax,
+// Place, Local and Bytes are the caller's. It fails where no layer keeps rows, and for slots that make no sense.
 func (d *Layers) Shape(slots int) (axcl.Shape, error) {
 	if d.Full.Cells == 0 {
 		return axcl.Shape{}, errorf("every layer keeps a state; only one that keeps rows says which cells and groups the model has")

@@ -23,7 +23,7 @@ const (
 // MaxParts is how many models a whole decoder's file has room for, the head among them.
 const MaxParts = maxTable
 
-// WholeFiles names a whole decoder's files in a package that was compiled with so many rows a prefill call, into one file or two.
+// WholeFiles names a whole decoder's files in a package that was compiled with this many rows a prefill call, into one file or two.
 func WholeFiles(dir, whole string, chunk int) []string {
 	switch {
 	case whole == "one":
@@ -34,7 +34,7 @@ func WholeFiles(dir, whole string, chunk int) []string {
 	return []string{filepath.Join(dir, DecodeFile)}
 }
 
-// readParts reads the models within a file of so many bytes, after its first ones; table is its directory. None of them has parts itself.
+// readParts reads the models within a file of this many bytes, after its first ones; table is its directory. None of them has parts itself.
 func (s *Soft) readParts(r io.ReaderAt, size, after int64, table []byte) error {
 	le := binary.LittleEndian
 	for i := range len(table) / entryBytes {

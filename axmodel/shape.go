@@ -45,7 +45,7 @@ func (l LayerShape) Equal(o LayerShape) bool {
 	return true
 }
 
-// alike is Equal but for how many rows the caches have: those of a layer that shares another's K and V have a call's own rows besides.
+// alike is Equal but for how many rows the caches have: those of a layer that shares another's K and V have a call's own rows too.
 func (l LayerShape) alike(o LayerShape) bool {
 	if len(l.Groups) != len(o.Groups) {
 		return false

@@ -121,7 +121,7 @@ func Write(w io.Writer, h Header, groups []SoftGroup, ts []Tensor) error {
 	return out.w.Flush()
 }
 
-// encode makes a file's header and groups, and leaves room for so many entries.
+// encode makes a file's header and groups, and leaves room for this many entries.
 func encode(h Header, groups []SoftGroup, entries int, size int64) []byte {
 	if h.Kind == Encoder { // in the places of what it has not
 		h.ValueDim, h.Conv, h.State, h.Period = h.Patch, h.Merge, State(h.Order), h.Deep

@@ -22,7 +22,7 @@ const tithe = 1.0 / 32
 const leastAhead = 16
 
 // admit starts queued sequences, in order, while their prompts fit beside what is running. A sequence whose reader does not read keeps
-// nobody out: it gives up its place, and its cells where they are needed, and finds what is left of them when it goes on.
+// no sequence out: it gives up its place, and its cells where they are needed, and finds what is left of them when it goes on.
 func (m *lm) admit() {
 	for !m.card.Hot() {
 		live := m.live()

@@ -16,7 +16,7 @@ import (
 
 // This file is how a card is not simply believed at its first load of a package. What it says to a fixed text is compared: with what a
 // sound card is known to say, where that ships with the program; else with what earlier loads of the package said here, on any card.
-// Where two loads differ nobody knows which was wrong, so the load is refused, and what is said by two loads first counts from then on: a
+// Where two loads differ it is unknown which was wrong, so the load is refused, and what is said by two loads first counts from then on: a
 // card that was wrong once does not keep a sound one out. What two loads of a card and driver have said is not outvoted by the same.
 
 // maxRecord bounds a record's file, and maxSaid the answers in it.

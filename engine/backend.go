@@ -124,7 +124,7 @@ func (b *cardBackend) hold(ctx context.Context, job *Job) (ps []*picture, releas
 	return b.m.gallery.hold(ctx, job.Key, job.Images)
 }
 
-// forgetCaller tells the worker that nobody waits for s any more.
+// forgetCaller tells the worker that s's caller has gone.
 func (m *lm) forgetCaller(s *seq) {
 	if s.ctx.Err() == nil {
 		s.pleased.Store(true) // and that it is not for want of a client, which may be gone too by the time the worker looks

@@ -45,8 +45,9 @@
 // have their answers after at most 1.05 times what one after another takes, and among equals who came first has its first token first.
 // What a card cannot do leaves less to be won by being together, and nothing to be lost.
 //
-// Wide passes see the low cells only. Where a prompt lacks them, rows that need not lie low go up, those of answers and of what nobody
-// uses, and the rows of a text that goes on come down, between passes and in pieces, wherever the costs say that this is cheaper (move.go).
+// Wide passes see the low cells only. Where a prompt lacks them, rows that need not lie low go up,
+// those of answers and of what is not in use, and the rows of a text that goes on come down,
+// between passes and in pieces, wherever the costs say that this is cheaper (move.go).
 //
 // What has to leave the card may be kept in this machine's memory ([OpenOptions].CacheRAM), and comes back in pieces between passes where
 // that is cheaper than evaluating it (tier.go).

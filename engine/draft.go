@@ -17,7 +17,7 @@ type drafter struct {
 // peekEvery is how often a draft model that does not pay is asked all the same, to learn whether it would.
 const peekEvery = 48
 
-// cost is what one guess for each of n sequences takes that see so many cells at the most.
+// cost is what one guess for each of n sequences takes that see this many cells at the most.
 func (d *drafter) cost(n, reach int) float64 {
 	c := d.m.costs
 	reach = min(reach, d.m.shape.Cells)

@@ -45,7 +45,7 @@ func (m *Model) thoughts(r *Request, prompt []chat.Piece) thoughts {
 	return h
 }
 
-// ending is what a prompt ends with, n bytes of it if there are so many, white space behind it left out.
+// ending is what a prompt ends with, n bytes of it if there are this many, white space behind it left out.
 func ending(prompt []chat.Piece, n int) string {
 	end := ""
 	for i := len(prompt) - 1; i >= 0 && len(end) < n; i-- {
@@ -156,7 +156,7 @@ func (m *Model) grammar(ctx context.Context, r *Request, isChat bool) (*grammar.
 	return grammar.Or(g, calls)
 }
 
-// compileFormat is the format's grammar, nil for none. It waits for the turn of the key that asks, and ends when nobody waits for it.
+// compileFormat is the format's grammar, nil for none. It waits for the turn of the key that asks, and ends when its request has gone.
 func compileFormat(f Format, ctx context.Context, key string) (*grammar.Grammar, error) {
 	switch {
 	case f.GBNF != "":

@@ -21,7 +21,7 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// This file is how a model sees. Whoever asks about pictures reads them and makes what the encoder takes, on a goroutine of their own; the
+// This file is how a model sees. A request with pictures reads them and makes what the encoder takes, on a goroutine of their own; the
 // worker calls the encoder between passes, and what it gives is kept in this machine's memory.
 //
 // A row of a picture has a number of its own where a token has its id, below −1: a picture's first row one that no row had before, and

@@ -2,7 +2,7 @@ package engine
 
 import "github.com/axle-llm/axle/axcl"
 
-// This file is what the layers of some models (Gemma-4) are given of a row besides the hidden state. The host makes it of the token and its
+// This file is what the layers of some models (Gemma-4) are given of a row beyond the hidden state. The host makes it of the token and its
 // embedding, which takes tens of millions of multiplications; rows of tokens that come again are kept.
 
 // givenSource makes such rows (models.PerLayer is one).
@@ -49,7 +49,7 @@ func (g *givenRows) Row(dst []uint16, id int32, embed []uint16) error {
 // besides is how many values the layers of a model are given of a row, all together.
 func (m *lm) besides() int { return m.shape.Layers * m.shape.Given }
 
-// tokenRow makes row r of a pass, which has room for it: the token's embedding, and what the layers are given of it besides.
+// tokenRow makes row r of a pass, which has room for it: the token's embedding, and what the layers are given of it in addition.
 func (m *lm) tokenRow(p *axcl.Pass, r int, id int32) error {
 	h, n := m.shape.Hidden, m.besides()
 	row := p.Hidden[r*h:][:h]

@@ -13,11 +13,12 @@ import (
 )
 
 // This file keeps what was evaluated on disk, and takes it from there where that is cheaper than evaluating it again. Blocks of rows come
-// and go as pieces, one between two passes at most, and goroutines beside the worker do what waits for the disk: nobody's gap grows by
+// and go as pieces, one between two passes at most, and goroutines beside the worker do what waits for the disk: no stream's gap grows by
 // more.
 //
-// What comes is grafted onto the tree of cells, as a cached text that nobody stands on: the sequence that asked for it then starts as it
-// would on any other. What goes is copied while the card is idle, or now and then while it is not.
+// What comes is grafted onto the tree of cells, as a cached text that no sequence stands on: the
+// sequence that asked for it then starts as it would on any other. What goes is copied while the
+// card is idle, or now and then while it is not.
 
 const (
 	keptTexts   = 32          // ended sequences whose blocks are still to go; older ones are forgotten
@@ -57,7 +58,7 @@ type text struct {
 // fetch is a sequence that waits for the beginning of its prompt.
 type fetch struct {
 	s     *seq
-	to    int // so many rows of it come
+	to    int // this many rows of it come
 	done  bool
 	part  *part  // that is being grafted
 	slot  uint32 // that the state comes to, and how many bytes of it are there
@@ -90,7 +91,7 @@ type saving struct {
 	use   uint64 // of the slot: another means that it holds something else by now
 }
 
-// newKeeper measures what a row costs to the card, on cells that nobody uses yet, and a state. Without a disk, or where rows cannot travel
+// newKeeper measures what a row costs to the card, on unused cells, and a state. Without a disk, or where rows cannot travel
 // or lie anywhere, it gives nil, which keeps nothing.
 func (m *lm) newKeeper(d cache.Medium, digest, model string) (*keeper, error) {
 	if d == nil || m.shape.Piece == 0 || !m.restores() {

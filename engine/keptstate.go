@@ -13,7 +13,7 @@ import (
 // Of a text that has ended those snapshots go that were left for others to go on from, each where evaluating it from the one before takes
 // longer than reading it will. The slot that a state comes to is kept free of sequences: as many fewer run meanwhile.
 
-// keepsStates says how large a model's states are, and measures what one costs to the card, in a slot that nobody uses.
+// keepsStates says how large a model's states are, and measures what one costs to the card, in an unused slot.
 func (m *lm) keepsStates(k *keeper) error {
 	if !m.limits.Stops {
 		return nil

@@ -171,7 +171,7 @@ func (k *known) as(hidden, logits []uint16) bool {
 }
 
 // wrong follows a pass whose known row came out otherwise: where the row alone does too, the card is lost; else it was this pass, which
-// counts as one that failed, and nobody builds on what lies in the cache, since nobody knows since when.
+// counts as one that failed, and nothing builds on what lies in the cache, since it is unknown since when.
 func (m *lm) wrong(err error) error {
 	hidden, logits, e := m.runKnown()
 	switch {

@@ -15,7 +15,7 @@ import (
 )
 
 // This file is how a card is found out that gets wrong what some models (Gemma-4) have of their own: layers that use the K and V of an
-// earlier one, and rows that layers are given besides the hidden state. The vendor calls such models garbled on its cards behind PCIe.
+// earlier one, and rows that layers are given beyond the hidden state. The vendor calls such models garbled on its cards behind PCIe.
 // There is no other way to compute them, as there is for chunks and for rows that are mixed: a card that fails one of these checks does not
 // run the model, and the error says which it was.
 
@@ -181,7 +181,7 @@ func newLentCall(net axcl.Net, group int) *lentCall {
 	for i := range len(l.in["indices"]) / 4 {
 		binary.LittleEndian.PutUint32(l.in["indices"][4*i:], 4)
 	}
-	// Numbers between −1 and 1 that repeat after so many.
+	// Numbers between −1 and 1 that repeat after this many.
 	fill := func(name string, at func(i int) int, after int) {
 		b := l.in[name]
 		for i := range len(b) / 2 {

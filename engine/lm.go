@@ -28,7 +28,7 @@ type lm struct {
 	card      *Card
 	model     axcl.Model
 	embed     rowSource
-	given     *givenRows           // nil: layers are given nothing besides
+	given     *givenRows           // nil: layers are given nothing else
 	tokenizer *tokenizer.Tokenizer // nil: texts are ids
 	stop      map[int32]bool       // ids that end an answer
 	cells     *cache.Tree
@@ -37,7 +37,7 @@ type lm struct {
 	mover     cache.Mover
 
 	prices
-	window int // local layers see rows whose position is within so many of a row's own; 0: there are none
+	window int // local layers see rows whose position is within this many of a row's own; 0: there are none
 
 	pause      func() error // while it is loaded: see breathe
 	repeatable bool         // every sequence is: see solo.go
@@ -68,7 +68,7 @@ type lm struct {
 	placed   []pictures.Placed
 	kept     *keeper          // nil: nothing is kept on disk
 	drawn    drawn            // the map of the cells: see map.go
-	trace    *tracer          // nil: nobody looks
+	trace    *tracer          // nil: passes are not traced
 	drafter  *drafter         // nil: no draft model
 	sample   []int32          // what the card said to a fixed text at load; nil: not asked
 	compared Compared         // with what that was

@@ -19,7 +19,7 @@ const (
 )
 
 // Maps draws the cache of each card that holds the model; none where the backend has no such thing. A card that is busy with something
-// longer gives what it gave last, or nothing: nobody waits for more than a fifth of a second, and a pass never waits for this.
+// longer gives what it gave last, or nothing: no caller waits for more than a fifth of a second, and a pass never waits for this.
 func (m *Model) Maps(ctx context.Context) []CellMap {
 	if b, ok := m.b.(interface {
 		Maps(ctx context.Context) []CellMap

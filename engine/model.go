@@ -25,7 +25,7 @@ type Options struct {
 	Name       string             // what errors call the model
 	Template   chat.Template      // nil: messages are joined plainly and nothing is parsed
 	Vocabulary grammar.Vocabulary // what formats are compiled against; nil: formats are checked, and not enforced
-	Stop       []string           // stop strings of every request, besides its own
+	Stop       []string           // stop strings of every request, beyond its own
 	Sees       *models.Vision     // how pictures stand in a prompt; nil: the backend is given them as they are
 }
 
@@ -214,7 +214,7 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 		}
 		had = len(ids)
 		switch {
-		case had < most && !r.Truncate: // whoever reads the pictures says what is wrong
+		case had < most && !r.Truncate: // the reader of the pictures says what is wrong
 			return ids, pieces, images, nil
 		case !r.Truncate:
 			return nil, nil, nil, &ContextError{Have: had, Max: most}
@@ -468,7 +468,7 @@ func (a *assembler) text(text string) bool {
 		return a.give(e)
 	}
 	if len(deltas) == 0 && text != "" && a.parser.Tagging() {
-		a.pending = nil // of a tag nobody sees nobody is told a probability, as in Ollama's chat
+		a.pending = nil // of a hidden tag no probability is told, as in Ollama's chat
 	}
 	for _, d := range deltas {
 		if !a.send(d) {

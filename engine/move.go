@@ -9,17 +9,17 @@ import (
 )
 
 // This file moves rows to other cells. Where a row lies means nothing but to wide passes, which see the low cells only. A sequence that has
-// nothing to do but answer goes row by row wherever it lies, and what nobody uses may lie anywhere; the rows of a prompt whose next ones
+// nothing to do but answer goes row by row wherever it lies, and what is not in use may lie anywhere; the rows of a prompt whose next ones
 // are to go in wide passes must lie low. So rows go up where a prompt lacks near cells, and down where a text that goes on lies too high
 // for its further rows to go together, each where the cost table says that this is cheaper than what would be done without it: waiting,
 // evaluating again, and feeding row by row.
 //
-// Rows move between passes, one piece at a time as they do between card and memory, so that nobody's gap grows by more; a sequence whose
+// Rows move between passes, one piece at a time as they do between card and memory, so that no stream's gap grows by more; a sequence whose
 // cells are being made ready takes part in no pass meanwhile. Admission counts on it (beyond, in admit.go), and the ledger bears what it
 // takes. While there is work, rows move for the sake of near cells alone: joining a pass's new rows in one run takes as many copies as it
 // saves, since a row goes home by a copy as it goes elsewhere. An idle card joins its free cells (tidy, in reserve.go).
 
-// priceMoves measures what moving costs, with one row and with a piece, on cells that nobody uses yet. Where rows cannot lie anywhere, or
+// priceMoves measures what moving costs, with one row and with a piece, on unused cells. Where rows cannot lie anywhere, or
 // a row is not what it was after it was moved, the price stays zero and nothing is moved.
 func (m *lm) priceMoves() error {
 	m.costs.move = cache.Travel{}
@@ -193,11 +193,11 @@ func (m *lm) raise(s *seq) (bool, error) {
 	}
 	below := m.cells.AvailableBelow(m.wideReach)
 	if below >= n {
-		return false, nil // what nobody uses goes
+		return false, nil // what is not in use goes
 	}
 	lack := m.lacks(s, below)
 	rows, cost := m.answering(nil, lack)
-	together := len(rows) // so many more rows of the prompt go in wide passes
+	together := len(rows) // this many more rows of the prompt go in wide passes
 	if together == lack {
 		together += m.wide
 	}
@@ -314,8 +314,9 @@ func (m *lm) vacate(s *seq, cells []int32) (bool, error) {
 	return m.move(now, c.TakeIn(nil, len(now), m.wideReach, c.Size()))
 }
 
-// raiseCached moves a piece up of the low rows of what was used longest ago and nobody stands on, until n rows are free below, where that
-// takes less than half of what evaluating them again or bringing them back would, times the chance that anybody asks for them.
+// raiseCached moves a piece up of the low rows of what was used longest ago and no sequence stands
+// on, until n rows are free below, where that takes less than half of what evaluating them again or
+// bringing them back would, times the chance that anybody asks for them.
 func (m *lm) raiseCached(n int) (bool, error) {
 	const chance = 0.5
 	free := m.cells.Free() - m.cells.FreeBelow(m.wideReach) - 16*len(m.running)

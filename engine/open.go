@@ -34,7 +34,7 @@ type OpenOptions struct {
 	Copies []*Card
 	// Cards are open cards to choose from: the model goes where the most memory is free. Unused where Card is set.
 	Cards []*Card
-	// Card is an open card to load the model on, besides what is on it already. The model does not close it.
+	// Card is an open card to load the model on, beyond what is on it already. The model does not close it.
 	Card *Card
 	// CardOptions are for the card that Open opens itself.
 	CardOptions CardOptions
@@ -51,7 +51,7 @@ type OpenOptions struct {
 	// Progress is called when a load begins, with nothing done, and after each file is loaded, from the card's goroutine, which waits for
 	// it. A draft's files come after the model's own.
 	Progress func(Progress)
-	// Room is asked once when the card has not enough memory: it may unload a model that nobody uses, and reports whether it did.
+	// Room is asked once when the card has not enough memory: it may unload a model that is not in use, and reports whether it did.
 	// It is not called from the card's goroutine, so closing a model of the same card is fine.
 	Room func(need, free int64) bool
 	// Repeatable makes every request one: see Request.Repeatable. Requests run one after the other then.
@@ -266,7 +266,7 @@ func slotsFor(p *models.Package, card axcl.Info) int {
 	return int(max(min(int64(n), (free-withSlots(p, 0))/p.StateBytes()), axcl.DefaultSlots))
 }
 
-// withSlots is what loading a package takes at the most when it gets so many slots. The prediction has the states of p.Slots of them, and
+// withSlots is what loading a package takes at the most when it gets this many slots. The prediction has the states of p.Slots of them, and
 // of the spare one that a card keeps.
 func withSlots(p *models.Package, slots int) int64 {
 	return p.Memory().Load - int64(p.Slots()-slots)*p.StateBytes()
@@ -355,7 +355,7 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 	})
 }
 
-// Never is a MemoryError for a model that takes so many bytes at the least and would not fit though no other model of ours were on the
+// Never is a MemoryError for a model that takes this many bytes at the least and would not fit though no other model of ours were on the
 // card; nil where it may fit. It does not wait for the card.
 func (c *Card) Never(name string, least int64) error {
 	info := c.Info()

@@ -201,7 +201,7 @@ func (m *lm) fill(ready []*seq) bool {
 	return len(m.shares) > 0
 }
 
-// twinRows is how many rows another's text must save: for fewer nobody waits a pass.
+// twinRows is how many rows another's text must save: for fewer no sequence waits a pass.
 const twinRows = 8
 
 // twin reports whether a sequence already in this pass brings the very text that s would: s waits a pass and adopts its cells.
@@ -299,7 +299,7 @@ func (m *lm) build() error {
 				p.SeeRows[r*rw+e/64] |= 1 << (e % 64)
 			}
 			if m.shape.Local {
-				// A window counts rows, not positions: it begins so many rows back, in the cells or in this pass.
+				// A window counts rows, not positions: it begins this many rows back, in the cells or in this pass.
 				from := h.from + j - m.window + 1
 				s.Window(from)
 				copy(p.LocalCells[r*cw:(r+1)*cw], s.Near)

@@ -29,7 +29,7 @@ func (p *prices) groups() {
 	}
 }
 
-// lone is what a row takes that goes alone and sees so many cells: the group it runs on is the smallest that reaches.
+// lone is what a row takes that goes alone and sees this many cells: the group it runs on is the smallest that reaches.
 func (p *prices) lone(reach int) float64 {
 	if g := p.shape.GroupFor(1, min(reach, p.shape.Cells)); g >= 0 {
 		return p.costs.group[g]
@@ -37,7 +37,7 @@ func (p *prices) lone(reach int) float64 {
 	return p.costs.group[p.decode]
 }
 
-// widest is the most rows of a pass that sees so many cells.
+// widest is the most rows of a pass that sees this many cells.
 func (p *prices) widest(cells int) (rows int) {
 	for _, g := range p.shape.Groups {
 		if g.Cells >= cells {
@@ -61,7 +61,7 @@ func (p *prices) redo(from, to int) (sec float64) {
 	return sec
 }
 
-// chunks reports whether so many rows of a prompt go in a wide pass.
+// chunks reports whether this many rows of a prompt go in a wide pass.
 func (p *prices) chunks(rows int) bool { return p.proven.Chunk && rows > 1 || rows >= p.minWide }
 
 // stretch is what so many rows of a prompt take that see so many cells: no less than what rows take that see fewer, whatever was measured.

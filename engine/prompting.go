@@ -19,7 +19,7 @@ const (
 	promptCost  = 16       // bytes of memory a byte of text takes on its way
 )
 
-// promptInTurn is prompt, for which a large one waits. The error is ctx's cause where nobody waits for it any more.
+// promptInTurn is prompt, for which a large one waits. The error is ctx's cause where its request has gone.
 func (m *Model) promptInTurn(ctx context.Context, r *Request, isChat bool, line *fair.Line) (ids []int32, ps []chat.Piece, images [][]byte,
 	err error,
 ) {
@@ -28,7 +28,7 @@ func (m *Model) promptInTurn(ctx context.Context, r *Request, isChat bool, line 
 		return m.prompt(ctx, r, isChat)
 	}
 	takes := n * promptCost
-	if r.Template != nil { // nobody knows what it makes of it
+	if r.Template != nil { // what it makes of it is unknown
 		takes = budget.Get().Templates
 	}
 	//rule:T16 TestPromptTurns r.Key => "much"

@@ -323,7 +323,7 @@ func (m *lm) compare(ctx context.Context) (err error) {
 // sampleID is token i of the fixed text.
 func (m *lm) sampleID(i int) int32 { return int32((i*131 + 7) % m.vocab()) }
 
-// measure runs each shape group once, on cells that nobody uses yet.
+// measure runs each shape group once, on unused cells.
 func (m *lm) measure(ctx context.Context) error {
 	const budget = 5 * time.Second
 	spent := time.Duration(0)

@@ -36,7 +36,8 @@ func newReading(most int64) *reading {
 	return &reading{line: fair.New(runtime.GOMAXPROCS(0), most), most: most}
 }
 
-// reader is one request's way through a reading: picture after picture, with nobody between two of them who would have come after both.
+// reader is one request's way through a reading: picture after picture, and no request that came
+// after both gets a turn between two of them.
 type reader struct {
 	r    *reading
 	key  string

@@ -30,10 +30,10 @@ type seq struct {
 	text    *tokenizer.Stream
 	greedy  bool // the largest logit is all that is needed
 	solo    bool // repeatable: see solo.go
-	prompt  int  // so many of ids were given: they go in chunks
+	prompt  int  // this many of ids were given: they go in chunks
 	down    bool // it stood from the start on rows that were to be moved down
 	way     bool // cells are being made ready for its prompt: see move.go
-	high    int  // so many of ids have been through the card before
+	high    int  // this many of ids have been through the card before
 	doubt   bool // the next token's logits are to be looked at
 	kept    int  // rows of the prompt that a disk has: see kept.go; asked for once
 	sure    int  // the token, counted from 0, whose logits were the last to be looked at

@@ -122,7 +122,7 @@ func (m *Model) signed(ctx context.Context, r *Request, isChat bool, pictures in
 	if found, ps := places(ps, v); found == pictures {
 		return ps, nil
 	}
-	// Pieces that stand where the marks are to be: nobody else can have written them.
+	// Pieces that stand where the marks are to be: nothing else can have written them.
 	nonce, marks := rand.Text(), []string(nil)
 	sign := func(i, n int) string {
 		marks = append(marks, v.Mark(i, n))
@@ -212,7 +212,7 @@ func places(ps []chat.Piece, v *models.Vision) (n int, out []chat.Piece) {
 	return n, out
 }
 
-// unseen is a text without the places of pictures: whoever goes on from ids alone brings no pictures.
+// unseen is a text without the places of pictures: a request that goes on from ids alone brings no pictures.
 func (m *Model) unseen(ids []int32) []int32 {
 	if m.o.Sees == nil {
 		return ids

@@ -6,7 +6,7 @@ import "github.com/axle-llm/axle/engine/cache"
 // same order, and the sequence that asked goes on from them when the last byte is there, and not before. What does not come whole is
 // evaluated. Both ways a piece at most travels between two passes.
 
-// openShelf measures what a state costs on its way, in a slot that nobody uses.
+// openShelf measures what a state costs on its way, in an unused slot.
 func (m *lm) openShelf() error {
 	if !m.limits.Stops {
 		return nil

@@ -383,7 +383,7 @@ func (m *split) on(ctx context.Context, i int, k card.Kind, limit time.Duration,
 	})
 }
 
-// slices visits the part's share of every row, which is so many bytes in front of the next parts'.
+// slices visits the part's share of every row, which is this many bytes in front of the next parts'.
 func (m *split) slices(part axcl.Model, before, cells int, whole []byte, each func(share, whole []byte)) {
 	n, row := part.Shape().RowBytes(), m.shape.RowBytes()
 	for i := range cells {
@@ -515,7 +515,7 @@ func (m *split) Close() error {
 	return errors.Join(errs...)
 }
 
-// Place is the card a model that needs so many bytes goes on: of those that work and have room the one with the most free memory; a card
+// Place is the card a model that needs this many bytes goes on: of those that work and have room the one with the most free memory; a card
 // that does not say how much it has counts as having room, and comes last. It is nil where none fits.
 func Place(cards []*Card, need int64) *Card {
 	var best *Card

@@ -93,8 +93,9 @@ func (m *lm) again(s *seq) {
 	s.doubt = true
 }
 
-// spoiled clears up after a pass with bad results: nobody builds on what lies on the card, all of it is cleared, and the card is asked what
-// it said at load. Sequences that run go on from their ids. It counts as a strike. The error is one that the card does not survive.
+// spoiled clears up after a pass with bad results: nothing builds on what lies on the card, all of
+// it is cleared, and the card is asked what it said at load. Sequences that run go on from their
+// ids. It counts as a strike. The error is one that the card does not survive.
 func (m *lm) spoiled() error {
 	found := m.looked
 	if found.bad == nil || found.alike && found.sound {
@@ -102,7 +103,7 @@ func (m *lm) spoiled() error {
 	}
 	for _, s := range slices.Clone(m.running) {
 		if s.usage.Output > s.sure+1 {
-			m.end(s, found.bad) // tokens that nobody looked at are with its reader already
+			m.end(s, found.bad) // tokens that were not looked at are with its reader already
 			continue
 		}
 		m.leave(s)

@@ -9,14 +9,14 @@ import (
 )
 
 // Memory is how much of this machine's memory may keep rows that had to leave a card: one limit for all models that are given it
-// ([OpenOptions].CacheRAM), to the byte. Whatever of theirs was used longest ago goes first, whichever model's it is; so a model that
-// nobody asks makes room for one that is asked. Nothing is kept of a model that was unloaded. A nil Memory keeps nothing.
+// ([OpenOptions].CacheRAM), to the byte. Whatever of theirs was used longest ago goes first, whichever model's it is; so an idle model
+// makes room for a busy one. Nothing is kept of a model that was unloaded. A nil Memory keeps nothing.
 type Memory = cache.Memory
 
-// NewMemory is a Memory of so many bytes; nil for none.
+// NewMemory is a Memory of this many bytes; nil for none.
 func NewMemory(limit int64) *Memory { return cache.NewMemory(limit) }
 
-// RowsIn is how many rows of so many bytes fit in so much of this machine's memory, of a model alone there, where piece of them are to
+// RowsIn is how many rows of this many bytes fit in so much of this machine's memory, of a model alone there, where piece of them are to
 // travel at once; and how many then do.
 func RowsIn(limit int64, bytes, piece int) (rows, travel int) {
 	return cache.RowsIn(limit, bytes, piece)
@@ -68,7 +68,7 @@ func (m *lm) restores() bool {
 	return m.proven.Scatter && (!m.limits.Stops || m.proven.Kept)
 }
 
-// priceTier measures both ways with one row and with a piece, on cells that nobody uses.
+// priceTier measures both ways with one row and with a piece, on unused cells.
 func (m *lm) priceTier() error {
 	t := m.tier
 	cells := make([]uint32, t.Piece())
@@ -110,7 +110,7 @@ func (t *tier) close() {
 	}
 }
 
-// distrust forgets what nobody uses, on the card and in memory.
+// distrust forgets what is not in use, on the card and in memory.
 func (m *lm) distrust() {
 	m.cells.Forget()
 	m.tier.ram().Forget()
@@ -219,7 +219,7 @@ func (m *lm) piece(s *seq) error {
 	return nil
 }
 
-// worthStashing reports whether copying a piece of n rows in so many runs is worth it, of a text of which rows [from, to) are not in
+// worthStashing reports whether copying a piece of n rows in this many runs is worth it, of a text of which rows [from, to) are not in
 // memory: it may be asked for or not, and then comes back, or is evaluated.
 func (m *lm) worthStashing(n, runs, from, to int) bool {
 	const chance = 0.5

@@ -39,14 +39,14 @@ type PassPart struct {
 	Want   int
 }
 
-// Pass timing that nobody asked for costs one comparison a step: every method of tracer does nothing on a nil receiver.
+// Pass timing that was not asked for costs one comparison a step: every method of tracer does nothing on a nil receiver.
 type tracer struct {
 	now  func() time.Duration
 	last time.Duration
 	PassTrace
 }
 
-// begin starts a turn's account; nil when nobody looks.
+// begin starts a turn's account; nil when passes are not traced.
 func (m *lm) begin() *tracer {
 	if !tracing || m.card.o.Trace == nil {
 		return nil
@@ -151,7 +151,7 @@ func Forget(ctx context.Context, b Backend) error {
 }
 
 // Settle waits until a card's backend has put aside all that it keeps of finished texts elsewhere, in this machine's memory and on disk, as
-// it does while nobody asks. It is for measuring what comes back from there. On a backend without a card of its own it does nothing.
+// it does while no one asks. It is for measuring what comes back from there. On a backend without a card of its own it does nothing.
 // Errors: as Card.Do, ctx's, and what the card met.
 func Settle(ctx context.Context, b Backend) error {
 	c, ok := b.(*cardBackend)

@@ -67,7 +67,7 @@ func (m *lm) settle(h *share) {
 }
 
 // checkEvery is how often a greedy sequence's logits are looked at, though the largest one's index is all it needs: a card that computes
-// nonsense without saying so is found by its logits (the first token's, and each so many-th's).
+// nonsense without saying so is found by its logits (the first token's, and each this many-th's).
 const checkEvery = 16
 
 // unchecked reports whether the sequence's next token may be taken by its index alone.
@@ -208,7 +208,7 @@ func (m *lm) finish(s *seq, reason string) {
 	s.box.put(t)
 }
 
-// end ends a sequence with an error. What it has on the card may be what went wrong: nobody is to build on it.
+// end ends a sequence with an error. What it has on the card may be what went wrong: nothing is to build on it.
 func (m *lm) end(s *seq, err error) {
 	m.drop(s)
 	m.remove(s)

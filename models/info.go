@@ -52,7 +52,7 @@ func (p *Package) TextMemory() Memory {
 	var m Memory
 	take := func(what *int64, n int64) {
 		*what += n
-		m.IO += -n & (page - 1) // what a page holds besides
+		m.IO += -n & (page - 1) // what a page holds in addition
 	}
 	s := p.Shape
 	rows, hidden, kv := int64(s.Shape().MaxRows()), int64(s.Hidden), int64(p.widest())
@@ -64,7 +64,7 @@ func (p *Package) TextMemory() Memory {
 	for i, l := range p.Facts {
 		take(&m.Layers, l.Weights)
 		if l.Kind == LinearAttention {
-			slots := int64(p.Slots()) + 1 // a pass may leave the new state where it read the old one: the card keeps one besides
+			slots := int64(p.Slots()) + 1 // a pass may leave the new state where it read the old one: the card keeps one more
 			take(&m.States, slots*int64(l.State.K.Size))
 			take(&m.States, slots*int64(l.State.V.Size))
 			continue
@@ -113,7 +113,7 @@ func (p *Package) TextMemory() Memory {
 	if p.head.Argmax {
 		take(&m.IO, 4)
 	}
-	if len(lent.of) > 0 { // K and V that layers put out which use another's: nobody reads them
+	if len(lent.of) > 0 { // K and V that layers put out which use another's: they are not read
 		take(&m.IO, 2*rows*kv)
 		take(&m.IO, 2*rows*kv)
 	}
@@ -181,7 +181,7 @@ type Info struct {
 	Memory        Memory
 	Mixed         string      // kinds of layers, when they differ
 	Each          []LayerInfo // of layers, when they differ
-	Given         string      // what layers are given of a token besides the hidden state, in words; empty where that is nothing
+	Given         string      // what layers are given of a token beyond the hidden state, in words; empty where that is nothing
 	State         string      // what a layer with a state keeps, in words
 	StateBytes    int64       // what a sequence has in all of them: a slot, and a snapshot
 	Slots         int         // how many of those a load takes room for, unless it is told otherwise

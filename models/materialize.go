@@ -53,7 +53,7 @@ func Materialize(fsys fs.FS, cache string) (string, error) {
 			return "", fmt.Errorf("models: %w", err)
 		}
 	}
-	// A folder cannot be renamed over one that has files: a damaged one goes first, and whoever lost the race finds the winner's.
+	// A folder cannot be renamed over one that has files: a damaged one goes first, and the loser of the race finds the winner's.
 	for range 3 {
 		if err = os.Rename(tmp, dir); err == nil || same(dir, files) {
 			return dir, nil

@@ -85,7 +85,7 @@ func (pkg *Package) widest() (kv int) {
 // lending is what a card keeps for layers that use the K and V of others.
 type lending struct {
 	of map[int]bool // layers whose K and V others use; empty where none does
-	// Rows of a pass lie behind the cells that it sees: so many behind the last cell, for passes that see all of them, and for others so
+	// Rows of a pass lie behind the cells that it sees: this many behind the last cell, for passes that see all of them, and for others so
 	// many cells and rows in a cache apart.
 	behind, apart int64
 }
@@ -123,7 +123,7 @@ func (pkg *Package) Sources() []int {
 	return out
 }
 
-// openPerLayer opens what layers are given besides; nil where they take nothing.
+// openPerLayer opens what layers are given in addition; nil where they take nothing.
 func (pkg *Package) openPerLayer() (*PerLayer, error) {
 	p := pkg.p
 	width := pkg.Shape.Added

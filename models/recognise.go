@@ -107,7 +107,7 @@ func (e *evidence) readConfigs() {
 // numbered are names of files of which many are alike but for a number, as heads are that are counted.
 var numbered = regexp.MustCompile(`^(.*_)(\d{1,4})\.axmodel$`)
 
-// nets reads one of each set of files that differ in nothing but a number. What cannot be read is passed over: whoever needs it says why.
+// nets reads one of each set of files that differ in nothing but a number. What cannot be read is passed over: its user says why.
 func (e *evidence) nets() []net {
 	if e.tried {
 		return e.list

@@ -1,6 +1,6 @@
 package models
 
-// Sampling is what the package's makers recommend. A nil field was not said. The numbers are theirs, unchecked: whoever uses them checks.
+// Sampling is what the package's makers recommend. A nil field was not said. The numbers are theirs, unchecked: the caller checks them.
 type Sampling struct {
 	Temperature       *float64 // 0: greedy
 	TopK              *int

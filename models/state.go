@@ -55,7 +55,7 @@ func (p *Package) Slots() int {
 	return SlotsFor(p.StateBytes())
 }
 
-// SlotsFor is Slots of a model whose states take so many bytes.
+// SlotsFor is Slots of a model whose states take this many bytes.
 func SlotsFor(state int64) int {
 	if state == 0 {
 		return 0

@@ -3,7 +3,7 @@
 // blocks at their beginning, and a name that is known says that everything before it was the same.
 //
 // A [Chain] makes the names of one owner's texts: another model, card or API key gives other names to the same tokens, and never finds
-// them. A chain that has a secret gives names that tell nobody who has not the secret anything; names that leave the process are made so.
+// them. A chain that has a secret gives names that say nothing without the secret; names that leave the process are made so.
 //
 // A Chain is not changed by its methods, which may be called from any goroutine.
 package prefix
@@ -39,7 +39,7 @@ type Chain struct {
 }
 
 // New gives the chain for blocks of block tokens, at least one, of the owner that words and sizes say: all that what is kept under a name
-// depends on besides the tokens. Their borders count, and their order. A nil secret is none.
+// depends on beyond the tokens. Their borders count, and their order. A nil secret is none.
 func New(secret []byte, block int, words []string, sizes ...uint64) *Chain {
 	if block < 1 {
 		panic("prefix: a block of no tokens")

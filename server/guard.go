@@ -29,7 +29,7 @@ type guard struct {
 	allow    func(path string) string // the methods that a path knows; nil: none is told of
 	cross    *http.CrossOriginProtection
 	write    time.Duration // longest a write may take
-	read     time.Duration // longest we wait for a body that nobody reads
+	read     time.Duration // longest we wait for a body that is not read
 	node     string        // what Axle-Node says to those who may ask; "": it is not sent
 	next     http.Handler
 }

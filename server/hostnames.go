@@ -40,7 +40,7 @@ type standing int
 
 const (
 	foreign standing = iota // a name that somebody could register, or none at all
-	nobodys                 // a name that nobody can register
+	nobodys                 // a name that cannot be registered
 	own                     // localhost, this machine's name, or a configured one
 	address
 )

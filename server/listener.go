@@ -10,9 +10,9 @@ import (
 	"github.com/axle-llm/axle/internal/ranked"
 )
 
-// limitListener accepts so many connections at once; the next waits in the kernel's queue. Of one address it accepts fewer, so that nobody
-// takes all places; who has too many is told so and cut off. This machine's own connections are a proxy's, as like as not: they are not
-// counted.
+// limitListener accepts a number of connections at once; the next waits in the kernel's queue. Of
+// one address it accepts fewer, so that no client takes all places; who has too many is told so and
+// cut off. This machine's own connections are a proxy's, as like as not: they are not counted.
 type limitListener struct {
 	net.Listener
 	places chan struct{}

@@ -22,7 +22,7 @@ func (s *Server) MetricsHandler(loopback bool) http.Handler {
 	return s.guarded(loopback, nil, s.router(exchange.Form{}, s.monitored()), nil)
 }
 
-// monitored is every route of that port. Whoever reaches it may see everything: it is the operator's.
+// monitored is every route of that port. A client that reaches it may see everything: it is the operator's.
 func (s *Server) monitored() []route {
 	var table []route
 	for path, answer := range map[string]func(*exchange.Exchange){"/metrics": s.metricsPage, "/livez": s.live, "/readyz": s.ready,

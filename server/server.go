@@ -45,7 +45,7 @@ type Options struct {
 	ContextLength int           // num_ctx where a request has none; 0: the model's
 	WriteTimeout  time.Duration // longest one write may take; 0: 30 s
 	ReadTimeout   time.Duration // longest a request's body may take; 0: 60 s
-	HeaderTimeout time.Duration // longest a request's header may take, and a body that nobody reads; 0: 10 s
+	HeaderTimeout time.Duration // longest a request's header may take, and a body that is not read; 0: 10 s
 	IdleTimeout   time.Duration // longest a connection may have nothing to ask; 0: 2 minutes
 	MaxConns      int           // most connections at once; 0: 1024
 	MaxPerClient  int           // most connections of one address, this machine's excepted; 0: a quarter of MaxConns
@@ -235,7 +235,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 		case <-tick.C:
 			if err := s.Lost(); err != nil {
 				// The streams have ended or end now with the engine's error. The door stays open for a moment, so that new requests and
-				// /health are told what is the matter instead of finding nobody.
+				// /health are told what is the matter instead of finding no server.
 				s.refuse()
 				<-time.After(lostLinger)
 				last, stop := context.WithTimeout(context.WithoutCancel(ctx), lostLast)

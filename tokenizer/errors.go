@@ -29,7 +29,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrUnsupported is in the chain of errors about files that are sound but use a part of the format that is not implemented.
 var ErrUnsupported = errors.New("not supported")
 
-// ErrSlow ends an encoding in which the file's own split pattern, one that nobody has written a scanner for, takes too long on the text at
+// ErrSlow ends an encoding in which the file's own split pattern, one without a scanner of its own, takes too long on the text at
 // hand.
 var ErrSlow = errors.New("tokenizer: the split pattern takes too long on this text")
 

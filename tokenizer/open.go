@@ -40,7 +40,7 @@ func Open(name string) (*Tokenizer, error) {
 		if dir == "" {
 			dir = "."
 		}
-		// The hub's cache keeps files as links to blobs elsewhere. Whoever names such a file means what it points to.
+		// The hub's cache keeps files as links to blobs elsewhere. The caller that names such a file means what it points to.
 		if link, err := os.Lstat(name); err == nil && link.Mode()&fs.ModeSymlink != 0 {
 			return openIn(dir, os.DirFS(dir), base)
 		}

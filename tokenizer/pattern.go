@@ -129,7 +129,7 @@ const (
 
 func slowLimit(n int) time.Duration { return slowMatch + time.Duration(n)*slowByte }
 
-// slowPattern is a pattern nobody has written a scanner for. regexp2 counts characters, so their byte offsets go along.
+// slowPattern is a pattern without a scanner of its own. regexp2 counts characters, so their byte offsets go along.
 type slowPattern struct{ re *regexp2.Regexp }
 
 // each panics where it takes too long, for words cut elsewhere are worse than none; see catchHalt.

@@ -23,7 +23,7 @@ type room struct {
 	work  int
 	// Time spent in patterns of regexp2's, and how much may be.
 	slow, late time.Duration
-	stop       func() error // says that nobody waits any longer; nil: somebody does
+	stop       func() error // says that the request has gone; nil: it has not
 }
 
 // roomFor is the room of a text of n bytes.
@@ -38,7 +38,7 @@ func roomFor(n int, stop func() error) room {
 // halted is the panic that ends a text's way through the rules; see catchHalt.
 type halted struct{ err error }
 
-// take asks for n bytes of text beside what is kept. It panics where there is no room, or nobody waits.
+// take asks for n bytes of text beside what is kept. It panics where there is no room, or the request has gone.
 func (m *room) take(n int) {
 	if m.work -= n + stepCost; n > m.limit-m.kept || n < 0 || m.work < 0 {
 		panic(halted{ErrGrows})
@@ -46,7 +46,7 @@ func (m *room) take(n int) {
 	m.wanted()
 }
 
-// wanted panics where nobody waits any longer.
+// wanted panics where the request has gone.
 func (m *room) wanted() {
 	if m.stop != nil {
 		if err := m.stop(); err != nil {

@@ -57,7 +57,7 @@ type Header struct {
 	Orientation   int    // EXIF's, 1 to 8; 1 where the file has none
 	Memory        int64  // the most that [Decode] will hold at once, in bytes, the pixels of its answer included
 	Work          int64  // about how much there is to do to decode it, in pixels that are simply stored
-	least         int64  // a file with fewer bytes cannot hold so many pixels
+	least         int64  // a file with fewer bytes cannot hold this many pixels
 	jpeg          *jpegFile
 	webp          *webpFile
 }

@@ -4,7 +4,7 @@
 //
 // [Look] reads a header, [Decode] the pixels, [Picture.Resize] makes it the encoder's size, [ReadLayout] tells from a tensor's shape and
 // type how the encoder wants it, and [Layout.Write] writes it so; [Picture.Tiles] is for families that look at parts. All functions may be
-// called from any goroutine; a [Picture] is safe for readers as long as nobody writes its pixels. Nothing holds a resource, so nothing is
+// called from any goroutine; a [Picture] is safe for readers as long as its pixels are not written. Nothing holds a resource, so nothing is
 // closed.
 //
 // # Limits

@@ -9,7 +9,7 @@ import (
 )
 
 // DefaultGiven is DefaultTiny with layers as Gemma-4's: of six every third has heads twice as long, the last three use the K and V of the
-// last layer of their length before them, and each is given a row besides the hidden state.
+// last layer of their length before them, and each is given a row beyond the hidden state.
 func DefaultGiven() Tiny {
 	d := DefaultTiny()
 	d.Layers, d.KVHeads, d.Far, d.Pattern, d.Shared, d.Given = 6, 1, 32, 3, 3, 24
@@ -89,14 +89,14 @@ func (y Tiny) givenGroups(l int) (out []axmodel.SoftGroup) {
 	return out
 }
 
-// givenTensors are what such a layer has besides.
+// givenTensors are what such a layer has in addition.
 func (y Tiny) givenTensors(rng *rand.Rand, norm func(string, int) axmodel.Tensor,
 	weight func(string, int, int) axmodel.Tensor) []axmodel.Tensor {
 	return []axmodel.Tensor{weight("per_gate", y.Given, y.Hidden), weight("per_proj", y.Hidden, y.Given), norm("per_norm", y.Hidden),
 		axmodel.Vector("scalar", axmodel.F32, []float32{float32(0.7 + 0.2*rng.Float64())})}
 }
 
-// besides is what a model's layers are given of a token besides the hidden state.
+// besides is what a model's layers are given of a token beyond the hidden state.
 func besides(s axcl.Shape, token uint64) []uint16 {
 	if s.Given == 0 {
 		return nil

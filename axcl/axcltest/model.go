@@ -32,7 +32,7 @@ type Tiny struct {
 	Linear               []axmodel.SoftGroup // their shape groups; nil: as many as Groups has
 	LinearWeights        uint64              // what a hollow one is to take on a card
 
-	// Of layers that are given a row besides the hidden state: how many values it has; 0: they are given none. The heads of each Pattern-th
+	// Of layers that are given a row beyond the hidden state: how many values it has; 0: they are given none. The heads of each Pattern-th
 	// are Far long, and the last Shared use the K and V of the last layer before those whose heads are as long.
 	Given, Pattern, Far, Shared int
 }

@@ -16,7 +16,7 @@ type row struct {
 	rows  []int    // earlier rows of the pass that it sees
 }
 
-// script is a list of passes, each a list of rows, that starts from cells nobody knows: a row sees only what the script wrote.
+// script is a list of passes, each a list of rows, that starts from cells of unknown content: a row sees only what the script wrote.
 type script struct {
 	name    string
 	ability string // what a card lacks where this differs from the rows alone; empty for what every card must do

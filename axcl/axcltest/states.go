@@ -71,7 +71,7 @@ func (x *text) next(n int) result {
 	return r
 }
 
-// checkStates: a state goes where it is sent and nowhere else, and a slot that nobody writes stays what it was.
+// checkStates: a state goes where it is sent and nowhere else, and a slot that is not written stays what it was.
 func checkStates(t TB, d axcl.Device, y Tiny) {
 	spec := write(t, y)
 	spec.Slots = 4

@@ -390,7 +390,7 @@ func secureBoot(root fs.FS) bool {
 }
 
 // silent: nothing answers on the bus where a device was found. The kernel's file vendor says what was read then; config is read as it is
-// now, and begins with the same number, or with ones where nobody drives the lines.
+// now, and begins with the same number, or with ones where nothing drives the lines.
 func silent(root fs.FS, dir string) bool {
 	f, err := root.Open(dir + "/config")
 	if err != nil {

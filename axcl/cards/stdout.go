@@ -11,8 +11,8 @@ import (
 // Stdout is a program's standard output on a descriptor of its own; OwnStdout makes it. Like any *os.File it may be written to from several
 // goroutines at once.
 type Stdout struct {
-	// File is where the program prints, and what os.Stdout is from then on. A program that writes to it itself sees a pipe that nobody
-	// reads as an error (EPIPE); Write ends the program instead, as a write to descriptor 1 does in Go.
+	// File is where the program prints, and what os.Stdout is from then on. A program that writes to it itself sees a pipe without a
+	// reader as an error (EPIPE); Write ends the program instead, as a write to descriptor 1 does in Go.
 	File *os.File
 
 	first *os.File // of descriptor 1; nil where File is that
@@ -48,7 +48,7 @@ func OwnStdout() (*Stdout, error) {
 func (s *Stdout) Write(p []byte) (int, error) {
 	n, err := s.File.Write(p)
 	if s.first != nil && errors.Is(err, syscall.EPIPE) {
-		// Nobody reads any more. For descriptor 1 the runtime does what is right then: it ends the program by the signal, unless the
+		// There is no reader any more. For descriptor 1 the runtime does what is right then: it ends the program by the signal, unless the
 		// program wants to be told.
 		s.giveBack()
 		_, err = s.first.Write(p[n:])

@@ -239,7 +239,7 @@ func (m *model) layOut(f *files) {
 	m.layOutLent(f)
 }
 
-// ios makes n of them, each with room for so many buffers.
+// ios makes n of them, each with room for this many buffers.
 func ios(m *model, n, each int) *C.axn_io {
 	p := array[C.axn_io](m, n)
 	buffers := unsafe.Slice(array[C.ax_buffer](m, n*each), n*each)

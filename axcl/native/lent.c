@@ -1,7 +1,7 @@
 //go:build cgo && !fake && linux
 
-// lent.c: layers that have no K and V of their own but use those of an earlier layer, which is lent, and what layers are given besides the
-// hidden state.
+// lent.c: layers that have no K and V of their own but use those of an earlier layer, which is
+// lent, and what layers are given beyond the hidden state.
 //
 //   cache of the layer that is lent:  cells [0, T) │ rows of a call that sees all T cells
 //   its cache for other calls:        a call's cells [0, h) │ rows of that call
@@ -11,7 +11,7 @@
 // would lie where it reads its own; so such calls have a cache apart, into which the cells that they see and their rows are copied. That is
 // four copies for a layer that is lent, of which a model has one or two, however many use it.
 //
-// What a layer is given besides goes to a buffer of its own: a part of a larger one is not believed to be found.
+// What a layer is given in addition goes to a buffer of its own: a part of a larger one is not believed to be found.
 
 #define _GNU_SOURCE
 #include "native.h"

@@ -227,7 +227,7 @@ int axn_state_run(axn_model *m, uint32_t l, axn_way *w) {
     return rc ? rc : c->lib->provider->run(c, &m->layer[l], (uint32_t)w->group, io);
 }
 
-// What other programs do besides, which have one state only: they copy what came out to where it was read.
+// What other programs do in addition, which have one state only: they copy what came out to where it was read.
 int axn_state_again(axn_model *m, const axn_way *w) {
     axn_states *s = &m->state;
     axn_card *c = m->card;

@@ -28,7 +28,7 @@ int axn_load(axn_card *c, axn_module *m, int32_t layer, const char *path, const 
     bool groups = m->groups >= 1 && m->groups <= AXN_GROUPS;
     if (groups && m->ins >= 1 && m->ins <= AXN_TENSORS && m->outs >= 1 && m->outs <= AXN_TENSORS) return AXN_OK;
     rc = groups ? model_error(c, "tensors", m->ins + m->outs) : model_error(c, "groups", m->groups);
-    m->groups = m->ins = m->outs = 0; // whoever releases it goes by these
+    m->groups = m->ins = m->outs = 0; // its release goes by these
     return rc;
 }
 

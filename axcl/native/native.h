@@ -205,10 +205,10 @@ typedef struct {
     uint32_t behind;  // rows behind the cache of one, for those of a call that sees all of its cells
     uint32_t apart;   // rows of the caches that calls are given which see fewer; 0: there are no such calls
     axn_mem *k, *v;   // those, of each layer that is lent
-    axn_mem k_out, v_out; // what a layer gives out that uses another's: nobody reads it
+    axn_mem k_out, v_out; // what a layer gives out that uses another's: it is not read
 } axn_lent;
 
-// What layers are given besides the hidden state: each has a buffer of its own for it.
+// What layers are given beyond the hidden state: each has a buffer of its own for it.
 typedef struct {
     uint32_t width; // values of a row; 0: they are given nothing
     axn_mem *dev;   // of each layer

@@ -3,7 +3,7 @@
 // pass.c: one pass, in one call from Go.
 //
 //   stage    rows, positions and mask into pinned memory; what changed of the mask
-//   upload   three transfers at most; and one a layer, where layers are given something besides
+//   upload   three transfers at most; and one a layer, where layers are given something more
 //   layers   one execute each, hidden states turn about; one row's new K and V are bound on their cell before it or copied after it;
 //            where rows get something added after a layer, they come down, are awaited, and go up again; what a layer lends to others is
 //            copied to where they read it
@@ -208,7 +208,7 @@ static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_
 }
 
 // The layers as the vendor's loop runs them, to be measured beside: positions and mask sent for every layer, each step waited for, and a
-// copy of the hidden state besides those of K and V. (It goes where the layer has just read; the next one reads what the layer wrote.)
+// copy of the hidden state beyond those of K and V. (It goes where the layer has just read; the next one reads what the layer wrote.)
 static int run_layers_vendor(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *cell, axn_way *way) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;

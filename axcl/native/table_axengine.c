@@ -2,7 +2,7 @@
 
 // table_axengine.c: the operations over libax_engine.so and libax_sys.so, the NPU of the board this runs on.
 //
-// Memory is shared with the CPU and cached: whoever wrote flushes, whoever reads invalidates, so an upload is a memcpy and a flush and a
+// Memory is shared with the CPU and cached: a writer flushes, a reader invalidates, so an upload is a memcpy and a flush and a
 // copy on the card is done here. There is no stream: every run is complete when it returns, sync has nothing to wait for, and the order of
 // the operations is the order of the calls. Models are given as the bytes of their file, which Go has mapped for the call.
 

@@ -61,7 +61,7 @@ func readWhole(spec axcl.LoadSpec) (f files, err error) {
 	return f, nil
 }
 
-// layOutWhole goes on from layOut, for so many files.
+// layOutWhole goes on from layOut, for this many files.
 func (m *model) layOutWhole(f *files, modules int) {
 	c, groups := m.c, len(f.run)
 	w := &c.decoder

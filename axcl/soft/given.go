@@ -6,7 +6,7 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// This file is what Gemma-4's layers have besides Gemma-3's: a row that the host gives each of them, which passes a gate made of the hidden
+// This file is what Gemma-4's layers have beyond Gemma-3's: a row that the host gives each of them, which passes a gate made of the hidden
 // state and is added to it after the MLP; then the hidden state is scaled. Values are normalised, too, by a norm without weights.
 
 // perLayer is a layer's part of that.
@@ -59,7 +59,7 @@ func (e *engine) doEnd(_, r int) {
 	e.set.Narrow(e.out[r*h:(r+1)*h], x)
 }
 
-// netGiven gives a layer that is called by tensor name what it has besides: the rows, and K and V of the call that another layer keeps.
+// netGiven gives a layer that is called by tensor name what it has in addition: the rows, and K and V of the call that another layer keeps.
 func (n *net) netGiven(g axmodel.SoftGroup, in map[string][]byte) {
 	if n.layer.per != nil {
 		n.engine.set.Widen(n.engine.given[:g.Rows*n.layer.Out], get16(in["per_layer_input"]))

@@ -18,7 +18,7 @@ type layer struct {
 	gate, up, down            kernel.Weights
 	rope                      *rope
 	linear                    *linear   // of a layer with a state, which has none of q, k, v, their norms and biases
-	per                       *perLayer // of one that is given a row besides
+	per                       *perLayer // of one that is given a further row
 }
 
 // rope is a table of rotations, shared by the layers that turn alike; filled once a pass.
@@ -131,7 +131,7 @@ type engine struct {
 	qg                           []float32 // queries and gates, as they are multiplied
 	kb, vb                       []uint16  // the call's K and V
 	lin                          mixing    // the same of layers with a state
-	per, given                   []float32 // of layers that are given rows besides: what is made of them, and they
+	per, given                   []float32 // of layers that are given further rows: what is made of them, and they
 	work                         []workroom
 	products                     []product
 	in                           kernel.Input
@@ -167,7 +167,7 @@ type size struct {
 	rows, hidden, q, kv, inter, seen, rep, hd int
 	quantised, split                          int // columns of the widest matrix that is quantised, and that the set splits
 	gated                                     int // queries and gates of a row
-	given                                     int // of a row that a layer is given besides
+	given                                     int // of a row that a layer is given in addition
 	linearSize
 }
 
@@ -201,7 +201,7 @@ func (s *size) grow(set kernel.Set, l *layer, rows, cells int) {
 // heads is how many heads a worker's room is for.
 func (s *size) heads() int { return max(heads, s.rep) }
 
-// bytes is what newEngine allocates for a pool of so many.
+// bytes is what newEngine allocates for a pool of this many.
 func (s *size) bytes(threads int) int64 {
 	rows, h := int64(s.rows), int64(s.heads())
 	return rows*int64(kernel.QuantisedBytes(s.quantised)+2*kernel.SplitLen(s.split)) +
@@ -293,7 +293,7 @@ func (e *engine) doSplit(_, r int) {
 }
 
 // run computes one layer for n rows: in and out are n × hidden, kc and vc the cache, whose rows see names. The call's own K and V are left
-// in e.kb and e.vb; where the layer shares another's they are there already. What it is given besides is in e.given.
+// in e.kb and e.vb; where the layer shares another's they are there already. What it is given in addition is in e.given.
 func (e *engine) run(l *layer, n int, out, in []uint16, pos []uint32, kc, vc []uint16, see *sight) {
 	e.l, e.n, e.pos, e.kc, e.vc, e.see, e.out, e.raw = l, n, pos, kc, vc, see, out, in
 	h, d, r := l.Hidden, l.KVHeads*l.HeadDim, l.rope

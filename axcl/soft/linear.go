@@ -227,7 +227,7 @@ func (e *engine) load(dst []float32, b []byte, t axmodel.State) {
 	}
 }
 
-// aligned says whether values of so many bytes may be read and written where they lie: files and slots lie so, a caller's bytes may not.
+// aligned says whether values of this many bytes may be read and written where they lie: files and slots lie so, a caller's bytes may not.
 func aligned(b []byte, width uintptr) bool { return uintptr(unsafe.Pointer(&b[0]))%width == 0 }
 
 // store writes a state, rounded to its type; nowhere is nothing to do.

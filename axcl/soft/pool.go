@@ -133,7 +133,7 @@ func (p *pool) run(count int, task func(worker, i int)) {
 			return
 		}
 	}
-	// Whoever has the last part may have lost its processor, perhaps to this one.
+	// The worker with the last part may have lost its processor, perhaps to this one.
 	for {
 		p.weary.Store(true)
 		if p.left.Load() == 0 {

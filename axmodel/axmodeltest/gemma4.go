@@ -8,7 +8,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Given is what an architecture has whose layers are given rows besides the hidden state: Gemma-4's. Its KV and HeadDim are those of layers
+// Given is what an architecture has whose layers are given rows beyond the hidden state: Gemma-4's. Its KV and HeadDim are those of layers
 // that see a window.
 type Given struct {
 	Width     int     // values of a row that a layer is given
@@ -20,7 +20,7 @@ type Given struct {
 	Parts     bool    // tensors of vision and audio are there, too
 }
 
-// GivenArchs lists, small, the forms of models whose layers are given rows besides: the last layers twice as wide and not, the text model
+// GivenArchs lists, small, the forms of models whose layers are given further rows: the last layers twice as wide and not, the text model
 // alone and within one that sees and hears.
 func GivenArchs() []Arch {
 	base := Arch{Type: "gemma4_text", Hidden: 64, Layers: 6, Heads: 4, KV: 1, HeadDim: 16, Inter: 80, Vocab: Vocab, Eps: 1e-6, Tied: true,
@@ -92,7 +92,7 @@ func (c *Checkpoint) configGiven(m map[string]any) map[string]any {
 	return m
 }
 
-// addGiven adds what a layer has besides.
+// addGiven adds what a layer has in addition.
 func (c *Checkpoint) addGiven(p string, add func(name string, mean, spread float64, shape ...int)) {
 	g := c.Given
 	add(p+"per_layer_input_gate.weight", 0, 1/math.Sqrt(float64(c.Hidden)), g.Width, c.Hidden)
@@ -116,7 +116,7 @@ func (c *Checkpoint) addTable(p string, add func(name string, mean, spread float
 	}
 }
 
-// Besides is what layers are given of a token besides the hidden state, layer by layer, by the formula.
+// Besides is what layers are given of a token beyond the hidden state, layer by layer, by the formula.
 func (c *Checkpoint) Besides(token int) []float64 {
 	g, p := c.Given, c.prefix()
 	scale := float64(axcl.Float32(axcl.BFloat16(float32(math.Sqrt(float64(c.Hidden))))))
@@ -139,7 +139,7 @@ func (c *Checkpoint) Besides(token int) []float64 {
 // past is K and V of all rows in one layer.
 type past struct{ k, v [][]float64 }
 
-// layerGiven computes layer l for all rows, which are given besides; kept has K and V of the layers before it.
+// layerGiven computes layer l for all rows, which are given in addition; kept has K and V of the layers before it.
 func (c *Checkpoint) layerGiven(l int, x [][]float64, rows []Row, besides [][]float64, kept []past) past {
 	p := fmt.Sprintf("%slayers.%d.", c.prefix(), l)
 	hd, local := c.dim(l), c.Local(l)

@@ -23,7 +23,7 @@ type GraphCase struct {
 }
 
 // Tolerances of nets on the software cards against float64. An element may differ by Near of its own size and of its output's root mean
-// square together; where it leaves in fewer bits, by their rounding besides.
+// square together; where it leaves in fewer bits, by their rounding too.
 const (
 	Near     = 1e-5
 	nearBF16 = 1.0 / 256
@@ -244,7 +244,7 @@ func (r *grower) perhaps(scale float64, dims ...int) graph.Value {
 	return r.weight(scale, dims...)
 }
 
-// dims is a shape of at most so many elements.
+// dims is a shape of at most this many elements.
 func (r *grower) dims(rank, most int) []int {
 	dims := make([]int, rank)
 	for i := range dims {

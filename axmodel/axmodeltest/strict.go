@@ -42,7 +42,7 @@ func Strict(d axcl.Device, path string, c *Checkpoint, p *vision.Picture) error 
 		}
 		return out
 	}
-	// moved takes the value at i from of(i), in parts of so many bytes.
+	// moved takes the value at i from of(i), in parts of this many bytes.
 	moved := func(part int, of func(i int) int) []byte {
 		var out []byte
 		for at := 0; at < len(pixels); at += part {

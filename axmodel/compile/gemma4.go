@@ -14,9 +14,9 @@ import (
 )
 
 // This file is what Gemma-4 has of its own: heads as long as the layer's kind says, layers at the end that use the K and V of earlier ones,
-// and rows that every layer is given besides the hidden state, of which the package has the table and what else the host makes them with.
+// and rows that every layer is given beyond the hidden state, of which the package has the table and what else the host makes them with.
 
-// Files of a package whose layers are given rows besides.
+// Files of a package whose layers are given further rows.
 const (
 	givenTable   = "model.embed_tokens_per_layer.weight.bfloat16.bin"
 	givenProject = "model.per_layer_model_projection.weight.npy"
@@ -109,7 +109,7 @@ func sharing(groups []axmodel.SoftGroup) []axmodel.SoftGroup {
 	return out
 }
 
-// givenParts are the tensors of a layer that is given a row besides.
+// givenParts are the tensors of a layer that is given a further row.
 func (j *job) givenParts() []part {
 	a := j.a
 	return []part{{"per_gate", "per_layer_input_gate.weight", j.dtype, a.Given, a.Hidden},

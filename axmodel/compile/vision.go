@@ -236,7 +236,7 @@ func (e *easel) matrices(as string, rows, cols int, names ...string) {
 	}})
 }
 
-// vectors stacks vectors, so many of them side by side in a row.
+// vectors stacks vectors, this many of them side by side in a row.
 func (e *easel) vectors(as string, side, length int, names ...string) {
 	for _, n := range names {
 		e.get(n, length)

@@ -254,7 +254,7 @@ func (g *Graph) pad(x Value, mode int, value float32, before, after []int) Value
 	return g.add(axmodel.OpPad, []Value{x}, append([]int32{int32(mode), bits(value)}, narrow(append(before, after...)...)...)...)
 }
 
-// Pad puts so many of a number before and after x along each axis.
+// Pad puts this many of a number before and after x along each axis.
 func (g *Graph) Pad(x Value, value float32, before, after []int) Value {
 	return g.pad(x, axmodel.PadConstant, value, before, after)
 }

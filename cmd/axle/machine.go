@@ -39,6 +39,6 @@ type machineOptions struct {
 	drafts     map[string]string // model to folder of the package that guesses for it
 	lost       func(error)
 	fewer      func(error)           // a card was lost, others go on
-	loading    func(engine.Progress) // a file of a model was loaded; nil: nobody wants to know
+	loading    func(engine.Progress) // a file of a model was loaded; it may be nil
 	log        *zap.Logger
 }

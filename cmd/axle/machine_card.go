@@ -117,7 +117,7 @@ func checkDraft(st *store.Store, n models.Name, dir string) error {
 // leftTime is how long what a pull has left waits for the pull to be taken up again.
 const leftTime = 24 * time.Hour
 
-// prune frees what pulls left that nobody goes on with.
+// prune frees what pulls left and no pull goes on with.
 func prune(st *store.Store, log *zap.Logger) {
 	freed, err := st.Prune(leftTime)
 	switch {

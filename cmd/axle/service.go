@@ -268,7 +268,7 @@ func isLoopback(a net.Addr) bool {
 	return net.ParseIP(host).IsLoopback()
 }
 
-// warnOpen says of each listener that others than this machine reach it, where nobody is asked for a key.
+// warnOpen says of each listener that others than this machine reach it, where no key is asked for.
 func warnOpen(log *zap.Logger, ln, vendor net.Listener) {
 	if !isLoopback(ln.Addr()) {
 		log.Warn("listening beyond this machine without keys: whoever reaches this port may use, pull and delete models; see "+

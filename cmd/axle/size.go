@@ -23,7 +23,7 @@ func parseSize(s string) (int64, error) {
 	return int64(n * by), nil
 }
 
-// mostRAM is the most of a machine's memory that rows take where nobody says how much: beyond that more memory keeps what nobody asks for.
+// mostRAM is the most of a machine's memory that rows take unless told otherwise: more memory would keep what is not asked for again.
 const mostRAM = 4 << 30
 
 // ramSize is how much of this machine's memory may keep rows: what the flag says, else AXLE_CACHE_RAM, else an eighth of what there is, or
@@ -47,5 +47,5 @@ func ramSize(flag string, getenv func(string) string, root fs.FS) (int64, error)
 	return ramShare(total), nil
 }
 
-// ramShare is what rows take of a machine's memory where nobody says how much.
+// ramShare is what rows take of a machine's memory unless told otherwise.
 func ramShare(total int64) int64 { return min(total/8, mostRAM) }

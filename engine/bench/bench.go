@@ -20,7 +20,7 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// Load is what is asked of a model: so many clients at once, each with a prompt of its own and wanting so many tokens.
+// Load is what is asked of a model: this many clients at once, each with a prompt of its own and wanting this many tokens.
 type Load struct {
 	Prompt    int  `json:"prompt_tokens"`
 	Output    int  `json:"output_tokens"`

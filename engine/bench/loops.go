@@ -88,7 +88,7 @@ func onModel(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, f func(ax
 	return err
 }
 
-// measure runs the loop repeats times for so many tokens, after a warm-up.
+// measure runs the loop repeats times for this many tokens, after a warm-up.
 func (l *Loop) measure(ctx context.Context, tokens, repeats int, k Counters, run func() error) error {
 	var values []float64
 	for r := range repeats + 1 {
@@ -160,7 +160,7 @@ func row(s axcl.Shape) (*axcl.Pass, error) {
 	return p, p.Check(s)
 }
 
-// naive is a model as so many models of one layer.
+// naive is a model as this many models of one layer.
 type naive struct {
 	nets  []axcl.Net
 	group []int

@@ -96,7 +96,7 @@ func Memory(budget time.Duration) (read, copied float64) {
 	from, to := make([][]byte, workers), make([][]byte, workers)
 	for i := range workers {
 		from[i], to[i] = make([]byte, size), make([]byte, size)
-		// Both have to be written: pages that nobody wrote are all the one page of zeros, which the caches hold.
+		// Both have to be written: pages that were not written are all the one page of zeros, which the caches hold.
 		for j := 0; j < size; j += 512 {
 			from[i][j], to[i][j] = 1, 1
 		}

@@ -27,7 +27,7 @@ type Roofline struct {
 	Points []RooflinePoint `json:"points"`
 }
 
-// RooflinePoint is the limit and what was measured for so many clients: weights are read once for all, the cache for each; all of it for
+// RooflinePoint is the limit and what was measured for this many clients: weights are read once for all, the cache for each; all of it for
 // each where layers keep states, since a pass then carries rows of one sequence.
 type RooflinePoint struct {
 	Clients int     `json:"clients"`
@@ -78,7 +78,7 @@ func NewRoofline(weights, cache, states int64, bandwidth float64, source string,
 	return r
 }
 
-// LimitOf is the most tokens a second that so many clients could get together.
+// LimitOf is the most tokens a second that this many clients could get together.
 func (r *Roofline) LimitOf(clients float64) float64 {
 	if r.States > 0 {
 		clients = 1

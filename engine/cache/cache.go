@@ -52,7 +52,7 @@ type Limits struct {
 	Move      bool // a row may go to another cell
 }
 
-// Cache is the tree's rows alone where the model has no slots, or with states in so many.
+// Cache is the tree's rows alone where the model has no slots, or with states in this many.
 func (t *Tree) Cache(slots int) Cache {
 	if slots == 0 {
 		return rows{t}

@@ -17,7 +17,7 @@ type Memory struct {
 	tiers []*RAM
 }
 
-// NewMemory is a Memory of so many bytes; nil for none.
+// NewMemory is a Memory of this many bytes; nil for none.
 func NewMemory(limit int64) *Memory {
 	if limit <= 0 {
 		return nil
@@ -40,7 +40,7 @@ func (m *Memory) used() (n int64) {
 	return n
 }
 
-// strideOf is from one row of so many bytes to the next.
+// strideOf is from one row of this many bytes to the next.
 func strideOf(bytes int) int {
 	if bytes >= pageSize { // what goes is given back to the machine by the page
 		return (bytes + pageSize - 1) / pageSize * pageSize
@@ -51,7 +51,7 @@ func strideOf(bytes int) int {
 // mostKept is the most rows that are kept, however much memory there is: bookkeeping is forty bytes a row, and searches look at each.
 const mostKept = 1 << 17
 
-// RowsIn is how many rows of so many bytes fit in so much of this machine's memory, of a model alone there, where piece of them are to
+// RowsIn is how many rows of this many bytes fit in so much of this machine's memory, of a model alone there, where piece of them are to
 // travel at once; and how many then do.
 func RowsIn(limit int64, bytes, piece int) (rows, travel int) {
 	stride := strideOf(bytes)
@@ -61,7 +61,7 @@ func RowsIn(limit int64, bytes, piece int) (rows, travel int) {
 	return max(n-waits, 0), piece
 }
 
-// Open makes a tier for rows of so many bytes of the model whose tree it is, of which at most piece travel at once; nil where there is no
+// Open makes a tier for rows of this many bytes of the model whose tree it is, of which at most piece travel at once; nil where there is no
 // room for as much as a row. It must be closed.
 func (m *Memory) Open(bytes, piece int, card *Tree) *RAM {
 	m.mu.Lock()

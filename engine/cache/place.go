@@ -22,7 +22,7 @@ const mostStarts = 64 // places that are compared
 type Placing struct {
 	Prompt int // rows that are to come, with those of Down
 	Down   int // of these, rows that the sequence stands on and that come down first
-	Ahead  int // rows of the answer that cells are reserved for besides
+	Ahead  int // rows of the answer that cells are reserved for in addition
 	Reach  int // that the sequence's rows have without those that come down
 
 	Wide, WideReach int                           // most rows of a wide pass, and how many cells it sees
@@ -141,8 +141,9 @@ func (p *placing) best() []int32 {
 	return out
 }
 
-// ranks numbers the branches that nobody stands on by when they were last used, from 0, and gives each of their nodes the number of the
-// last used branch that it is in; −1 to all other cells. It gives how many branches there are. What is busy is marked.
+// ranks numbers the branches that no sequence stands on by when they were last used, from 0, and
+// gives each of their nodes the number of the last used branch that it is in; −1 to all other
+// cells. It gives how many branches there are. What is busy is marked.
 func (t *Tree) ranks(rank []int32) int {
 	var leaves []int32
 	for i := range rank {
@@ -267,7 +268,7 @@ func (p *placing) lost(n int32) (sec float64) {
 	return sec
 }
 
-// usable reports whether a row may come to cell n: it is free, or nobody stands on what it holds. What is busy is marked.
+// usable reports whether a row may come to cell n: it is free, or no sequence stands on what it holds. What is busy is marked.
 func (t *Tree) usable(n int32) bool {
 	return t.state[n] == cellFree || t.state[n] == cellNode && !t.busy[n]
 }

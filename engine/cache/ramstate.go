@@ -18,12 +18,12 @@ type shelf struct {
 type Half struct {
 	Slot  uint32
 	State []byte
-	At    int    // so many bytes of it are there
+	At    int    // this many bytes of it are there
 	use   uint64 // of the slot: another means that it holds something else by now
 	last  int32  // the row in memory that it comes to, held
 }
 
-// OpenStates has the tier keep snapshots of so many bytes too, which take so many seconds to the card and from there.
+// OpenStates has the tier keep snapshots of this many bytes too, which take this many seconds to the card and from there.
 func (r *RAM) OpenStates(bytes int, in, out float64) {
 	r.snapshots, r.stateBytes, r.StateIn, r.StateOut = r.card.snapshots, bytes, in, out
 	r.states, r.passed = map[int32][]byte{}, make([]uint64, len(r.snapshots.node))

@@ -14,10 +14,10 @@ type Seq struct {
 	State  uint32 // the slot with the state after Path: see snapshots.go; 0: there is none
 	Own    bool   // which the next pass may replace
 	Bring  int    // its rows up to here come back from memory, piece by piece
-	Coming int    // so many bytes of its state came from memory
+	Coming int    // this many bytes of its state came from memory
 }
 
-// NewSeq is a sequence of key's on a tree of so many cells, of a model that has layers with a window or not.
+// NewSeq is a sequence of key's on a tree of this many cells, of a model that has layers with a window or not.
 func NewSeq(key string, cells int, window bool) Seq {
 	s := Seq{Key: key, See: make([]uint64, (cells+63)/64)}
 	if window {

@@ -3,7 +3,7 @@ package cache
 // Travel is what a call that moves rows costs, in seconds: for each run of cells, and for each row. The zero Travel is no way at all.
 type Travel struct{ Run, Row float64 }
 
-// Measured is the Travel of which a call with one row took one, and one with so many rows took all.
+// Measured is the Travel of which a call with one row took one, and one with this many rows took all.
 func Measured(one, all float64, rows int) (t Travel) {
 	if rows > 1 {
 		t.Row = max((all-one)/float64(rows-1), 0)

@@ -36,7 +36,7 @@ type Tree struct {
 	snapshots *Snapshots
 }
 
-// New is a tree of n cells, all free. Its model's shape groups see so many of them each.
+// New is a tree of n cells, all free. Its model's shape groups see this many of them each.
 func New(n int, sees ...int) *Tree {
 	ints := func() []int32 {
 		s := make([]int32, n)
@@ -178,7 +178,7 @@ func (t *Tree) Idle(path []int32, below int) (n int) {
 	return n
 }
 
-// TakeBehind is Take for n rows behind path, which belongs to key's texts and is held meanwhile: only where so many rows as need are free
+// TakeBehind is Take for n rows behind path, which belongs to key's texts and is held meanwhile: only where this many rows as need are free
 // or can be made free, and in [0, below) as far as they can be.
 func (t *Tree) TakeBehind(key string, path []int32, n, need, below int) ([]int32, bool) {
 	tip, above := t.root(key), 0
@@ -335,7 +335,7 @@ func (t *Tree) drop(n int32) {
 	t.Give(n)
 }
 
-// oldest is the longest unused leaf that nobody stands on, or none.
+// oldest is the longest unused leaf that no sequence stands on, or none.
 func (t *Tree) oldest() int32 {
 	oldest := none
 	for i := range t.state {
@@ -357,8 +357,9 @@ func (t *Tree) evict() bool {
 	return true
 }
 
-// Lower frees rows in [0, below) until n are free there, from the ends of branches that nobody stands on, the longest unused first, as far
-// as may allows it: it is told how many rows of a branch would go, and how long the text is that ends there. It reports whether n are free.
+// Lower frees rows in [0, below) until n are free there, from the ends of branches that no sequence
+// stands on, the longest unused first, as far as may allows it: it is told how many rows of a
+// branch would go, and how long the text is that ends there. It reports whether n are free.
 func (t *Tree) Lower(n, below int, may func(drop, length int) bool) bool {
 	// Neighbours are worth a few rows more: a pass's new rows then go home together.
 	enough := func() bool {
@@ -498,7 +499,7 @@ func (t *Tree) EvictAbove(n, from int) {
 	}
 }
 
-// Between finds the shortest stretch of nodes between free rows, of at most so many, and the smallest run of free rows that it fits into,
+// Between finds the shortest stretch of nodes between free rows, of at most this many, and the smallest run of free rows that it fits into,
 // both on the same side of reach; n is 0 where there is none. Whatever moves, there are fewer runs of free rows afterwards.
 func (t *Tree) Between(most, reach int) (from, to, n int) {
 	type stretch struct{ from, n int }

@@ -63,7 +63,7 @@ type entry struct {
 	open   bool // it offers something in this round, and was not asked for it yet
 }
 
-// Urgent pieces go first while they take no more than one part in so many of the card's time, and a burst of them no more than so long.
+// Urgent pieces go first while they take no more than one part in this many of the card's time, and a burst of them no more than so long.
 const (
 	urgentPart  = 4
 	urgentBurst = time.Second

@@ -91,7 +91,7 @@ type Pace struct {
 // Pace begins the account of a load whose largest file has so many bytes. It is the worker's, and so are its methods.
 func (c *Card) Pace(largest int64) *Pace { return &Pace{c: c, largest: largest} }
 
-// File is a call that loads a file of so many bytes, or, with 0, makes room for what was loaded. It may take as long as the largest file
+// File is a call that loads a file of this many bytes, or, with 0, makes room for what was loaded. It may take as long as the largest file
 // would at a tenth of the measured rate. While it lasts, a process that ends (Options.Ending) waits for it no longer than seconds beyond
 // what it should take: then the card counts as lost.
 func (p *Pace) File(bytes int64, call func() error) error {

@@ -7,7 +7,7 @@
 //
 // A probe is a table: the passes to send, each with the names of what its rows give, and what is claimed of those. [Model.Abilities],
 // [Model.Wide] and [Model.Alike] make the tables for a model's shape and go through them. They run on whatever goroutine the card belongs
-// to, before any sequence does, and leave nothing: cells and slots that they used hold what nobody asks for. Nothing is to be closed.
+// to, before any sequence does, and leave nothing: cells and slots that they used hold what is not asked for. Nothing is to be closed.
 package prove
 
 import (
@@ -181,7 +181,7 @@ func cells(from, n int) (c []uint32) {
 	return c
 }
 
-// call is a pass of a probe. What its rows give is remembered under a name each; what nobody asks for later has none.
+// call is a pass of a probe. What its rows give is remembered under a name each; what is not asked for later has none.
 type call struct {
 	rows []Row
 	name func(r int) string

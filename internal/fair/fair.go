@@ -75,7 +75,7 @@ func (l *Line) Take(ctx context.Context, key string, takes, work int64) error {
 	return l.wait(ctx, key, l.ask(key, takes, work))
 }
 
-// Next is Done and then Take, for who has several pieces: between the two nobody gets a turn that would have come after both.
+// Next is Done and then Take, for who has several pieces: no request that came after both gets a turn between the two.
 func (l *Line) Next(ctx context.Context, key string, work, did, takes, more int64) error {
 	l.mu.Lock()
 	t := l.ask(key, takes, more)
@@ -136,7 +136,7 @@ func (l *Line) Free(takes int64) {
 	l.grant()
 }
 
-// Left is how much room nobody has.
+// Left is how much room is left.
 func (l *Line) Left() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,8 +163,8 @@ func (l *Line) leave(key string, work, did int64) {
 	l.forget()
 }
 
-// forget closes the accounts of keys that want nothing: those that would begin where the others are, and all once nobody wants anything,
-// as nobody is ahead of anybody then. l.mu is held.
+// forget closes the accounts of keys that want nothing: those that would begin where the others are, and all once none wants anything,
+// as none is ahead of another then. l.mu is held.
 func (l *Line) forget() {
 	idle := true
 	for _, a := range l.keys {

@@ -52,7 +52,7 @@ type file struct {
 	size int64
 }
 
-// Start begins to read the files, in the order in which the card will take them. One that cannot be opened is left to whoever loads it.
+// Start begins to read the files, in the order in which the card will take them. One that cannot be opened is left to the load.
 func Start(paths []string, o Options) *Reader {
 	if o.Open == nil {
 		o.Open = open
@@ -126,7 +126,7 @@ func (r *Reader) one(i int, f file, buf []byte) bool {
 		r.spent.Add(int64(time.Since(begun)))
 		r.bytes.Add(int64(n))
 		done += int64(n)
-		if err != nil { // its end, or trouble that whoever loads it will tell
+		if err != nil { // its end, or trouble that the load will tell
 			return true
 		}
 	}

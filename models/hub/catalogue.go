@@ -31,7 +31,7 @@ type Entry struct {
 	NotYet     string // why axle does not run it yet; empty where it does
 
 	shape   shape
-	encoder int64 // bytes of the encoder of pictures; 0: there is none, or nobody has published them
+	encoder int64 // bytes of the encoder of pictures; 0: there is none, or their size is not published
 	beside  int64 // bytes of tables that only some models have, which stay on the machine
 }
 
@@ -95,7 +95,7 @@ func (e *Entry) weights() float64 {
 // embeddings are the bytes of tables that stay on the machine.
 func (e *Entry) embeddings() float64 { return float64(2*e.shape.vocab*e.shape.hidden + e.beside) }
 
-// Size is how many bytes a pull fetches, about. Where nobody has told, it is estimated from the architecture, or from the number of
+// Size is how many bytes a pull fetches, about. Where that is unknown, it is estimated from the architecture, or from the number of
 // parameters alone; told is false then. It is for people to choose by: a pull itself asks the hub.
 func (e Entry) Size() (bytes int64, told bool) {
 	if e.Download > 0 {

@@ -19,7 +19,7 @@ var (
 	qwen35Large  = shape{hidden: 2560, ffn: 9216, heads: 16, kv: 4, headDim: 256, vocab: 248320, keys: 16, values: 32}
 )
 
-// untried is said of models that the software and the simulated card compute, and that nobody has told of on a real one.
+// untried is said of models that the software and the simulated card compute, and that were never reported on a real one.
 const untried = "its states are proven when it is loaded; not yet tried on a real card"
 
 // Other notes that several models have, or that the page translates.

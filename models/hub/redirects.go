@@ -12,7 +12,7 @@ import (
 )
 
 // ErrNear is a redirect to an address of this machine or of its network, by a hub that is not there itself: it would make us ask a
-// neighbour what nobody outside may ask.
+// neighbour what no client outside may ask.
 var ErrNear = errors.New("models: a redirect to an address of this network")
 
 func nearError(what, host string) error {

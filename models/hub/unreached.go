@@ -46,7 +46,7 @@ func unreachedWords(err error) string {
 	return err.Error()
 }
 
-// quickly says that a host cannot be reached at all, which no short wait changes: while nobody has answered yet, one is told of it soon.
+// quickly says that a host cannot be reached at all, which no short wait changes: while none has answered yet, one is told of it soon.
 func quickly(err error) bool {
 	var dns *net.DNSError
 	return errors.As(err, &dns) && !dns.IsTimeout || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.ENETDOWN) ||

@@ -2,14 +2,14 @@
 // restart.
 //
 //	secret                     32 random bytes: names and sums are made with it
-//	.lock                      held by whoever writes, removes or makes room
+//	.lock                      held by a process that writes, removes or makes room
 //	<32 hex>/                  a package, by its digest
 //	<32 hex>/name              what the package is called, for people
 //	<32 hex>/<64 hex>          a block: the rows of prefix.Shared tokens, by everything that they depend on
 //	<32 hex>/<64 hex>.state    a state, where layers keep one, and the rows between the last block and it (states.go)
 //
 // A block's name is that of the text up to its last token (package prefix), for the package, the card, the API key and the row's size.
-// So what one key has said is never found by another, and a name tells nobody who has not the secret anything. A file is its header, its
+// So what one key has said is never found by another, and a name says nothing without the secret. A file is its header, its
 // rows and a keyed SHA-256 of both, which is held against it before a byte of it is used; one that does not fit is removed and taken for
 // absent.
 //
@@ -67,8 +67,8 @@ type Options struct {
 	Dir   string           // made where it is not there
 	Size  int64            // bytes that all files of the folder may take; what was used longest ago goes first
 	Block int              // tokens whose rows a file holds; 0: prefix.Shared. Files of another number are never found
-	Off   func(err error)  // told once, when the disk is switched off, and why; nil: nobody
-	Full  func(err error)  // told when the disk is full, so that nothing new is kept, and with nil when something is again; nil: nobody
+	Off   func(err error)  // told once, when the disk is switched off, and why; it may be nil
+	Full  func(err error)  // told when the disk is full, so that nothing new is kept, and with nil when something is again; it may be nil
 	Now   func() time.Time // nil: the system's clock
 
 	disk disk // a test's
@@ -159,7 +159,7 @@ func (d *Disk) fail(what string, err error) error {
 	return err
 }
 
-// Owner is what rows belong to and depend on besides their tokens.
+// Owner is what rows belong to and depend on beyond their tokens.
 type Owner struct {
 	Package string // its digest
 	Model   string // what people call it; no part of the key
@@ -496,7 +496,7 @@ func isHex(s string, n int) bool {
 	return err == nil && len(s) == n
 }
 
-// room removes what is unfinished, and then what was used longest ago until so many bytes fit within the limit, and on the disk. It runs
+// room removes what is unfinished, and then what was used longest ago until this many bytes fit within the limit, and on the disk. It runs
 // under the lock.
 func (d *Disk) room(all []entry, need int64) error {
 	total := int64(0)

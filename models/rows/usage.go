@@ -12,7 +12,7 @@ import (
 
 // Usage is what one package has in a folder.
 type Usage struct {
-	Model  string // as it was called when rows were kept first; empty when nobody knows
+	Model  string // as it was called when rows were kept first; empty when unknown
 	Blocks int    // of rows
 	States int
 	Bytes  int64     // all its files

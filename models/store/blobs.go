@@ -112,7 +112,7 @@ func (r *spaceReader) release() {
 	r.held = 0
 }
 
-// fits says whether an upload of so many bytes has room as things are.
+// fits says whether an upload of this many bytes has room as things are.
 func (r *spaceReader) fits(size int64) error {
 	free, err := r.s.disk.Free()
 	if err != nil || free < 0 {

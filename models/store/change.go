@@ -139,7 +139,7 @@ const pullingPrefix = ".pulling-"
 // locks the pull is known by its files' times only.
 func (s *Store) announce() (done func()) {
 	name := pullingPrefix + randomName()
-	tmp := ".tmp" + name // locked before it has its name: nobody finds it without its lock
+	tmp := ".tmp" + name // locked before it has its name: it is never found without its lock
 	release, _, err := s.disk.Hold(tmp, true)
 	if err != nil {
 		_ = s.disk.Remove(tmp)
@@ -245,7 +245,7 @@ func notForeign(n models.Name, got error) error {
 }
 
 // commit makes m the manifest of name, after all its blobs are known to be there; what the name's old manifest alone named is removed. It
-// is called under locked. Errors besides the disk's: ErrTaken, *errGone.
+// is called under locked. Errors beyond the disk's: ErrTaken, *errGone.
 func (s *Store) commit(name models.Name, m *manifest) error {
 	p, err := s.find(name)
 	if err != nil {

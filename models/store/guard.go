@@ -26,7 +26,7 @@ type GuardOptions struct {
 
 const markerPrefix = ".serving-"
 
-// Guard is for a server: it holds a marker file in the store, locked and synced, until leave is called. A marker that nobody holds is of a
+// Guard is for a server: it holds a marker file in the store, locked and synced, until leave is called. A marker without a holder is of a
 // server that was killed, or of a power cut. Then every model is hashed in the background, a quarter of the time at most, models that are
 // opened meanwhile first; so the server answers at once (promise D9). What is found rotten is not opened from then on: the error names the
 // file (D12). Pulling the model again mends it. Where leave is called before all is hashed, the marker stays, and the next server hashes;
@@ -39,7 +39,7 @@ const markerPrefix = ".serving-"
 // is watched and leave is nil.
 func (s *Store) Guard(o GuardOptions) (leave func() error, err error) {
 	marker := markerPrefix + randomName()
-	// Made under another name and locked before it has its own: nobody finds it without its lock.
+	// Made under another name and locked before it has its own: it is never found without its lock.
 	tmp := ".tmp" + marker
 	release, _, err := s.disk.Hold(tmp, true)
 	if err != nil {

@@ -57,7 +57,7 @@ type manifest struct {
 	Axle          *origin      `json:"axle,omitempty"` // nil in a manifest of Ollama's own
 }
 
-// foreignManifest reads what Ollama writes besides: its config counts as a reference, so that we never remove it.
+// foreignManifest reads what Ollama writes in addition: its config counts as a reference, so that we never remove it.
 type foreignManifest struct {
 	manifest
 	Config *struct {

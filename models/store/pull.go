@@ -90,7 +90,7 @@ func (s *Store) Pull(ctx context.Context, name string, c *hub.Client, report fun
 	return err
 }
 
-// run is a pull, whoever listens.
+// run is a pull, its listeners.
 func (p *pull) run(ctx context.Context, n models.Name, src hub.Source) (err error) {
 	s, c := p.s, p.c
 	defer c.CloseIdle()
@@ -210,7 +210,7 @@ type pull struct {
 	last    map[string]time.Time
 }
 
-// say leaves a report for whoever listens, and does not wait: under a lock, and behind a client that reads slowly, others would wait too.
+// say leaves a report for its listeners, and does not wait: under a lock, and behind a client that reads slowly, others would wait too.
 func (p *pull) say(pr Progress) {
 	if p.quiet {
 		return
@@ -256,7 +256,7 @@ func (p *pull) fetch(ctx context.Context) (*manifest, error) {
 	}
 	m := &manifest{Axle: &origin{Hub: p.snap.Repo + "@" + p.snap.Commit, Created: time.Now().UTC()},
 		Layers: make([]descriptor, len(p.files))}
-	for _, f := range p.files { // all totals first, so that whoever adds them up knows how much is to come
+	for _, f := range p.files { // all totals first, so that a client that adds them up knows how much is to come
 		var done int64
 		if size, ok, _ := p.s.HasBlob(f.Digest); ok && size == f.Size {
 			done = size

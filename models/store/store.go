@@ -21,7 +21,7 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// Errors for errors.Is, besides models.ErrName and models.ErrDigest.
+// Errors for errors.Is, beyond models.ErrName and models.ErrDigest.
 var (
 	ErrNotFound = errors.New("model not found")
 	ErrGGUF     = errors.New("a GGUF model, which this chip cannot run")
@@ -194,7 +194,7 @@ func (s *Store) List(ctx context.Context) ([]*Model, error) {
 }
 
 // Get finds a model by name, letters of either case being the same as in Ollama. It fails with models.ErrName, [ErrNotFound], [ErrGGUF] or
-// [ErrForeign]. As long as nothing on disk changed it may give the same Model again: nobody changes one.
+// [ErrForeign]. As long as nothing on disk changed it may give the same Model again: it is never changed.
 func (s *Store) Get(name string) (*Model, error) {
 	n, err := models.ParseName(name)
 	if err != nil {

@@ -96,7 +96,7 @@ func (m *memo) inTurn(ctx context.Context, asker string, source int, compile fun
 // metered is compile, ended by its meter where that says so.
 func metered(m *meter, compile func(*meter) (*Grammar, error)) (g *Grammar, err error) {
 	defer catch(&err)
-	m.step(0) // nobody may wait any more
+	m.step(0) // its request may have gone
 	return compile(m)
 }
 
@@ -123,14 +123,14 @@ func (h *held) keep(g *Grammar) error {
 	if g.bytes <= smallest || h.take(g) {
 		return nil
 	}
-	runtime.GC() // those that nobody uses any more are found by it
+	runtime.GC() // those that are no longer used are found by it
 	if h.take(g) {
 		return nil
 	}
 	return fmt.Errorf("grammar: %w", ErrRoom)
 }
 
-// take is keep, without looking for those that nobody uses any more.
+// take is keep, without looking for those that are no longer used.
 func (h *held) take(g *Grammar) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

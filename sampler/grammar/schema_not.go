@@ -85,7 +85,7 @@ func (c *compiler) made(s *schema, keyword string, v *value) (*schema, error) {
 	return u, c.index(u)
 }
 
-// says are keywords that say nothing about values, with those that nobody knows.
+// says are keywords that say nothing about values, with unknown ones.
 func says(v *value) (keys []string) {
 	for _, k := range v.keys {
 		if understood[k] {

@@ -39,7 +39,7 @@ func (Secret) GoString() string { return "***" }
 // MarshalText hides the key.
 func (Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
 
-// Role is what a key may do. The zero Role is none, so that what was given no role by mistake lets nobody in.
+// Role is what a key may do. The zero Role is none, so that what was given no role by mistake lets no client in.
 type Role int
 
 // The roles. Each may do what the one before it may.

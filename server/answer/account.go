@@ -25,7 +25,7 @@ func (a *account) usage(u ask.Usage) {
 	a.prompt, a.last = 0, u
 }
 
-// end counts a prompt whose answer never began: whoever leaves while it is evaluated has used the card all the same.
+// end counts a prompt whose answer never began: a client that leaves while it is evaluated has used the card all the same.
 func (a *account) end() {
 	a.key.Count(access.Tokens{Prompt: uint64(a.prompt)})
 	a.prompt = 0

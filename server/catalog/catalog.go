@@ -1,6 +1,6 @@
 // Package catalog says what a model is to the server before it is loaded, and where the server finds it: an [Entry] of a [Store].
 //
-// Whoever reads an entry may share it between goroutines and changes nothing in it. A Store and a Puller are used from any goroutine at
+// A reader of an entry may share it between goroutines and changes nothing in it. A Store and a Puller are used from any goroutine at
 // once.
 package catalog
 

@@ -19,7 +19,7 @@ const (
 )
 
 // Read takes a request's body in: it reads at most limit bytes of it, weighs them, decodes them, and weighs what came of it where that can
-// be more than it seemed. Whoever asks for more room than there is now is told to come again. Where any of it fails the exchange has ended,
+// be more than it seemed. A request for more room than there is now is told to come again. Where any of it fails the exchange has ended,
 // and ok is false.
 func Read[T any](x *Exchange, limit int64, decode func([]byte) (T, error)) (req T, ok bool) {
 	b, err := x.body(limit)
@@ -106,7 +106,7 @@ func (x *Exchange) room(n int64) error {
 	return nil
 }
 
-// more makes the request hold n bytes besides.
+// more makes the request hold n bytes more.
 func (x *Exchange) more(n int64) error { return x.room(x.held.need + n) }
 
 // weighDecoded takes room for what a request holds beyond what its body was weighed with: text that might have been an image's, and the

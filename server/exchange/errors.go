@@ -26,7 +26,7 @@ const (
 	JSONV1 = "application/json"                // of the others
 )
 
-const statusClientGone = 499 // nobody reads it; the log does
+const statusClientGone = 499 // it is not sent; the log has it
 
 // TooLong is Ollama's text for a prompt that does not fit.
 const TooLong = "the prompt is longer than the context length currently available to the model; shorten the prompt, adjust the context " +

@@ -15,7 +15,7 @@ type Carded interface {
 }
 
 // Failing is a [Loader] that tells why the device it is for could not be opened, without waiting for anything; nil where it is open, or
-// nobody has tried yet. A server whose device is not there can load nothing, and health says so.
+// was not tried yet. A server whose device is not there can load nothing, and health says so.
 type Failing interface {
 	Failed() error
 }

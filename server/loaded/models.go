@@ -1,7 +1,7 @@
 // Package loaded holds the models that are on the cards: it loads on demand, once for however many ask, keeps a model as long as its
 // requests said, and unloads the least recently used idle one where memory or a place is needed.
 //
-// All methods of [Models] may be called from any goroutine; whoever makes it closes it. It knows nothing of HTTP.
+// All methods of [Models] may be called from any goroutine; the caller that makes it closes it. It knows nothing of HTTP.
 package loaded
 
 import (
@@ -57,7 +57,7 @@ type Models struct {
 	waiting int              // requests that wait for a load
 	closed  bool
 	wrong   map[string]error // by name, why a model was not loaded whose answers were not what they should be; gone once it is
-	changed chan struct{}    // closed when something is released, unloaded or loaded; nil: nobody waits for that
+	changed chan struct{}    // closed when something is released, unloaded or loaded; nil: none waits for that
 	loads   sync.WaitGroup
 }
 
@@ -111,7 +111,7 @@ func (ms *Models) Acquire(ctx context.Context, e *catalog.Entry, keep *time.Dura
 			ms.waiting--
 		}
 	}()
-	// Ollama's queue holds MaxQueue besides the one that is being served.
+	// Ollama's queue holds MaxQueue beyond the one that is being served.
 	full := func() bool { return !counted && ms.o.MaxQueue > 0 && ms.waiting > ms.o.MaxQueue }
 	wait := func(ch <-chan struct{}) error {
 		if !counted {
@@ -381,7 +381,7 @@ func (ms *Models) ring(s *slot) {
 func (ms *Models) retire(s *slot) {
 	s.retired = true
 	switch {
-	case s.model == nil: // loading: whoever wants it may still have it once
+	case s.model == nil: // loading: a request that wants it may still have it once
 	case s.refs == 0 && s.want == 0:
 		ms.unload(s)
 	default:
@@ -471,7 +471,7 @@ type Running struct {
 	Stats   ask.Stats
 	Device  string
 	Memory  models.Memory // of what Bytes consist; zero where the engine does not tell
-	Draft   int64         // what a draft model takes besides
+	Draft   int64         // what a draft model takes in addition
 }
 
 // Loaded lists the models that are loaded, the one that stays longest first.

@@ -50,7 +50,7 @@ type Loader struct {
 
 	mu    ranked.Mutex[ranked.Loader]
 	cards *engine.Cards
-	lost  error // the library never came back from opening it: nobody else need wait for that
+	lost  error // the library never came back from opening it: no other request need wait for that
 	done  bool
 }
 

@@ -217,7 +217,7 @@ func (s *Models) entry(m *store.Model) (*catalog.Entry, error) {
 		e.Key += "@" + stamp(e.Place)
 	}
 	if m.Rotten() != nil {
-		e.Key += "!" // what is loaded from it serves nobody new, and another load is refused
+		e.Key += "!" // what is loaded from it serves no new request, and another load is refused
 	}
 	if m.Template != "" {
 		t, err := chat.NewGo(m.Template)

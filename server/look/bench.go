@@ -69,7 +69,7 @@ func (a *Ask) check() error {
 	return nil
 }
 
-// Measure measures a model under a load: clients that ask at once, each with prompt tokens and for output tokens, so many times.
+// Measure measures a model under a load: clients that ask at once, each with prompt tokens and for output tokens, this many times.
 type Measure func(ctx context.Context, m ask.Model, prompt, output, clients, repeats int) (ask.Figures, error)
 
 // Subject is a model to measure, taken for as long as it takes.

@@ -32,7 +32,7 @@ var (
 type Owner struct {
 	key     string
 	keyed   bool
-	session [sha256.Size]byte // of its ID: nobody else is to learn it
+	session [sha256.Size]byte // of its ID: no one else is to learn it
 	named   bool
 }
 

@@ -49,7 +49,7 @@ func modelfile(e *catalog.Entry, system string, params map[string]any) string {
 		if len(texts) == 0 {
 			continue
 		}
-		if _, err := ollama.Param(k, texts); err != nil { // an option that nobody knows: it was taken, and means nothing
+		if _, err := ollama.Param(k, texts); err != nil { // an unknown option: it was taken, and means nothing
 			fmt.Fprintf(&b, "# PARAMETER %q is left out: no option of that name and type is known\n", k)
 			continue
 		}

@@ -74,7 +74,7 @@ func ofManaging(err error) error {
 	return exchange.Because(statusOf(err), err)
 }
 
-// statusOf is the status of an error of management work: a name that nobody has, files that this chip cannot run and blobs that were not
+// statusOf is the status of an error of management work: an unknown name, files that this chip cannot run and blobs that were not
 // uploaded are the client's mistake, and trying again would not help; anything else is ours, the hub's or the disk's.
 func statusOf(err error) int {
 	switch {

@@ -19,7 +19,7 @@ const (
 	done   = "data: [DONE]\n\n"
 )
 
-// usage is OpenAI's with what the vendor's server tells besides.
+// usage is OpenAI's with what the vendor's server tells in addition.
 type usage struct {
 	wire.Usage
 	TTFT float64 `json:"ttft_ms,omitempty"`

@@ -180,7 +180,7 @@ func (e *ParamError) Body(status int, text string) []byte {
 	return b
 }
 
-// rename gives the items of an event ids that nobody guesses, where Ollama's conversion gave them six digits.
+// rename gives the items of an event ids that cannot be guessed, where Ollama's conversion gave them six digits.
 func (e *ResponsesEncoder) rename(ev wire.ResponsesStreamEvent) {
 	data, ok := ev.Data.(map[string]any)
 	if !ok {

@@ -141,7 +141,7 @@ func toolSchemas(b []byte) map[string]ollama.ToolSchema {
 }
 
 // ResponsesEncoder writes a response. Keep, when set, is told once of an answer that is to be kept, before its last bytes go out, so that
-// whoever has them may refer to it.
+// a client that has them may refer to it.
 type ResponsesEncoder struct {
 	Keep     func(items []Item, t *Turn)
 	body     Body

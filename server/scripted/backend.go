@@ -96,7 +96,7 @@ func last(re *regexp.Regexp, begins, s string) []string {
 	return all[len(all)-1]
 }
 
-// number is that of the last directive that begins so and has at most so many digits.
+// number is that of the last directive that begins so and has at most this many digits.
 func number(begins string, most int, s string) (n int, ok bool) {
 	for {
 		_, rest, found := strings.Cut(s, begins)

@@ -1,5 +1,5 @@
-// Command llamacpp runs a package on the software card for run.mjs beside it: for each line "PROMPT NEW CLIENTS" on its input it feeds so many
-// clients a prompt, lets each say so many tokens, and prints the seconds of both.
+// Command llamacpp runs a package on the software card for run.mjs beside it: for each line "PROMPT NEW CLIENTS" on its input it feeds this many
+// clients a prompt, lets each say this many tokens, and prints the seconds of both.
 package main
 
 import (
@@ -95,7 +95,7 @@ func feed(m axcl.Model, prompt, clients, room int) (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// say lets each client say so many tokens, all clients in one pass.
+// say lets each client say this many tokens, all clients in one pass.
 func say(m axcl.Model, prompt, tokens, clients int) (time.Duration, error) {
 	s := m.Shape()
 	start := time.Now()

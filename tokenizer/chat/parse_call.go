@@ -293,7 +293,7 @@ func parseBareFunction(b []byte, tools []Tool) ([]ToolCall, bool) {
 // What stands between the two is taken as it is.
 const cdataOpen, cdataClose = "<![CDATA[", "]]>"
 
-// skipCDATA moves seek past every CDATA that is over and, where no closing tag of so many bytes comes before the next, into that.
+// skipCDATA moves seek past every CDATA that is over and, where no closing tag of this many bytes comes before the next, into that.
 func (p *Parser) skipCDATA(tag int) {
 	for {
 		rest := p.buf[p.seek:]

@@ -1,9 +1,11 @@
 // Package gotmpl runs Go's templates, as Ollama's models bring them, on text that knows where it came from and under a meter.
 //
-// It walks the tree that text/template/parse makes, and gives it the meaning that text/template does: pipelines, if, with, range, break and
-// continue, define and template, variables, comparisons, and functions. It cannot call methods, nor functions that are values: no model's
-// template does, and such a call would run code that nobody counts. Data are Go values. A string in the data is given, and a literal is the
-// template's own. A byte of a function's result is what it was made from, where one can tell, else given.
+// It walks the tree that text/template/parse makes, and gives it the meaning that text/template
+// does: pipelines, if, with, range, break and continue, define and template, variables,
+// comparisons, and functions. It cannot call methods, nor functions that are values: no model's
+// template does, and such a call would run code that is not counted. Data are Go values. A string
+// in the data is given, and a literal is the template's own. A byte of a function's result is what
+// it was made from, where one can tell, else given.
 //
 // A [Template] is immutable and safe for concurrent use; nothing needs closing.
 package gotmpl

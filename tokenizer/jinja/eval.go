@@ -245,7 +245,7 @@ func (s *forStmt) loop(r *run, over Value, depth int) flow {
 	return flowNext
 }
 
-// loopAttrs are what a template sees of loop, besides its methods.
+// loopAttrs are what a template sees of loop, beyond its methods.
 var loopAttrs = map[string]func(l *loopState) Value{
 	"index":     func(l *loopState) Value { return l.at + 1 },
 	"index0":    func(l *loopState) Value { return l.at },

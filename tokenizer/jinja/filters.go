@@ -201,7 +201,7 @@ func toJSON(r *run, v Value, o opts) Value {
 	return origin.Given(d.b.String())
 }
 
-// margin is what is put before a line: a text, or so many spaces.
+// margin is what is put before a line: a text, or this many spaces.
 func (r *run) margin(width Value, who string) origin.Text {
 	if t, ok := width.(origin.Text); ok {
 		return t

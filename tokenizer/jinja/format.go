@@ -13,7 +13,7 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// errRange is a range, or a width, that nobody needs.
+// errRange is a range, or a width, beyond all need.
 var errRange = fmt.Errorf("%w: it counts further than %d", origin.ErrBudget, maxRange)
 
 // spec is how a value is to be formatted, for % and for str.format.

@@ -117,7 +117,7 @@ void call_enter(call *c, int id, int sub, const char *fmt, ...) {
 	const fault *f = plan(id);
 	if (f) apply(c, f);
 	bool off = sim.cfg.clock == CLOCK_OFF, async = call_flags[id] & A;
-	if (c->hang && !async) { // in the section that counted it: whoever sees the count can end the hang
+	if (c->hang && !async) { // in the section that counted it: a test that sees the count can end the hang
 		hang_here();
 		c->stop = true;
 		c->code = CODE(SUB_DEVICE, ID_TIMEOUT);

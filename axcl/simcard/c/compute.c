@@ -35,7 +35,7 @@ static bool finite_row(const uint16_t *p, size_t n) {
 
 enum { NEVER = -30000, BIG = 10000 };
 
-// Everything one call of a layer needs besides its tensors.
+// Everything one call of a layer needs beyond its tensors.
 typedef struct {
 	float *x, *a, *q, *qg, *k, *v, *o, *g, *u, *buf, *kf, *vf, *score, *per;
 	uint16_t *k16, *v16, *mask;
@@ -68,7 +68,7 @@ static bool attend(const float *q, const float *kf, const float *vf, const uint1
 	return true;
 }
 
-// In the caches a row comes so many values after the one before.
+// In the caches a row comes this many values after the one before.
 static void attention(const axm *m, const axm_group *g, const uint16_t *kc, const uint16_t *vc, size_t step, scratch *s) {
 	uint32_t n = g->rows, h = g->cells, total = h + n;
 	size_t hd = m->head_dim, kv = (size_t)m->kv_heads * hd;
@@ -194,7 +194,7 @@ static void unit(float *x, size_t rows, size_t len, float eps) {
 	}
 }
 
-// What a layer is given of each row besides passes a gate and is added; then the row is scaled.
+// What a layer is given of each row in addition passes a gate and is added; then the row is scaled.
 static void besides(const axm *m, uint32_t n, const uint16_t *given, const axm_quirks *quirks, scratch *s) {
 	const axm_matrix *w = m->w;
 	size_t h = m->hidden, width = m->out;

@@ -67,7 +67,7 @@ typedef struct {
 	float *f;
 	int32_t *i;      // f's memory, of integers
 	bool borrowed;   // a constant's in the file
-	uint32_t to_use; // by so many nodes yet
+	uint32_t to_use; // by this many nodes yet
 } axg_tensor;
 
 // graph_conv.c: products. NULL: the operand is left out. False: no memory.

@@ -1,6 +1,7 @@
-// Running a net's graph. Data flow: inputs' bytes -> float32 and integers of 32 bits -> the nodes in order, each into memory of its own,
-// which goes once nobody needs it -> outputs' bytes. What is not a product is computed value by value, as the formulas are written; what is
-// summed over a row is summed in double precision.
+// Running a net's graph. Data flow: inputs' bytes -> float32 and integers of 32 bits -> the nodes
+// in order, each into memory of its own, which goes once it is not needed -> outputs' bytes. What
+// is not a product is computed value by value, as the formulas are written; what is summed over a
+// row is summed in double precision.
 #include "compute.h"
 #include "graph.h"
 

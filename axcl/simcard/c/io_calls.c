@@ -347,7 +347,7 @@ static bool look_up(const struct binding *b, device *d, span *s) {
 	return !b->addr || !span_get((const void *)(uintptr_t)b->addr, b->len, d, s);
 }
 
-// An execute is one message, which names each input and output. What is longer than the card takes is dropped there, and nobody answers.
+// An execute is one message, which names each input and output. What is longer than the card takes is dropped there, and no answer comes.
 static bool unheard(const exec *e) {
 	enum { HEAD = 24, EACH = 20 };
 	return hazard(HZ_MESSAGE) && HEAD + EACH * (uint64_t)(e->m->m->nin + e->m->m->nout) > sim.cfg.message;

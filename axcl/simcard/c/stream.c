@@ -159,7 +159,7 @@ static void forget(stream *s) {
 
 void stream_destroy(stream *s, bool force) {
 	obj_ref(&s->o);
-	handle_drop(&s->o); // nobody else finds it now
+	handle_drop(&s->o); // nothing else finds it now
 	if (!force) {
 		stream_start_all(s->o.dev);
 		s->allowed = s->queued;

@@ -151,7 +151,7 @@ int32_t axclrtDestroyEvent(axcl_handle h) {
 		event *e = find_event(h, &code);
 		if (e) {
 			handle_drop(&e->o);
-			pthread_cond_broadcast(&sim.changed); // whoever waits for it waits no longer
+			pthread_cond_broadcast(&sim.changed); // a caller that waits for it waits no longer
 		}
 	} else {
 		code = c.code;

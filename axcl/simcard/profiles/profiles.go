@@ -216,7 +216,7 @@ func (p *Profile) encoder(words []string) error {
 	return nil
 }
 
-// EncoderTime is what a call of an encoder of pictures takes that makes rows of out values of so many patches; ok says that somebody has
+// EncoderTime is what a call of an encoder of pictures takes that makes rows of out values of this many patches; ok says that somebody has
 // measured one.
 func (p *Profile) EncoderTime(patches, out int) (t time.Duration, ok bool) {
 	for _, e := range p.encoders {
@@ -252,7 +252,7 @@ func over(amount, perSecond float64) time.Duration {
 	return time.Duration(amount / perSecond * 1e9)
 }
 
-// attention is what looking back on h cells costs besides the rest.
+// attention is what looking back on h cells costs beyond the rest.
 func (p *Profile) attention(l Layer, n, h float64) time.Duration {
 	kv, q := float64(l.KVHeads*l.HeadDim), float64(l.Heads*l.HeadDim)
 	return over(2*h*kv*2, p.Memory) + over(4*n*(h+n)*q, p.Attention)
@@ -310,7 +310,7 @@ func (p *Profile) LayerTime(l Layer, rows, cells int) (t time.Duration, measured
 	return t, false
 }
 
-// HeadTime is what one row of a head of so many bytes takes.
+// HeadTime is what one row of a head of this many bytes takes.
 func (p *Profile) HeadTime(weights int64) time.Duration {
 	return p.Execute + over(float64(weights), p.Head)
 }

@@ -288,7 +288,7 @@ func (p *Plan) resize() {
 	})
 }
 
-// between gives the two places that place i of n lies between, of so many, and how far it is to the second.
+// between gives the two places that place i of n lies between, of this many, and how far it is to the second.
 func between(i, of, n int) (a, b int, f float64) {
 	at := (float64(i)+0.5)*float64(of)/float64(n) - 0.5
 	at = max(0, min(at, float64(of-1)))

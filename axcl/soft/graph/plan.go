@@ -40,7 +40,7 @@ func NewWeights(file []byte) *Weights {
 	return &Weights{file: file, most: map[int64]int{}, wide: map[int64][]float32{}}
 }
 
-// Bytes is what they take besides the file, for the plans that were made of it.
+// Bytes is what they take beyond the file, for the plans that were made of it.
 func (w *Weights) Bytes() (n int64) {
 	for _, values := range w.most {
 		n += 4 * int64(values)
@@ -244,7 +244,7 @@ func (p *Plan) walk() {
 			}
 		}
 		for v := p.node.Out; v < p.node.Out+p.node.Op.Outs(); v++ {
-			if uses[v] == 0 { // nobody asks for it
+			if uses[v] == 0 { // it is not asked for
 				p.done(v)
 			}
 		}
@@ -357,7 +357,7 @@ func (p *Plan) spread(n, cost int, f func(worker, from, to int)) {
 	p.do((n+chunk-1)/chunk, cost*min(chunk, n), func(worker, i int) { f(worker, i*chunk, min((i+1)*chunk, n)) })
 }
 
-// rowsOf calls f for parts of n rows of so many values.
+// rowsOf calls f for parts of n rows of this many values.
 func (p *Plan) rowsOf(n, values, cost int, f func(worker, from, to int)) {
 	each := max(1, chunk/max(values, 1))
 	p.do((n+each-1)/each, cost*values*min(each, n), func(worker, i int) { f(worker, i*each, min((i+1)*each, n)) })

@@ -27,7 +27,7 @@ func gelu(x float32) float32 {
 	return x * upper
 }
 
-// unary computes a function of each value, in its place where nobody else needs it.
+// unary computes a function of each value, in its place where nothing else needs it.
 func (p *Plan) unary() {
 	in := p.node.In[0]
 	x := p.value(in)

@@ -167,7 +167,7 @@ func (r *reply) count() {
 	r.last = now
 }
 
-// againstText is a question of so many words, and some that ask for a long answer.
+// againstText is a question of this many words, and some that ask for a long answer.
 func againstText(words, client, turn int) string {
 	list := strings.Fields(bench.Story)
 	out := []string{fmt.Sprintf("Story %d of client %d, to be told at great length, without an end:", turn, client)}

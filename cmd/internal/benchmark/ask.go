@@ -19,7 +19,7 @@ const (
 	maxList    = 32 // numbers of one flag
 )
 
-// Ask is a command line: what is to be measured, in words that nobody has looked at yet. Its fields are the flags of those names, and their
+// Ask is a command line: what is to be measured, as typed, not checked yet. Its fields are the flags of those names, and their
 // defaults are the command's.
 type Ask struct {
 	Prompts, Outputs, Clients    string // -p, -n, -c: numbers with commas between

@@ -29,7 +29,7 @@ type Options struct {
 	Asked                     bool // Prompts or Outputs were asked for: what does not fit the model is an error, else it is made smaller
 	Repeats                   int  // of each case, at least 1
 	Parallel                  int  // most sequences at once; 0: all clients
-	Period                    int  // a shape without weights repeats its text after so many tokens; 0: never
+	Period                    int  // a shape without weights repeats its text after this many tokens; 0: never
 
 	Profile *profiles.Profile // where the card's bandwidth comes from; nil: found out
 	Loop    string            // "naive" or "vendor": that loop is measured beside one pass; empty: the cases are

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	talkTurns = 10 // where nobody says how many
+	talkTurns = 10 // unless told otherwise
 	talkNew   = 32 // tokens that a turn adds, as "next turn" of the other loads
 )
 

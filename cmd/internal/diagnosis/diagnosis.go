@@ -120,7 +120,7 @@ func deviceOf(i axcl.Info) Card {
 		TotalMem: i.TotalMem, FreeMem: i.FreeMem, NPULoad: known(i.NPULoad), CPULoad: known(i.CPULoad)}
 }
 
-// Examine opens the device and looks at the machine. The device stays open until Close: nobody knows how a vendor's library likes to be
+// Examine opens the device and looks at the machine. The device stays open until Close: it is unknown how a vendor's library likes to be
 // started twice.
 func Examine(device string) *Diagnosis {
 	d := &Diagnosis{open: models.Open, Libraries: []Library{}, Devices: []Card{}, Links: []cards.Link{}, Findings: []cards.Finding{}}

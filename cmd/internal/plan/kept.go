@@ -14,7 +14,7 @@ import (
 
 // This file plans where a model's rows are kept: on the card, in memory of the machine that it is in, and on its disk.
 
-// Keep says where rows may be kept besides the card. The zero Keep: nowhere, told for conversations of 1,024 tokens.
+// Keep says where rows may be kept beyond the card. The zero Keep: nowhere, told for conversations of 1,024 tokens.
 type Keep struct {
 	Memory int64 // bytes of the machine's memory
 	Disk   int64 // bytes
@@ -74,7 +74,7 @@ func (r *Report) keep(m Model, p *profiles.Profile, keep Keep, first func(n int)
 	}
 }
 
-// overLink is how long rows take to the card, in pieces of so many: K and V of each layer go by themselves.
+// overLink is how long rows take to the card, in pieces of this many: K and V of each layer go by themselves.
 func overLink(m Model, p *profiles.Profile, tokens, piece int) (t time.Duration) {
 	up := p.Copies["h2d-pinned"]
 	for ; tokens > 0 && piece > 0; tokens -= piece {

@@ -54,7 +54,7 @@ type Model struct {
 	Published bool    // Card is what somebody has seen the model take
 	Listed    bool    // it is not here: this is what the catalogue knows of it
 	Assumed   bool    // what it was compiled for is not known, and the most common build was assumed
-	Speed     float64 // tokens a second that others have published, as the catalogue has it; 0: nobody has
+	Speed     float64 // tokens a second that others have published, as the catalogue has it; 0: none is published
 	Note      string  // what is said of that
 }
 
@@ -212,7 +212,7 @@ type Report struct {
 	Note     string        `json:"published_note,omitempty"`
 	TextFits bool          `json:"text_fits,omitempty"` // it does not fit with its encoder of pictures, and does without
 	Picture  int           `json:"picture_rows,omitempty"`
-	Encoding time.Duration `json:"picture_encoding_ns,omitempty"` // 0: nobody has published what such an encoder takes
+	Encoding time.Duration `json:"picture_encoding_ns,omitempty"` // 0: what such an encoder takes is not published
 	Context  int           `json:"context"`
 	State    int64         `json:"state_bytes,omitempty"`  // what a sequence keeps, and a snapshot
 	Slots    int           `json:"slots,omitempty"`        // room for so many of those
@@ -230,7 +230,7 @@ type Report struct {
 	Kept         []Kept        `json:"kept"`
 }
 
-// Clients is what so many clients at once would get.
+// Clients is what this many clients at once would get.
 type Clients struct {
 	Clients int     `json:"clients"`
 	Total   float64 `json:"tokens_per_second"`

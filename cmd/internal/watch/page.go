@@ -44,7 +44,7 @@ type cellMap struct {
 	} `json:"copies"`
 }
 
-// coloured reports whether whoever looks wants colours.
+// coloured reports whether the reader wants colours.
 func coloured(getenv func(string) string) bool {
 	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }
@@ -84,7 +84,7 @@ func (p *page) take(l turn) {
 	add(&p.warm, warm)
 }
 
-// draw gives the plots and the map in at most so many columns and lines; what there is no room for is left out, the map first. The lines
+// draw gives the plots and the map in at most this many columns and lines; what there is no room for is left out, the map first. The lines
 // hold numbers, names that are made printable, and colours of our own.
 func (p *page) draw(columns, lines int) string {
 	var sb strings.Builder

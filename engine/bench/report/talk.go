@@ -32,7 +32,7 @@ func besides(c *bench.TalkCase, i int) *bench.TalkWay {
 	return nil
 }
 
-// sooner is how many times as soon the first token comes as without what way i has besides.
+// sooner is how many times as soon the first token comes as without what way i has in addition.
 func sooner(c *bench.TalkCase, i int) string {
 	if other := besides(c, i); other != nil {
 		if n := other.Sooner(&c.Ways[i]); n > 0 {
@@ -42,7 +42,7 @@ func sooner(c *bench.TalkCase, i int) string {
 	return "-"
 }
 
-// moved are the bytes that went over the link besides the passes' own.
+// moved are the bytes that went over the link beyond the passes' own.
 func moved(w *bench.TalkWay) string {
 	if w.In+w.Out == 0 {
 		return "-"

@@ -38,7 +38,7 @@ export function Chat({ id, menu }) {
   const [count, setCount] = useState(first);
   const [setup, setSetup] = useState(false);
   busy.use();
-  useSeconds(it.written(now)); // a tab that was closed writes no more, and tells nobody
+  useSeconds(it.written(now)); // a tab that was closed writes no more, and tells none
   useEffect(() => { it.go(id); setCount(first); stick.current = true; }, [id]);
   useEffect(() => { if (now && !now.chat.model && list?.length) it.change({ model: it.usual() }); }, [now?.chat.id, list]);
   useEffect(() => {

@@ -1,4 +1,4 @@
-// A worker that colours code. Some texts take a grammar minutes: here nobody waits for them, and code.js ends it after its time.
+// A worker that colours code. Some texts take a grammar minutes: here nothing waits for them, and code.js ends it after its time.
 const needs = { cpp: ['c'], xml: ['css', 'javascript'], php: ['xml', 'css', 'javascript'] }; // languages that are made of others
 const mostSpans = 4000; // more than that is not drawn in one frame
 

@@ -1,6 +1,6 @@
 // Runs before anything is painted: the theme and the language that were chosen, so that nothing flashes. Not a module, since modules wait.
 // The rest of the page stands in a template and is asked for when the empty frame has been painted: a browser that loads everything at once
-// shows nothing until it has. A page that nobody looks at paints no frame, and gets it at once.
+// shows nothing until it has. A page that is not seen paints no frame, and gets it at once.
 'use strict';
 (() => {
   const root = document.documentElement;

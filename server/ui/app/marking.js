@@ -120,6 +120,6 @@ export function html(type, raw, links) {
     for (let at = made.indexOf('<'); at >= 0; at = made.indexOf('<', at + 1)) n++;
     return n > 2 * mostElements ? null : made;
   } catch {
-    return null; // nobody's Markdown
+    return null; // it is no Markdown that anyone writes
   }
 }

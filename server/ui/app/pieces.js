@@ -6,7 +6,7 @@ import { html, useLayoutEffect, useRef, useState } from './html.js';
 import { Button, Icon } from './icons.js';
 import { bytes, number, t } from './words.js';
 
-export const large = 20000; // characters that are pasted as a piece: browsers take long to lay out more, and nobody reads it in a field
+export const large = 20000; // characters that are pasted as a piece: browsers take long to lay out more, and it is not read in a field
 export const mostText = 4 << 20; // bytes of text that the server takes in one request
 const shown = 200000; // characters that are shown when one looks at it
 

@@ -77,6 +77,6 @@ export async function pull(name) {
 export async function resume() {
   for (const p of (await store.kept('pulls')) ?? []) if (p.tab !== me && Date.now() - p.beat < 86400000) setTimeout(async () => {
     const now = ((await store.kept('pulls')) ?? []).find((q) => q.name === p.name);
-    if (now && now.beat === p.beat) pull(p.name); // nobody holds it
+    if (now && now.beat === p.beat) pull(p.name); // no tab holds it
   }, 2.2 * beat);
 }

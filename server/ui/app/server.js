@@ -5,7 +5,7 @@ import { span, t } from './words.js';
 // This file is /ui/HASH/app/server.js, perhaps behind a proxy's prefix; the API begins three steps up.
 const base = new URL('../../../', import.meta.url);
 
-// link is 'ok', 'lost' (nobody answers), or 'key' (a key is wanted and not given). between: who answers is a proxy that does not reach it.
+// link is 'ok', 'lost' (no answer), or 'key' (a key is wanted and not given). between: who answers is a proxy that does not reach it.
 export const link = signal('ok');
 export const between = signal('');
 
@@ -59,7 +59,7 @@ function ask(wrong) {
   return asking;
 }
 
-// foreign says what a page that came instead of the API's answer means: a proxy stands before the server, and its pages are for nobody here.
+// foreign says what a page that came instead of the API's answer means: a proxy stands before the server, and its pages are not for us.
 // '': it is the server's own answer.
 function foreign(r) {
   if (!/^text\/html/.test(r.headers.get('Content-Type') ?? '')) return '';

@@ -89,7 +89,7 @@ export async function saveChat(c) {
   await put('chats', [c]);
   tell({ table: 'chats', chat: c.id, id: c.id });
 }
-// saveMany keeps conversations that nobody shows yet, with all their turns.
+// saveMany keeps conversations that are not shown yet, with all their turns.
 export async function saveMany(chats, turns) {
   for (let i = 0; i < turns.length; i += 1000) await put('turns', turns.slice(i, i + 1000));
   await put('chats', chats);
@@ -150,7 +150,7 @@ export async function keep(id, value) {
 }
 export const kept = async (id) => (await get('keep', id))?.value;
 
-// search gives the ids of chats whose title or words hold the text, with a piece of what was found. over says that nobody waits any more.
+// search gives the ids of chats whose title or words hold the text, with a piece of what was found. over says that the search is no longer wanted.
 export async function search(text, over = () => false) {
   const needle = text.toLocaleLowerCase();
   const found = new Map();
@@ -162,7 +162,7 @@ export async function search(text, over = () => false) {
   };
   for (const c of await all('chats')) if (c.title.toLocaleLowerCase().includes(needle)) found.set(c.id, '');
   held.turns.forEach(look);
-  for (let after = ''; !over();) { // so many at a time: they may hold pictures
+  for (let after = ''; !over();) { // this many at a time: they may hold pictures
     const part = await work('turns', 'readonly', (s) => s.getAll(IDBKeyRange.lowerBound(after, true), 2000));
     part?.forEach(look);
     if (!part?.length) break;

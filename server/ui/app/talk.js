@@ -107,7 +107,7 @@ class Run {
     return () => this.followers.delete(f);
   }
 
-  // changed tells who looks, with a frame, and less often where a frame is dear: a word sooner helps nobody read, and each costs a layout.
+  // changed tells who looks, with a frame, and less often where a frame is dear: a word sooner helps no reader, and each costs a layout.
   changed() {
     if (this.due) return;
     this.due = true;
@@ -199,7 +199,7 @@ store.changed.follow((c) => {
   }
 });
 
-// late is a turn that nobody writes any more: its tab was closed or loaded anew in the middle.
+// late is a turn that is no longer written: its tab was closed or loaded anew in the middle.
 export const late = (x) => x.state === 'running' && !runs.has(x.id) && (x.tab === tab || Date.now() - (x.beat ?? 0) > 6000);
 
 // elsewhere is a turn that another tab writes.
