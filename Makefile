@@ -9,11 +9,11 @@ SHELL    := /bin/bash
 space    := $(subst ,, )
 HOSTARCH := $(shell $(GO) env GOARCH)
 CROSS    := aarch64-linux-gnu-gcc
+.DEFAULT_GOAL := help
 GOBUILD   = $(GO) build -trimpath -buildvcs=false -buildmode=pie -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
-.PHONY: help build run test quick ci ci-long lint race nocgo asan sweep mutants fuzz fuzz-long rules sim scripted clients-ci clients arm64 avx512 bench bench-check bench-torch bench-llamacpp bench-profile ui ui-quick ui-soak ui-vendor proxies settings template-goldens template-truth flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
-help: ## list the targets
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' Makefile
+.PHONY: help build run test quick ci ci-long lint race nocgo asan sweep mutants fuzz rules sim scripted clients-ci clients arm64 avx512 bench bench-check bench-torch bench-llamacpp bench-profile ui ui-quick ui-soak ui-vendor proxies settings template-goldens template-truth flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
+##@ Everyday
 
 build: ## bin/axle: needs Go and gcc, no SDK and no card
 	$(GOBUILD) -o bin/axle ./cmd/axle
@@ -23,18 +23,6 @@ run: build ## start the server on the best device there is, with the model that 
 
 test: ## all tests that a fresh machine can run
 	$(GO) test -tags '$(TAGS)' -timeout 30m $(if $(SWEPT),-skip '^($(SWEPT))$$') ./...
-
-# CI's lanes, the longest first after what fails soonest: three at a time, each of which does one thing at a time (testdata/lanes.sh).
-LANES := lint build race test fuzz asan clients-ci ui-quick nocgo sweep
-ci: export FUZZTIME := $(if $(filter file,$(origin FUZZTIME)),2s,$(FUZZTIME))
-# What the lane sweep runs whole, and asan once more, CI's lane test leaves to them.
-ci: export SWEPT := TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent
-ci: ## what CI runs: every lane, side by side; each one's output is in build/ci
-	@MAKE='$(MAKE)' bash testdata/lanes.sh $(LANES)
-
-ci-long: ## what does not fit into ci: a day of requests, the whole matrix of loads beside a fresh card, and 64 clients that attack for minutes
-	AXLE_TEST_DAY=10000 AXLE_TEST_FRESH=1 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestDay$$|TestAsFresh$$' -v ./engine
-	AXLE_TEST_MIX=100 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestMemoryOfMix$$' -v ./cmd/axle
 
 quick: ## nearly everything, in a minute where little was changed: formatting, vet, the laws, what is fast of every package's tests
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }
@@ -49,6 +37,23 @@ lint: ## formatting, vet, shell syntax
 	@for arch in arm64 riscv64; do GOARCH=$$arch CGO_ENABLED=0 $(GO) vet -tags '$(TAGS)' ./axcl/soft/... && GOARCH=$$arch CGO_ENABLED=0 $(GO) build ./axcl/soft/kernel || exit 1; done
 	@for f in $$(git ls-files '*.sh') .ci/run; do bash -n $$f || exit 1; done
 	@if command -v staticcheck >/dev/null; then staticcheck -checks inherit,-SA1019 -tags '$(TAGS)' ./...; else echo "lint: staticcheck SKIPPED, it is not installed"; fi
+
+help: ## list the targets
+	@awk -F':.*## ' '/^##@/{printf "%s%s\n", n++ ? "\n" : "", substr($$0, 5)} /^[a-z0-9-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' Makefile
+
+##@ Lanes of CI
+
+# CI's lanes, the longest first after what fails soonest: three at a time, each of which does one thing at a time (testdata/lanes.sh).
+LANES := lint build race test fuzz asan clients-ci ui-quick nocgo sweep
+ci: export FUZZTIME := $(if $(filter file,$(origin FUZZTIME)),2s,$(FUZZTIME))
+# What the lane sweep runs whole, and asan once more, CI's lane test leaves to them.
+ci: export SWEPT := TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent
+ci: ## what CI runs: every lane, side by side; each one's output is in build/ci
+	@MAKE='$(MAKE)' bash testdata/lanes.sh $(LANES)
+
+ci-long: ## what does not fit into ci: a day of requests, the whole matrix of loads beside a fresh card, and 64 clients that attack for minutes
+	AXLE_TEST_DAY=10000 AXLE_TEST_FRESH=1 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestDay$$|TestAsFresh$$' -v ./engine
+	AXLE_TEST_MIX=100 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestMemoryOfMix$$' -v ./cmd/axle
 
 # Packages in which no goroutine is started and nothing is shared, in their tests neither: lanes_test.go holds them to it. What is C
 # (simcard's tests have a lane under TSan of their own) or a model's arithmetic (pocket) is none of the detector's business. Single tests
@@ -73,32 +78,80 @@ asan: ## native and the simulated card under ASan and UBSan, fault sweep include
 sweep: ## every call to the card fails once and for good; C coverage of it
 	sh axcl/native/testdata/cover.sh
 
-mutants: ## plant defects in the C code one by one: each must be caught
-	bash axcl/native/testdata/mutants.sh
-
 fuzz: ## every parser for FUZZTIME (30s)
 	bash testdata/fuzz.sh $(FUZZTIME)
-
-fuzz-long: ## every parser for ten minutes
-	bash testdata/fuzz.sh 10m
-
-sim: ## build/sim: the simulated card behind the vendor's ABI
-	$(GO) run ./axcl/simcard/mksim -o $(BUILD)/sim
-
-scripted: ## bin/axle-scripted: the server over a script instead of a model, for clients' tests
-	$(GO) build -trimpath -buildvcs=false -buildmode=pie -tags '$(TAGS) scripted' -o bin/axle-scripted ./cmd/axle
 
 clients-ci: scripted ## Go clients and npm ollama and openai against the scripted server
 	bash testdata/clients/run.sh ci
 
+ui-quick: scripted ## the main paths of the page in headless Chromium, as CI runs them
+	bash testdata/ui/run.sh quick
+
+scripted: ## bin/axle-scripted: the server over a script instead of a model, for clients' tests
+	$(GO) build -trimpath -buildvcs=false -buildmode=pie -tags '$(TAGS) scripted' -o bin/axle-scripted ./cmd/axle
+
+sim: ## build/sim: the simulated card behind the vendor's ABI
+	$(GO) run ./axcl/simcard/mksim -o $(BUILD)/sim
+
+##@ Longer tests
+
+mutants: ## plant defects in the C code one by one: each must be caught
+	bash axcl/native/testdata/mutants.sh
+
+rules: ## take the rules behind docs/promises.md out one by one: the named test must fail each time (RULES=D7 for one row)
+	AXLE_TEST_RULES=$(or $(RULES),all) $(GO) test -count=1 -timeout 2h -run 'TestRules$$' -v .
+
+flakes: ## the suite fifty times, two hours on two cores (PACKAGES=./server/... for a part); build/flakes.json can be read while it runs
+	@mkdir -p $(BUILD)
+	@$(GO) test -tags '$(TAGS)' -count=50 -timeout 20h -json $(or $(PACKAGES),./...) >$(BUILD)/flakes.json 2>&1; code=$$?; \
+	grep -E '"Action":"(pass|fail|build-fail)"' $(BUILD)/flakes.json | grep -E '"Action":"(build-)?fail"|"Action":"pass","Package":"[^"]*","Elapsed"'; \
+	echo "flakes: $$(grep -cE '"Action":"pass","Package":"[^"]*","Elapsed"' $(BUILD)/flakes.json) packages passed fifty times, $$(grep -cE '"Action":"fail","Package":"[^"]*","Test":"[^"/]*"' $(BUILD)/flakes.json) tests failed; all of it is in $(BUILD)/flakes.json"; exit $$code
+
+soak: ## twenty minutes of mixed work on a server over the simulated card: nothing may grow
+	AXLE_TEST_SOAK=20m $(GO) test -tags '$(TAGS)' -count=1 -timeout 40m -run 'TestSoak$$' -v ./cmd/axle
+
+kill-loops: ## the long forms: 500 kills in pulls and 100 of servers, a card lost 100 times, a million passes under the watchdog, 100,000 requests
+	AXLE_TEST_KILLS=500 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestKill$$' -v ./models/store
+	AXLE_TEST_KILLS=100 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestKilledServer$$' -v ./cmd/axle
+	AXLE_TEST_RESTARTS=100 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestCardLostRestarts$$' -v ./cmd/axle
+	AXLE_TEST_PASSES=1000000 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestJitter$$' -v ./engine
+	AXLE_REQUESTS=10000 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestGoldensLoad$$' -v ./cmd/axle
+	AXLE_REQUESTS=100000 AXLE_DISCONNECTS=10000 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestLoad$$|TestManyDisconnects$$' -v ./server
+
+valgrind: ## native and the simulated card under valgrind (needs it installed; slow)
+	sh axcl/native/testdata/valgrind.sh
+
 clients: scripted ## all clients, the ollama CLI and Ollama's integration suite (needs node; takes long)
 	bash testdata/clients/run.sh all
+
+ui: build scripted ## drive the page in headless Chromium, measure it, and look at it with axe-core; keeps build/ui/*.png
+	bash testdata/ui/run.sh whole
+
+ui-soak: scripted ## an hour of streams in the page, and its memory
+	bash testdata/ui/run.sh soak
+
+proxies: scripted ## what clients lose behind HAProxy and Caddy while one of three servers ends, dies or is full (needs them; else skips aloud)
+	$(GO) run -tags '$(TAGS)' ./testdata/proxies
+	AXLE_TEST_PROXIES=1 $(GO) test -tags '$(TAGS)' -count=1 -run 'TestHAProxy' -v ./packaging
 
 arm64: ## cross-build, and run native's suite under qemu-user (installs Debian's toolchain where it lacks)
 	bash packaging/arm64.sh '$(TAGS)' '$(LDFLAGS)'
 
 avx512: ## the software card's kernels for AVX-512 on an emulated processor (builds Bochs once, boots Debian's kernel; else skips aloud)
 	bash packaging/avx512.sh '$(TAGS)'
+
+template-truth: ## 120,000 random templates, ours beside Python's jinja2 (needs Debian's python3-jinja2; else skips aloud)
+	AXLE_TEMPLATE_TRUTH=$(or $(RENDERINGS),120000) $(GO) test -count=1 -timeout 60m -run 'TestTruth$$' -v ./tokenizer/jinja
+
+tokenizer-truth: ## compare with Hugging Face's tokenizers over real files (needs node)
+	bash testdata/tokenizer/truth.sh
+	$(GO) test -count=1 -run Truth -v ./tokenizer
+	$(GO) test -count=1 -run Goldens ./tokenizer/chat
+
+sugarme: ## compare our tokenizer with the one the owner named
+	cd third_party/sugarme && $(GO) run .
+
+##@ Measurements
 
 bench: ## benchmarks over the simulated card, its clock set to a Raspberry Pi 5's
 	$(GO) test -tags '$(TAGS)' -run '^$$' -bench . -benchtime 1x ./axcl/native ./engine
@@ -120,21 +173,7 @@ bench-llamacpp: build ## the software card beside llama.cpp's CPU build, in turn
 bench-profile: ## what profiling costs when it is off, in instructions (needs valgrind; else skips aloud)
 	bash testdata/profile/run.sh
 
-ui: build scripted ## drive the page in headless Chromium, measure it, and look at it with axe-core; keeps build/ui/*.png
-	bash testdata/ui/run.sh whole
-
-ui-quick: scripted ## the main paths of the page in headless Chromium, as CI runs them
-	bash testdata/ui/run.sh quick
-
-ui-soak: scripted ## an hour of streams in the page, and its memory
-	bash testdata/ui/run.sh soak
-
-ui-vendor: ## fetch the page's libraries from npm anew, at the versions and hashes of server/ui/vendor.sh
-	bash server/ui/vendor.sh
-
-proxies: scripted ## what clients lose behind HAProxy and Caddy while one of three servers ends, dies or is full (needs them; else skips aloud)
-	$(GO) run -tags '$(TAGS)' ./testdata/proxies
-	AXLE_TEST_PROXIES=1 $(GO) test -tags '$(TAGS)' -count=1 -run 'TestHAProxy' -v ./packaging
+##@ Remaking data
 
 settings: ## write packaging/axle.env and docs/settings.md from the table in cmd/axle/settings.go
 	AXLE_TEST_SETTINGS=1 $(GO) test -tags '$(TAGS)' -count=1 -run '^TestSettingsFiles$$' ./cmd/axle
@@ -142,39 +181,8 @@ settings: ## write packaging/axle.env and docs/settings.md from the table in cmd
 template-goldens: ## make the templates' goldens anew with Python's jinja2 (overwrites the committed ones)
 	PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 testdata/templates/make.py
 
-template-truth: ## 120,000 random templates, ours beside Python's jinja2 (needs Debian's python3-jinja2; else skips aloud)
-	AXLE_TEMPLATE_TRUTH=$(or $(RENDERINGS),120000) $(GO) test -count=1 -timeout 60m -run 'TestTruth$$' -v ./tokenizer/jinja
-
-flakes: ## the suite fifty times, two hours on two cores (PACKAGES=./server/... for a part); build/flakes.json can be read while it runs
-	@mkdir -p $(BUILD)
-	@$(GO) test -tags '$(TAGS)' -count=50 -timeout 20h -json $(or $(PACKAGES),./...) >$(BUILD)/flakes.json 2>&1; code=$$?; \
-	grep -E '"Action":"(pass|fail|build-fail)"' $(BUILD)/flakes.json | grep -E '"Action":"(build-)?fail"|"Action":"pass","Package":"[^"]*","Elapsed"'; \
-	echo "flakes: $$(grep -cE '"Action":"pass","Package":"[^"]*","Elapsed"' $(BUILD)/flakes.json) packages passed fifty times, $$(grep -cE '"Action":"fail","Package":"[^"]*","Test":"[^"/]*"' $(BUILD)/flakes.json) tests failed; all of it is in $(BUILD)/flakes.json"; exit $$code
-
-rules: ## take the rules behind docs/promises.md out one by one: the named test must fail each time (RULES=D7 for one row)
-	AXLE_TEST_RULES=$(or $(RULES),all) $(GO) test -count=1 -timeout 2h -run 'TestRules$$' -v .
-
-soak: ## twenty minutes of mixed work on a server over the simulated card: nothing may grow
-	AXLE_TEST_SOAK=20m $(GO) test -tags '$(TAGS)' -count=1 -timeout 40m -run 'TestSoak$$' -v ./cmd/axle
-
-kill-loops: ## the long forms: 500 kills in pulls and 100 of servers, a card lost 100 times, a million passes under the watchdog, 100,000 requests
-	AXLE_TEST_KILLS=500 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestKill$$' -v ./models/store
-	AXLE_TEST_KILLS=100 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestKilledServer$$' -v ./cmd/axle
-	AXLE_TEST_RESTARTS=100 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestCardLostRestarts$$' -v ./cmd/axle
-	AXLE_TEST_PASSES=1000000 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestJitter$$' -v ./engine
-	AXLE_REQUESTS=10000 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestGoldensLoad$$' -v ./cmd/axle
-	AXLE_REQUESTS=100000 AXLE_DISCONNECTS=10000 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestLoad$$|TestManyDisconnects$$' -v ./server
-
-valgrind: ## native and the simulated card under valgrind (needs it installed; slow)
-	sh axcl/native/testdata/valgrind.sh
-
-tokenizer-truth: ## compare with Hugging Face's tokenizers over real files (needs node)
-	bash testdata/tokenizer/truth.sh
-	$(GO) test -count=1 -run Truth -v ./tokenizer
-	$(GO) test -count=1 -run Goldens ./tokenizer/chat
-
-sugarme: ## compare our tokenizer with the one the owner named
-	cd third_party/sugarme && $(GO) run .
+ui-vendor: ## fetch the page's libraries from npm anew, at the versions and hashes of server/ui/vendor.sh
+	bash server/ui/vendor.sh
 
 # What each of its four stages takes, and where it goes. Less time makes a worse model: elsewhere, then, so that none ships by mistake.
 MINUTES ?= 75 36 38 10
@@ -196,6 +204,8 @@ pocket: build ## train the model that ships inside anew: under three hours, need
 
 pocket-goldens: ## make pocket's golden answers anew from the weights in the tree (overwrites the committed ones)
 	$(GO) test -tags '$(TAGS)' -count=1 ./models/pocket -run 'TestGoldens$$|TestKnownAnswers$$' -v -update
+
+##@ Packaging
 
 deb: build ## dist/axle_VERSION_ARCH.deb for this machine
 	bash packaging/deb.sh $(VERSION) $(HOSTARCH) bin/axle
