@@ -51,6 +51,8 @@ ci: export SWEPT := TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent
 ci: ## what CI runs: every lane, side by side; each one's output is in build/ci
 	@MAKE='$(MAKE)' bash testdata/lanes.sh $(LANES)
 
+#proves:T7 for minutes
+#proves:G25 10,000 requests, 25 loads
 ci-long: ## what does not fit into ci: a day of requests, the whole matrix of loads beside a fresh card, and 64 clients that attack for minutes
 	AXLE_TEST_DAY=10000 AXLE_TEST_FRESH=1 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestDay$$|TestAsFresh$$' -v ./engine
 	AXLE_TEST_MIX=100 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestMemoryOfMix$$' -v ./cmd/axle
@@ -60,6 +62,7 @@ ci-long: ## what does not fit into ci: a day of requests, the whole matrix of lo
 # leave themselves out by internal/lane.
 SINGLE := $(subst $(space),|,axcl axcl/soft/kernel axcl/simcard axcl/simcard/profiles axmodel internal/plain internal/regular \
 	models/pocket sampler server/anthropic server/ollama server/openai server/vendor tokenizer/gotmpl tokenizer/jinja vision)
+#proves:D16 each pass comes from the card's own thread (tag invariants)
 race: ## the tests under the race detector, of what goroutines share
 	$(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m $$($(GO) list ./... | grep -vE '/axle(/($(SINGLE)))?$$')
 
@@ -72,12 +75,15 @@ nocgo: ## the pure-Go build, and the tests of what is built differently without 
 	CGO_ENABLED=0 $(GO) test -vet=off -tags '$(TAGS)' -run 'TestCommands|TestDoctor|TestLookAgain|TestNoCard|TestGoldens$$|TestTerminal|TestSettings' ./cmd/axle
 	$(GO) vet -tags '$(TAGS) fake' $(PURE)
 
+#proves:G1
 asan: ## native and the simulated card under ASan and UBSan, fault sweep included
 	sh axcl/native/testdata/asan.sh
 
+#proves:G3
 sweep: ## every call to the card fails once and for good; C coverage of it
 	sh axcl/native/testdata/cover.sh
 
+#proves:G5 every parser; two seconds each in CI
 fuzz: ## every parser for FUZZTIME (30s)
 	bash testdata/fuzz.sh $(FUZZTIME)
 
@@ -95,6 +101,7 @@ sim: ## build/sim: the simulated card behind the vendor's ABI
 
 ##@ Longer tests
 
+#proves:G2
 mutants: ## plant defects in the C code one by one: each must be caught
 	bash axcl/native/testdata/mutants.sh
 
@@ -110,6 +117,9 @@ flakes: ## the suite fifty times, two hours on two cores (PACKAGES=./server/... 
 soak: ## twenty minutes of mixed work on a server over the simulated card: nothing may grow
 	AXLE_TEST_SOAK=20m $(GO) test -tags '$(TAGS)' -count=1 -timeout 40m -run 'TestSoak$$' -v ./cmd/axle
 
+#proves:G8 500 kills in pulls, 100 of servers
+#proves:G10 a card lost 100 times
+#proves:G11 1,000,000 passes
 kill-loops: ## the long forms: 500 kills in pulls and 100 of servers, a card lost 100 times, a million passes under the watchdog, 100,000 requests
 	AXLE_TEST_KILLS=500 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestKill$$' -v ./models/store
 	AXLE_TEST_KILLS=100 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestKilledServer$$' -v ./cmd/axle
@@ -124,6 +134,8 @@ valgrind: ## native and the simulated card under valgrind (needs it installed; s
 clients: scripted ## all clients, the ollama CLI and Ollama's integration suite (needs node; takes long)
 	bash testdata/clients/run.sh all
 
+#proves:T20
+#proves:T21 measured, 62 texts
 ui: build scripted ## drive the page in headless Chromium, measure it, and look at it with axe-core; keeps build/ui/*.png
 	bash testdata/ui/run.sh whole
 

@@ -99,6 +99,7 @@ func TestPureLane(t *testing.T) {
 // TestMutantsApply: every defect that `make mutants` plants finds the code that it is planted in. Whether it is caught only that lane
 // tells, which is too long for every change.
 func TestMutantsApply(t *testing.T) {
+	//proves:G2 on demand; that each still finds its place
 	patches, err := filepath.Glob("axcl/native/testdata/mutants/*.patch")
 	if err != nil || len(patches) < 12 {
 		t.Fatalf("%d patches, %v", len(patches), err)

@@ -112,6 +112,7 @@ var parsed []struct {
 }
 
 func TestImports(t *testing.T) {
+	//proves:T13
 	goFiles(t, func(name string, file *ast.File, _ []byte) {
 		if strings.HasSuffix(name, "_test.go") {
 			return

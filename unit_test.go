@@ -12,6 +12,7 @@ import (
 // TestUnitFile (T18): the service has a user of its own, a strict file system, and of devices the cards' nodes only; it is started again
 // when it was lost, and never killed in the middle of a load without having been told.
 func TestUnitFile(t *testing.T) {
+	//proves:T18
 	b, err := os.ReadFile("packaging/axle.service")
 	if err != nil {
 		t.Fatal(err)

@@ -332,6 +332,7 @@ func TestLayerShapeErrors(t *testing.T) {
 }
 
 func FuzzAxmodel(f *testing.F) {
+	//proves:T1
 	for _, h := range hostileFiles(f) {
 		if len(h.file) < 1<<16 {
 			f.Add(h.file)

@@ -74,6 +74,7 @@ func linearFile(tb testing.TB, h axmodel.Header, groups []axmodel.SoftGroup) []b
 
 // Whatever of a linear layer's header does not fit is refused.
 func TestLinearHostile(t *testing.T) {
+	//proves:T1 layers with a state
 	s := linearFile(t, linearHeader(), axmodel.LinearLadder(16, 1))
 	for _, c := range []struct {
 		name string

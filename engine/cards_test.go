@@ -239,6 +239,7 @@ func TestReplicas(t *testing.T) {
 
 // TestFewer: an answer that had begun on a card that is lost ends with an error that does not mean the end of all, unless it is.
 func TestFewer(t *testing.T) {
+	//proves:D8
 	fakes := []*fake{newFake(), newFake()}
 	var bs []Backend
 	for _, f := range fakes {

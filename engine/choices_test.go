@@ -19,6 +19,7 @@ import (
 // TestChoices: several answers to a prompt are those that as many requests with their seeds get,
 // and the prompt goes through the card once, whatever the card can do; answers share passes.
 func TestChoices(t *testing.T) {
+	//proves:G12 answers to one prompt are those of as many requests
 	const n, prompt = 5, 40
 	off := false
 	for _, c := range []struct {
@@ -124,6 +125,7 @@ func TestChoicesPleased(t *testing.T) {
 
 // TestChoicesInTurn: no more answers run at once than may, and all come; at their end nothing is held.
 func TestChoicesInTurn(t *testing.T) {
+	//proves:T16
 	const n = 40
 	var running, most, held atomic.Int32
 	backend := func(Job) iter.Seq2[Token, error] {

@@ -376,6 +376,7 @@ func TestCheckupInOrder(t *testing.T) {
 
 // TestCheckupFails (D4): a question that the card could not take is put again; the third failure within a minute loses the card.
 func TestCheckupFails(t *testing.T) {
+	//proves:D4
 	for _, failures := range []int{1, 2, 3} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake()

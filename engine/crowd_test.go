@@ -20,6 +20,7 @@ import (
 // to serve them one after another; and among equals who came first has its first token first. AXLE_TEST_LOADS is how many loads there
 // are, AXLE_TEST_SEED a single one.
 func TestNeverWorse(t *testing.T) {
+	//proves:G16 random loads on both shapes and on cards that lack each ability
 	lane.NoRace(t)
 	proven := []*Proven{nil, nil, nil, {Chunk: true, Scatter: true}, {Mixed: true, Scatter: true}, {Scatter: true}, {Chunk: true}, {}}
 	loads := 40
@@ -425,6 +426,7 @@ func (p pi5) least(s axmodel.HollowShape, n, prompt, output int) time.Duration {
 
 // TestTogether (G16): the loads that once took up to four times as long together as one after another, and those that gain most.
 func TestTogether(t *testing.T) {
+	//proves:G16
 	lane.NoRace(t)
 	for _, c := range []struct {
 		name           string
@@ -511,6 +513,7 @@ func (p pi5) turn(s axmodel.HollowShape, before int) time.Duration {
 
 // TestTurns (G17): conversations that do not fit on the card together take turns.
 func TestTurns(t *testing.T) {
+	//proves:G17
 	lane.NoRace(t)
 	for _, c := range []struct {
 		name   string

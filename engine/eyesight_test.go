@@ -14,7 +14,7 @@ import (
 )
 
 // TestProbes: of models with random weights the nine probes find all right but what colours are called.
-func TestProbes(t *testing.T) { testProbes(t, openSoft) }
+func TestProbes(t *testing.T) { testProbes(t, openSoft) } //proves:G21
 
 func testProbes(t *testing.T, open func() (axcl.Device, string, error)) {
 	for _, a := range axmodeltest.SightArchs() {

@@ -68,6 +68,7 @@ func TestHang(t *testing.T) {
 
 // TestHangAtOpen (D7): a library that does not return from its first call is lost like any other; one that was only slow is closed, unused.
 func TestHangAtOpen(t *testing.T) {
+	//proves:D7 from the library's first call on
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		hang := make(chan struct{})
@@ -100,6 +101,7 @@ func TestHangAtOpen(t *testing.T) {
 // TestHangAtClose (D7): a library that does not return from unloading a model loses the card for the models beside it too; one that does
 // not return from closing the card is left alone.
 func TestHangAtClose(t *testing.T) {
+	//proves:D7 while a model is unloaded or the card closed
 	for _, at := range []int32{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake()
@@ -261,6 +263,7 @@ func TestFatal(t *testing.T) {
 // TestWrongData (D6): logits that are NaN, infinite or all equal end the sequence with an error, greedy or not, and nobody builds on its
 // cells.
 func TestWrongData(t *testing.T) {
+	//proves:D6
 	for name, v := range map[string]uint16{"NaN": 0x7fc0, "infinite": 0x7f80, "equal": 0x3f80} {
 		for _, temperature := range []float32{0, 0.8} {
 			t.Run(fmt.Sprintf("%s at %g", name, temperature), func(t *testing.T) {

@@ -19,6 +19,8 @@ import (
 // TestHangAnywhere (G11): a call that does not return, at random passes of 200 loads of work. Each time every stream ends within a second
 // of the watchdog's limit, and none before it.
 func TestHangAnywhere(t *testing.T) {
+	//proves:D7
+	//proves:G11
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 11))
@@ -56,6 +58,7 @@ func TestHangAnywhere(t *testing.T) {
 
 // TestJitter (G11): passes whose time varies tenfold are no reason to give up. AXLE_TEST_PASSES sets how many (promise: 1,000,000).
 func TestJitter(t *testing.T) {
+	//proves:G11 10,000 passes
 	lane.Slow(t)
 	lane.NoRace(t)
 	passes := 10_000

@@ -61,6 +61,7 @@ func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card 
 // TestGivenKept: what was made for a token is kept up to the limit and made again behind it; a row of a picture is given what belongs to
 // the pad token and to the row itself, and that is nobody else's.
 func TestGivenKept(t *testing.T) {
+	//proves:G12 Gemma-4: what the host makes of a token
 	made := &countsGiven{}
 	m := &lm{prices: prices{shape: axcl.Shape{Hidden: 2, Layers: 3, Given: 1}}, given: &givenRows{from: made}}
 	p := &axcl.Pass{Hidden: []uint16{7, 8, 9, 10}, Given: make([]uint16, 6)}

@@ -23,6 +23,7 @@ import (
 
 // TestKeptAcrossRestarts: what one engine evaluated the next one has from disk, as cached tokens, for the same key only; and says the same.
 func TestKeptAcrossRestarts(t *testing.T) {
+	//proves:G20
 	jobs := jobsFor(5, 1, fakeVocab, 60)
 	job := jobs[0]
 	for len(job.IDs) < 50 {
@@ -199,6 +200,7 @@ func (m *dearModel) Run(p *axcl.Pass) error {
 // TestKeptSameTokens (G12): with a disk that keeps rows the tokens are those without, over 500 edits of conversations, many at a time,
 // several restarts, and a disk too small for all.
 func TestKeptSameTokens(t *testing.T) {
+	//proves:G20
 	n := 500
 	if testing.Short() || lane.Race {
 		n = 100
@@ -258,6 +260,7 @@ func sameOnDisk(t *testing.T, open func() (axcl.Device, string, error), n int) {
 // TestKeptFaults: a row that cannot be moved costs its request nothing, a third one within a minute the card, as passes do; and a disk that
 // fails ends its use, not the answer.
 func TestKeptFaults(t *testing.T) {
+	//proves:G20
 	job := jobsFor(6, 1, fakeVocab, 60)[0]
 	for len(job.IDs) < 50 {
 		job.IDs = append(job.IDs, job.IDs...)

@@ -69,6 +69,7 @@ func TestKnownRow(t *testing.T) {
 
 // TestKnownRowOnce (D6): where one pass alone gave something else for the known row, its rows go through the card again.
 func TestKnownRowOnce(t *testing.T) {
+	//proves:D6
 	f := newFake()
 	var clock atomic.Int64 // every pass takes as long
 	b := onFake(t, f, OpenOptions{CardOptions: CardOptions{Check: -1, CheckWork: 1,
@@ -99,6 +100,7 @@ func TestKnownRowOnce(t *testing.T) {
 
 // TestKnownRowEverywhere: with a known row in every pass that has room, each request says what it says alone.
 func TestKnownRowEverywhere(t *testing.T) {
+	//proves:D6
 	for _, arch := range []string{"qwen3", "gemma3"} {
 		t.Run(arch, func(t *testing.T) {
 			dir := compiled(t, arch)

@@ -65,6 +65,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestQueueFull(t *testing.T) {
+	//proves:T16
 	b := onFake(t, newFake(), OpenOptions{Parallel: 2, MaxQueue: 3})
 	release := hold(b)
 	var seqs []*seq
@@ -142,6 +143,7 @@ func TestClose(t *testing.T) {
 
 // TestGap: however much is to be read, a running answer gets a row at least every few passes, and a prompt is not kept waiting by answers.
 func TestGap(t *testing.T) {
+	//proves:T16
 	for name, proven := range map[string]*Proven{"all": {Chunk: true, Mixed: true, Scatter: true},
 		"no mixing": {Chunk: true, Scatter: true},
 		"no chunks": {Scatter: true}} {
@@ -179,6 +181,7 @@ func TestGap(t *testing.T) {
 
 // TestSlowReader: a reader that does not read keeps neither the card nor a place from the others, and misses nothing.
 func TestSlowReader(t *testing.T) {
+	//proves:T8
 	f := newFake()
 	b := onFake(t, f, OpenOptions{Parallel: 1})
 	job := greedy([]int32{1, 2, 3}, 2*boxRoom)

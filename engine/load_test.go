@@ -20,6 +20,7 @@ import (
 )
 
 func TestSoftMemory(t *testing.T) {
+	//proves:D2
 	testMemory(t, func(string) func() (axcl.Device, string, error) { return openSoft })
 }
 
@@ -233,6 +234,7 @@ func TestNever(t *testing.T) {
 // TestHostRoom (D3): a device without memory of its own takes the machine's, and a package that claims more of it than is free is refused
 // with both numbers before its first file is touched.
 func TestHostRoom(t *testing.T) {
+	//proves:D3 in software against this machine's memory, its control groups' limits among it
 	dir := t.TempDir()
 	if err := axmodel.WriteHollow(dir, axmodel.HollowShape{Name: "qwen3", Layers: 64, Hidden: 64, Heads: 8, KVHeads: 8, HeadDim: 128,
 		Intermediate: 96, Vocab: 1000,

@@ -196,6 +196,7 @@ func (c *clumsy) Copy(to, from []uint32) error {
 
 // TestMoveNotAsCopied: a card whose copies give other rows is not asked to move any.
 func TestMoveNotAsCopied(t *testing.T) {
+	//proves:G18
 	f := narrow()
 	b := onNarrow(t, f, OpenOptions{})
 	if !b.m.moves() {

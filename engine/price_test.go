@@ -68,6 +68,7 @@ func TestLonePrice(t *testing.T) {
 
 // TestScatteredPrice: a pass whose rows lie in several runs of cells is dear for its copies, not for its group.
 func TestScatteredPrice(t *testing.T) {
+	//proves:G25
 	c := costs{group: []float64{0.1}, head: 0.01, run: 0.02}
 	cells := []uint32{1, 2, 3, 8, 9, 20}
 	if got := c.copies(cells); got != 0.04 {

@@ -24,6 +24,7 @@ import (
 // TestSameTokens (G12): the same greedy tokens for a request alone and among others, with cache reuse, batching and speculation on and off,
 // over conversations as chat programs edit them.
 func TestSameTokens(t *testing.T) {
+	//proves:G17
 	lane.Slow(t)
 	lane.NoRace(t)
 	for _, arch := range []string{"qwen3", "qwen2", "gemma3"} {

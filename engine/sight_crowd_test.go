@@ -20,6 +20,7 @@ import (
 // TestCrowdSees: thirty-two clients ask about eight pictures in the same words, at once: each gets what its own picture gives alone, and
 // each picture is encoded once.
 func TestCrowdSees(t *testing.T) {
+	//proves:G19 32 clients, 8 pictures, the same words
 	s := newSight(t)
 	b, e := s.open(t, OpenOptions{Parallel: 8})
 	var jobs []Job
@@ -51,6 +52,7 @@ func TestCrowdSees(t *testing.T) {
 
 // TestPicturesRead (T7): however many come at once, pictures are decoded only as far as the memory goes that all may take together.
 func TestPicturesRead(t *testing.T) {
+	//proves:T7 all that are decoded at once
 	const most = 32 << 20
 	s := newSight(t)
 	enc, err := pictures.Open(&eyed{nil, &eye{v: s.v}}, s.v, "digest")

@@ -22,6 +22,7 @@ import (
 // TestSightPackage: packages compiled of random checkpoints that see answer about pictures as their weights say, computed in float64 from
 // the pixels on.
 func TestSightPackage(t *testing.T) {
+	//proves:G19
 	lane.NoRace(t)
 	testSightPackage(t, openSoft)
 }

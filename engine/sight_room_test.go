@@ -21,6 +21,7 @@ import (
 // TestRoomToSee (D3): a model is loaded with its encoder or, for the time being, not at all where the card has room for both once others
 // have gone; text alone where it never has. Whoever asks about a picture then is told both numbers.
 func TestRoomToSee(t *testing.T) {
+	//proves:D3 the encoder of pictures
 	dir := t.TempDir()
 	s := axmodel.HollowShape{Name: "qwen3", Layers: 4, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000,
 		Context: 127, Chunk: 16, History: []int{0, 32}, LayerBytes: 4 << 20, HeadBytes: 4 << 20, Sight: &axmodel.HollowSight{Width: 32,
@@ -105,6 +106,7 @@ func TestRoomToSee(t *testing.T) {
 // TestTextAsAlone: text asked of a package that sees makes the runtime calls that it makes of the package's text part alone, and gives the
 // same logits, bit for bit.
 func TestTextAsAlone(t *testing.T) {
+	//proves:G19 the same runtime calls and logits as of the text part alone
 	for _, a := range axmodeltest.SightArchs() {
 		t.Run(a.Name, func(t *testing.T) {
 			dir, _ := sightPackage(t, a)

@@ -58,6 +58,7 @@ func TestShiftSight(t *testing.T) {
 // TestShiftTurns: where the text says where turns begin, a full context drops whole turns, pictures and what is added to their rows
 // included, and goes on as on what is left.
 func TestShiftTurns(t *testing.T) {
+	//proves:G19 whole turns go
 	const opens = 129
 	vocab := map[string]int{}
 	for i := range sightVocab {

@@ -14,6 +14,7 @@ import (
 // are done, a second question costs no encoder. A stream beside it waits for a call of the encoder at most, or for a pass of a
 // prompt that has waited longer, which sees fewer cells and goes without the stream's row. Then comes the pass that has it.
 func TestPictureTime(t *testing.T) {
+	//proves:G21
 	s := axmodel.Qwen3VLSmall()
 	b, _ := hollow(t, s, OpenOptions{})
 	p, err := profiles.Load("pi5")

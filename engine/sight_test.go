@@ -51,6 +51,7 @@ func TestSight(t *testing.T) {
 // TestEightTurns: a conversation about two pictures calls the encoder twice, and each turn costs its own tokens only; so it does again
 // after a restart.
 func TestEightTurns(t *testing.T) {
+	//proves:G19
 	lane.NoRace(t)
 	s := newSight(t)
 	for range 2 {
@@ -112,6 +113,7 @@ func TestManySee(t *testing.T) {
 
 // TestTextOnly: text asked of a model that sees makes the passes that it makes of one that does not.
 func TestTextOnly(t *testing.T) {
+	//proves:G19
 	s := newSight(t)
 	for _, sees := range []bool{true, false} {
 		b, _ := s.open(t, OpenOptions{Parallel: 1})

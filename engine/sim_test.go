@@ -47,6 +47,8 @@ func clockOf(sim *simhook.Sim) func() time.Duration {
 
 // TestSameTokensNative (G12) is TestSameTokens through the vendor's ABI: one set of conversations, the truth from the same card.
 func TestSameTokensNative(t *testing.T) {
+	//proves:G12
+	//proves:G17
 	lane.Slow(t)
 	lane.NoRace(t)
 	dir := compiled(t, "qwen3")
@@ -86,6 +88,7 @@ func TestSameTokensNative(t *testing.T) {
 // on but `offline`, where no call reaches the card; and every second one on a card that has all abilities, so that several prompts share
 // passes.
 func TestLongPromptsNative(t *testing.T) {
+	//proves:G23
 	lane.Slow(t)
 	lane.NoRace(t)
 	l := long(t)
@@ -111,6 +114,7 @@ func TestLongPromptsNative(t *testing.T) {
 
 // TestKeptNative is TestKeptSameTokens through the vendor's ABI.
 func TestKeptNative(t *testing.T) {
+	//proves:G20 500 edits
 	lane.Slow(t)
 	lane.NoRace(t)
 	open, _ := onSim(t, "hazards=strict")
@@ -119,12 +123,14 @@ func TestKeptNative(t *testing.T) {
 
 // TestStatesOnDiskNative is TestStatesPackageOnDisk through the vendor's ABI.
 func TestStatesOnDiskNative(t *testing.T) {
+	//proves:G20
 	open, _ := onSim(t, "hazards=strict")
 	statesOnDisk(t, open, editsOr(6))
 }
 
 // TestCardMemory (D2): a load that fails or is cancelled leaves the card's memory as it was, and a model beside it running.
 func TestCardMemory(t *testing.T) {
+	//proves:D2
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	testMemory(t, func(config string) func() (axcl.Device, string, error) {
@@ -232,6 +238,7 @@ func TestPrediction(t *testing.T) {
 // TestRoomToLoad (D3): the library holds each file beside the model while it loads it. A card that has room for the model and not for that
 // is refused beforehand, with the number that is needed; one that has it just so loads, the largest file being the first.
 func TestRoomToLoad(t *testing.T) {
+	//proves:D3
 	dir := t.TempDir()
 	shape := axmodel.HollowShape{Name: "qwen3", Layers: 4, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000,
 		Context: 127, Chunk: 16,
@@ -271,6 +278,7 @@ func TestRoomToLoad(t *testing.T) {
 // TestRepeatableNative: the simulated card adds in float32, in the order of its cells. What a repeatable request gives there does not
 // depend on what the card did before.
 func TestRepeatableNative(t *testing.T) {
+	//proves:G14
 	lane.Slow(t)
 	open, _ := onSim(t, "hazards=default")
 	dir := compiled(t, "qwen3")
@@ -356,6 +364,7 @@ func TestStatesHazards(t *testing.T) {
 
 // TestWholeNative is TestWhole through the vendor's ABI.
 func TestWholeNative(t *testing.T) {
+	//proves:G12
 	lane.Slow(t)
 	lane.NoRace(t)
 	testWhole(t, func(t *testing.T) func() (axcl.Device, string, error) {
@@ -366,6 +375,7 @@ func TestWholeNative(t *testing.T) {
 
 // TestGivenNative is TestGiven through the vendor's ABI.
 func TestGivenNative(t *testing.T) {
+	//proves:G22
 	lane.Slow(t)
 	lane.NoRace(t)
 	testGiven(t, axmodeltest.GivenArchs()[0], []int{24}, 12, func(t *testing.T) func() (axcl.Device, string, error) {
@@ -376,6 +386,7 @@ func TestGivenNative(t *testing.T) {
 
 // TestSightNative is TestSightPackage through the vendor's ABI.
 func TestSightNative(t *testing.T) {
+	//proves:G19 against float64, from the pixels on
 	lane.Slow(t)
 	lane.NoRace(t)
 	open, _ := onSim(t, "hazards=strict")

@@ -19,6 +19,7 @@ import (
 // TestStatesSameTokens (G12): a model of which layers keep a state says the same alone and among others, with snapshots and without, with
 // few slots and many, over conversations as chat programs edit them.
 func TestStatesSameTokens(t *testing.T) {
+	//proves:G12
 	n := 300
 	if testing.Short() || lane.Race {
 		n = 30

@@ -14,6 +14,7 @@ import (
 // TestStatesInMemory (G12): conversations that are edited at random say the same with snapshots in memory and without, whatever room there
 // is for them, and some of what left the card comes back.
 func TestStatesInMemory(t *testing.T) {
+	//proves:G12
 	n := 300
 	if testing.Short() || lane.Race {
 		n = 40
@@ -58,6 +59,7 @@ func TestStatesInMemory(t *testing.T) {
 // TestStatesWhole: a snapshot and its rows come back together or not at all: without either, all is evaluated, and so it is where a call
 // fails on the way.
 func TestStatesWhole(t *testing.T) {
+	//proves:G17
 	failed := &axcl.Error{Op: "axclrtMemcpy", Layer: -1, Code: 0x8030070c}
 	text := greedy([]int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}, 3)
 	want, _, err := run(onFake(t, withStates(2), OpenOptions{CardOptions: still}), text)

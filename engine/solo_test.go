@@ -85,6 +85,7 @@ func said(t testing.TB, b Backend, job Job) string {
 
 // TestRepeatableStandsAside: a repeatable answer whose reader does not read keeps nobody out, and goes on as it would have.
 func TestRepeatableStandsAside(t *testing.T) {
+	//proves:G14
 	for _, shift := range []int{40, 96} {
 		f := newFake()
 		f.sums = inPlace

@@ -408,6 +408,7 @@ func TestPromptsInTurn(t *testing.T) {
 
 // TestTogetherNative is a row of TestTogether through the vendor's ABI, on the simulated card's clock.
 func TestTogetherNative(t *testing.T) {
+	//proves:G16
 	lane.Slow(t)
 	var took [2]time.Duration
 	for i, parallel := range []int{1, 0} {

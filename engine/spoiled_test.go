@@ -85,6 +85,7 @@ func spoil(p *axcl.Pass, v uint16) {
 
 // TestSpoiledOthers (D6): when a row gives no numbers, the sequences beside it go on from what they have said, on cleared cells.
 func TestSpoiledOthers(t *testing.T) {
+	//proves:D6
 	f := newFake()
 	b := onFake(t, f, OpenOptions{CardOptions: still})
 	one := greedy([]int32{7, 8, 9}, 30) // looked at every 16 tokens

@@ -56,6 +56,7 @@ func TestTierKeys(t *testing.T) {
 // TestTierLimit: what is kept stays within its limit to the byte, the longest unused goes first, and a tier that is smaller than one text
 // keeps the beginning of it.
 func TestTierLimit(t *testing.T) {
+	//proves:G17
 	lane.NoRace(t)
 	for _, rows := range []int{0, 2, 300, 4000} {
 		t.Run(fmt.Sprint(rows, " rows"), func(t *testing.T) {
@@ -98,6 +99,7 @@ func (a *ailing) Restore(cells []uint32, from []byte) error {
 
 // TestTierFails: a row that cannot be copied is evaluated; an error that the card does not survive ends it.
 func TestTierFails(t *testing.T) {
+	//proves:G17
 	failed := &axcl.Error{Op: "axclrtMemcpy", Layer: -1, Code: 0x1234}
 	for _, c := range []struct {
 		name          string

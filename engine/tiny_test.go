@@ -188,6 +188,7 @@ func alone(t testing.TB, m *tiny, jobs []Job) [][]int32 {
 // TestTogetherAsAlone: random conversations that share prefixes, all at once, with reuse, batching and guessing, give what each gives
 // alone.
 func TestTogetherAsAlone(t *testing.T) {
+	//proves:G12
 	m := newTiny(t, tinyGroups)
 	rng := rand.New(rand.NewPCG(3, 5))
 	var jobs []Job

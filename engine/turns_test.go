@@ -22,6 +22,7 @@ import (
 // each of those that always have work has as many seconds as the others, within 5 %, and none waits longer than one piece of each other,
 // beyond the time in which the others have as much as it had by its own last piece. An urgent call waits for what is under way alone.
 func TestFairCard(t *testing.T) {
+	//proves:G26 a text model, a net in a loop, one at 5 Hz and the load of 4B's files on the simulated card's clock
 	open, sim := onSim(t, "clock=virtual\nprofile=pi5")
 	c, err := OpenCard(open, CardOptions{Clock: clockOf(sim), Check: -1, CheckWork: -1})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 // TestUsableAfterFaults: after each fault that leaves the card usable, 100 of 100 later requests are right, on a card whose mask hides no
 // NaN and whose memory is NaN at first.
 func TestUsableAfterFaults(t *testing.T) {
+	//proves:D6 after each fault 100 of 100 later requests are right
 	lane.Slow(t)
 	lane.NoRace(t)
 	dir := compiled(t, "qwen3")
@@ -81,6 +82,7 @@ func TestUsableAfterFaults(t *testing.T) {
 
 // TestSpoiledForGood: a card that gives no numbers any more is lost with the first pass that shows it, and says why.
 func TestSpoiledForGood(t *testing.T) {
+	//proves:D6
 	for _, action := range []string{"nan", "flat"} {
 		t.Run(action, func(t *testing.T) {
 			dir := compiled(t, "qwen3")
@@ -103,6 +105,7 @@ func TestSpoiledForGood(t *testing.T) {
 
 // TestPlausiblyWrong (D6): a card whose executes begin to give other numbers, none of them senseless, is lost while it works.
 func TestPlausiblyWrong(t *testing.T) {
+	//proves:D6
 	dir := compiled(t, "qwen3")
 	open, sim := onSim(t, "hazards=default")
 	_, b := load(t, dir, open, OpenOptions{CardOptions: CardOptions{Check: -1, CheckWork: time.Millisecond}})

@@ -17,6 +17,7 @@ import (
 // TestWhole: a whole decoder in one file, or in two, gives the tokens that the same checkpoint gives a file a layer, among others as alone,
 // with prompts that cross chunks.
 func TestWhole(t *testing.T) {
+	//proves:G12
 	testWhole(t, func(*testing.T) func() (axcl.Device, string, error) { return openSoft })
 }
 

@@ -85,6 +85,7 @@ func TestWideShortProof(t *testing.T) {
 
 // TestWideUnable (G23): a package that cannot do without wide passes is refused on a card that gets them wrong, with the check's name.
 func TestWideUnable(t *testing.T) {
+	//proves:G23
 	f := newFake()
 	f.shape.Groups[0].Cells = 24
 	b := onFake(t, f, OpenOptions{CardOptions: still})
@@ -96,6 +97,7 @@ func TestWideUnable(t *testing.T) {
 
 // TestWideRoom (G23): where the cache has no room for a full chunk and a row after it, nothing can be proven, and no wide pass is used.
 func TestWideRoom(t *testing.T) {
+	//proves:G23
 	for cells, want := range map[int]bool{8: false, 9: true, 12: true, 13: true} {
 		f := newFake()
 		f.shape.Cells, f.shape.Groups = cells, []axcl.Group{{Rows: 1, Cells: cells}, {Rows: 8, Cells: 0}}
@@ -116,6 +118,7 @@ func TestWideRoom(t *testing.T) {
 // TestFewRows (G23): packages whose wide passes take 2 to 8 rows load and answer as single rows do, alone and together; what a card gets
 // wrong of them is found, where calls of so few rows can show it.
 func TestFewRows(t *testing.T) {
+	//proves:G23 chunks of few rows
 	for _, states := range []bool{false, true} {
 		fakeOf := func(rows int) *fake {
 			f := newFake()
@@ -165,6 +168,7 @@ func TestFewRows(t *testing.T) {
 
 // TestFewRowsPackage (G23): the same on the software card, with all that a load does.
 func TestFewRowsPackage(t *testing.T) {
+	//proves:G23 chunks of few rows
 	for _, rows := range []int{2, 3, 4, 5, 6} {
 		m := newTiny(t, withChunk(rows))
 		b := m.open(t, OpenOptions{CardOptions: still})
@@ -184,6 +188,7 @@ func TestFewRowsPackage(t *testing.T) {
 // TestLongPrompts (G23): prompts of 1 to 1,000 tokens, up to sixteen wide passes in a row, many of them at a time, give the tokens that
 // single rows give. The comparison tells: on a card that gets wide passes wrong, where nothing was proven, most answers are others.
 func TestLongPrompts(t *testing.T) {
+	//proves:G23
 	lane.Slow(t)
 	lane.NoRace(t)
 	l := long(t)

@@ -75,6 +75,7 @@ func (b bench) whole(files map[string]axmodeltest.ONNX) {
 
 // What is no whole decoder, or not of one piece, is refused with one error that names the file.
 func TestHostileDecoder(t *testing.T) {
+	//proves:T1
 	decode := axmodeltest.VendorDecoder(8, 3, 4, 31, 20, true, 1)
 	for name, c := range map[string]struct {
 		files map[string]axmodeltest.ONNX

@@ -18,6 +18,7 @@ import (
 
 // A config.json is refused or gives numbers within their limits.
 func FuzzConfig(f *testing.F) {
+	//proves:T1
 	for _, s := range []string{
 		`{"model_name":"a","tokenizer_type":"Qwen3","url_tokenizer_model":"t.txt","template_filename_axmodel":"l%d.axmodel","axmodel_num":28,"tokens_embed_num":151936,"tokens_embed_size":1024}`,
 		`{"tokenizer_type":2,"axmodel_num":"28","bos":0,"eos":1,"devices":"0,","b_use_mmap_load_embed":1}`,
@@ -90,6 +91,7 @@ func FuzzRunScript(f *testing.F) {
 
 // A .npy header is refused or describes a table that fits the file exactly.
 func FuzzNpy(f *testing.F) {
+	//proves:T1
 	add := func(version byte, header string, data int) {
 		b := append([]byte("\x93NUMPY"), version, 0, byte(len(header)), byte(len(header)>>8))
 		if version > 1 {
@@ -178,6 +180,7 @@ func FuzzPlan(f *testing.F) {
 
 // What tokenizer_config.json says of a template and of tokens is what it holds, or nothing.
 func FuzzTokenizerConfig(f *testing.F) {
+	//proves:T1
 	f.Add([]byte(`{"chat_template":[{"name":"tool_use","template":"a"},{"name":"default","template":"b"}],"bos_token":{"content":"<s>"},"eos_token":"</s>"}`))
 	f.Add([]byte(`{"chat_template":{"a":1},"bos_token":[["<s>"]],"eos_token":{"content":{"content":"x"}}}`))
 	for _, data := range fuzzguard.Seeds(f, 1<<16, "pocket/pocket/pocket_tokenizer/tokenizer_config.json") {
@@ -200,6 +203,7 @@ func FuzzTokenizerConfig(f *testing.F) {
 
 // A mebibyte of each keeps within the limits too.
 func TestHostilePackageFiles(t *testing.T) {
+	//proves:G5 a mebibyte of hostile bytes each
 	object := func(data []byte) {
 		if o, err := parseObject(data); err == nil {
 			parseFacts(o)

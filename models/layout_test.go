@@ -18,6 +18,7 @@ const packages = "../testdata/packages"
 
 // Every layout has a small package in testdata that opens, with the same facts however they are told.
 func TestLayouts(t *testing.T) {
+	//proves:G21
 	digests := map[string]string{}
 	for _, layout := range modelstest.Layouts {
 		t.Run(layout, func(t *testing.T) {

@@ -290,6 +290,7 @@ var malformed = []struct {
 
 // A package cut off at any byte of any file, or with any byte of a small file changed, opens or is refused, and never panics.
 func TestTruncated(t *testing.T) {
+	//proves:T1
 	dir := t.TempDir()
 	if err := modelstest.Write(dir, "A"); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestNames(t *testing.T) {
+	//proves:T9
 	for _, c := range []struct{ in, short, path string }{
 		{"qwen3", "qwen3:latest", "registry.ollama.ai/library/qwen3/latest"},
 		{"qwen3:0.6b", "qwen3:0.6b", "registry.ollama.ai/library/qwen3/0.6b"},
@@ -41,6 +42,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestDigests(t *testing.T) {
+	//proves:T9
 	hex := strings.Repeat("0123456789abcdef", 4)
 	for _, ok := range []string{"sha256:" + hex, "sha256-" + hex, "sha256:" + strings.ToUpper(hex)} {
 		d, err := models.ParseDigest(ok)
@@ -61,6 +63,7 @@ func TestDigests(t *testing.T) {
 // A name that is accepted is four path elements that stay where they are put, prints as something that parses to itself, and has no
 // character that a shell, a log or a URL would take for its own.
 func FuzzName(f *testing.F) {
+	//proves:T9
 	for _, s := range modelsHostile() {
 		f.Add(s)
 	}

@@ -438,6 +438,7 @@ func TestHubCache(t *testing.T) {
 
 // A change on disk is seen by size or time; a copy is the same package.
 func TestChanged(t *testing.T) {
+	//proves:D12
 	b := newBench(t)
 	b.must(modelstest.Write(b.dir, "A"))
 	p := b.open()

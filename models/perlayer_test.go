@@ -20,6 +20,7 @@ import (
 
 // Gemma-4's layers differ in the width of K and V, the last use others', and each is given a row made of the token and its embedding.
 func TestGemma4(t *testing.T) {
+	//proves:D3 a cache that layers share, once
 	b := newBench(t)
 	b.gemma4(nil, nil)
 	p := b.open()
@@ -140,6 +141,7 @@ func (b bench) gemma4(config map[string]any, change func(i int, o *axmodeltest.O
 
 // A Gemma-4 package that does not add up is refused with one error that names the file.
 func TestHostileGemma4(t *testing.T) {
+	//proves:T1
 	for name, c := range map[string]struct {
 		config map[string]any
 		change func(i int, o *axmodeltest.ONNX)

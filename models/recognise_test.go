@@ -68,6 +68,7 @@ func TestKinds(t *testing.T) {
 
 // Language models of every layout stay what they are, whatever their folders are called.
 func TestNoOtherKind(t *testing.T) {
+	//proves:G24
 	for _, layout := range modelstest.Layouts {
 		dir := filepath.Join(t.TempDir(), "whisper-sensevoice-clip")
 		if err := os.Mkdir(dir, 0o755); err != nil {

@@ -16,6 +16,7 @@ import (
 
 // TestUnit: what the unit promises (T18, and a card that is lost or must not be killed while loading).
 func TestUnit(t *testing.T) {
+	//proves:T18
 	u := unit(t, "axle.service")
 	for key, want := range map[string]string{
 		"Service.User": "axle", "Service.Group": "axle",
@@ -110,6 +111,7 @@ func TestUnitVerify(t *testing.T) {
 
 // TestRules: the udev rules and the system user are of the form that their programs read, and give the unit's group every node.
 func TestRules(t *testing.T) {
+	//proves:T18
 	u := unit(t, "axle.service")
 	rule, err := os.ReadFile("70-axle.rules")
 	if err != nil {
@@ -149,6 +151,7 @@ func TestRules(t *testing.T) {
 // TestNodesEverywhere: the example in the Dockerfile gives a container each node that a card needs, and says which others there may be;
 // what makes the package's rules take effect asks for each.
 func TestNodesEverywhere(t *testing.T) {
+	//proves:T18
 	for name, flag := range map[string]string{"Dockerfile": "--device /dev/", "postinst": "--sysname-match="} {
 		b, err := os.ReadFile(name)
 		if err != nil {

@@ -423,6 +423,7 @@ func TestBadLogits(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
+	//proves:T3
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	type field struct {
 		name   string

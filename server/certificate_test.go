@@ -20,6 +20,7 @@ import (
 // A certificate that the server made is kept while it is valid, is for the names it was made for and no others, and there is a new one 30
 // days before its end and after it.
 func TestSelfSigned(t *testing.T) {
+	//proves:T6
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "tls")
 		made := func() *server.Certificate {
@@ -57,6 +58,7 @@ func TestSelfSigned(t *testing.T) {
 
 // What is wrong with the files is told by name, and leaves the certificate as it is.
 func TestCertificateFiles(t *testing.T) {
+	//proves:T6
 	dir := t.TempDir()
 	c, err := server.SelfSigned(dir, []string{"localhost"})
 	if err != nil {
@@ -99,6 +101,7 @@ func TestCertificateFiles(t *testing.T) {
 // A server with a certificate speaks TLS 1.2 and later, HTTP/1.1 in it, and nothing else; a certificate that is read again is shown from
 // the next connection on.
 func TestTLS(t *testing.T) {
+	//proves:T6
 	dir, other := t.TempDir(), t.TempDir()
 	c, err := server.SelfSigned(dir, []string{"127.0.0.1"})
 	if err != nil {

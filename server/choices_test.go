@@ -259,6 +259,7 @@ func TestTextLogprobs(t *testing.T) {
 
 // TestChoicesRefused: numbers of answers that cannot be are refused with a sentence, and so is more than is kept at once.
 func TestChoicesRefused(t *testing.T) {
+	//proves:T3
 	r := newRig(t)
 	const chat, text = "/v1/chat/completions", "/v1/completions"
 	for _, c := range []struct {
@@ -303,6 +304,7 @@ func TestChoicesRefused(t *testing.T) {
 // TestChoicesPlaces: a request's answers take the places of its key, as far as there are any, and give them back; a client that leaves
 // ends all of them.
 func TestChoicesPlaces(t *testing.T) {
+	//proves:T16
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) {
 		o.Keys = access.New(access.Line{Name: "ann", Key: "secret-of-ann", Role: access.Ask, Limits: access.Limits{Requests: 2}})
 	})

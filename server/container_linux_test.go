@@ -30,6 +30,7 @@ import (
 // the names that a container has for its host, a compose file's service, and the names of home networks. A name that somebody could
 // register is refused in words that both sides see; what listens on loopback is out of reach.
 func TestContainer(t *testing.T) {
+	//proves:T4 from a container
 	if _, err := exec.LookPath("ip"); err != nil {
 		t.Skip("SKIPPED, not tested: without iproute2 there is no wire between two namespaces: ", err)
 	}

@@ -175,6 +175,7 @@ func askConn(t *testing.T, c net.Conn, within time.Duration) string {
 
 // So many connections are served at once, and fewer of one address, so that one client does not lock the others out (promise T8).
 func TestConns(t *testing.T) {
+	//proves:T8
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.MaxConns, o.MaxPerClient = 4, 2 })
 	ln := far{listen(t), make(chan string, 100)}
 	addr := r.serve(ln)
@@ -228,6 +229,7 @@ func TestConns(t *testing.T) {
 
 // A proxy on this machine may have as many connections as there are; a home's IPv6 addresses are one client.
 func TestConnsCounted(t *testing.T) {
+	//proves:T8
 	for _, tt := range []struct {
 		from func(i int) string
 		want string

@@ -13,6 +13,7 @@ import (
 // The readers find every fault that a load could bring: a part lost, twice, in another place or of another's, an end that is missing or not
 // the end.
 func TestDialects(t *testing.T) {
+	//proves:G6
 	r := newRig(t)
 	const say, want = `[[say:w1x0.| "\é|` + "\n" + `<b>&|🌈|w1x4.]]`, `w1x0. "\é` + "\n" + `<b>&🌈w1x4.`
 	for _, d := range dialects {

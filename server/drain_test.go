@@ -22,6 +22,7 @@ import (
 
 // TestDrainWork (D10): whatever works when the server is told to end has the grace, and nothing new begins meanwhile.
 func TestDrainWork(t *testing.T) {
+	//proves:D10 whatever else works
 	r, g, stop, done := ending(t, patience, false)
 	var wg sync.WaitGroup
 	for _, w := range workers {
@@ -152,6 +153,7 @@ var workers = []struct{ path, body, whole string }{
 
 // TestDrainWorkLong: what has not ended when the grace is over is told why, also who still sends.
 func TestDrainWorkLong(t *testing.T) {
+	//proves:D10 whatever else works
 	r, _, stop, done := ending(t, 300*time.Millisecond, false)
 	var wg sync.WaitGroup
 	for _, w := range workers {
@@ -186,6 +188,7 @@ func TestDrainWorkLong(t *testing.T) {
 
 // TestDrainVendor: an answer that is polled for has the grace too, and whoever polls has its end.
 func TestDrainVendor(t *testing.T) {
+	//proves:D10 whatever else works
 	r, g, stop, done := ending(t, patience, true)
 	close(g.gate)
 	if a := r.post("/api/generate", `{"model":"scripted-chat","prompt":"[[delay:20]][[say:a|b|c|d|e|f]]"}`); a.code != 200 {

@@ -13,6 +13,7 @@ import (
 
 // The catalogue of Ollama's errors, text by text.
 func TestErrors(t *testing.T) {
+	//proves:T3
 	r := newRig(t)
 	long := strings.Repeat("word ", 200)
 	for _, tt := range []struct {
@@ -251,6 +252,7 @@ func TestErrorsV1(t *testing.T) {
 
 // What is not there, and what is there under another method or spelling.
 func TestRoutes(t *testing.T) {
+	//proves:T15
 	r := newRig(t)
 	for _, tt := range []struct {
 		method, path string

@@ -16,6 +16,7 @@ import (
 // TestFormatDialects: on a model that may think and does not, or thinks without end, every dialect's way to ask for an answer of a schema
 // gives one.
 func TestFormatDialects(t *testing.T) {
+	//proves:T16
 	r := newRig(t)
 	for _, f := range formatted {
 		for name, say := range map[string]string{

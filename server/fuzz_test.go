@@ -11,6 +11,7 @@ import (
 
 // Whatever the Host header holds, only what the list allows is answered.
 func FuzzHost(f *testing.F) {
+	//proves:T4
 	for _, s := range []string{"localhost:11434", "LOCALHOST", "127.0.0.1", "[::1]:11434", "[fe80::1%25eth0]:80", "a.localhost",
 		"box.local", "configured.example:1", "evil.example", "localhost.evil.example",
 		"127.0.0.1.evil.example", "localhost.", "localhost:0", "localhost:99999", "[::1", "::1", "1:2:3", "", ":80", "ollama", "a_b",

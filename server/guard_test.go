@@ -170,6 +170,7 @@ func TestRebound(t *testing.T) {
 
 // What is refused is told in the log once for each name, with the flag that allows it; and the answer is in the dialect of its path.
 func TestRefusedIsTold(t *testing.T) {
+	//proves:T4
 	core, logs := observer.New(zapcore.InfoLevel)
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Log = zap.New(core) })
 	for range 3 {
@@ -361,6 +362,7 @@ func TestLimits(t *testing.T) {
 // An image is only ever data: nothing is fetched, whatever the address looks like, by any route that takes images. Listeners on this
 // machine stand where the addresses lead, and nothing else may be dialled or looked up.
 func TestNoFetch(t *testing.T) {
+	//proves:T12 every route that takes images; listeners where the addresses lead
 	r := newRig(t)
 	var met atomic.Int64
 	trap := func(addr string) (port string) {

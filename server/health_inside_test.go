@@ -10,6 +10,7 @@ import (
 
 // TestHealthWide (G23): /health warns of a model of which the card gets wide passes wrong, beside what else there is to warn of.
 func TestHealthWide(t *testing.T) {
+	//proves:G23
 	for _, c := range []struct {
 		proven map[string]bool
 		heat   float64

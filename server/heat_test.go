@@ -24,6 +24,7 @@ import (
 // TestWarm (D14): /health says each card's temperature though no model is loaded, and warns from 85 °C on. The log says it once, and once
 // that it has cooled down, whatever several cards have.
 func TestWarm(t *testing.T) {
+	//proves:D14
 	r, l, log := cardRig(t)
 	if a := r.do("GET", "/health", ""); !strings.Contains(a.body, `"cards":[]`) {
 		t.Errorf("no card is open: %s", a.body)

@@ -17,6 +17,7 @@ import (
 // Clients that believe answers are stored (the AI SDK, by default) name the items of the last answer in place of sending them. The model
 // is asked with the items themselves, streamed or not; another key, an unknown id and a second mention are refused.
 func TestItemReference(t *testing.T) {
+	//proves:T17
 	core, logs := observer.New(zapcore.InfoLevel)
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) {
 		o.Log, o.LogPrompts = zap.New(core), true

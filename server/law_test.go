@@ -13,6 +13,7 @@ import (
 
 // What the server's packages may import, with the reason.
 func TestImports(t *testing.T) {
+	//proves:T15
 	dialects := map[string]bool{"ollama": true, "openai": true, "anthropic": true, "vendor": true, "ui": true}
 	files := 0
 	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {

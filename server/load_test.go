@@ -18,6 +18,7 @@ import (
 // Half-open connections and readers that take a byte now and then leave healthy clients unharmed (promise T8). The slow ones get all they
 // asked for, for a byte is progress, as long as the server does not have to wait for them longer than a write may take.
 func TestSlowClients(t *testing.T) {
+	//proves:T8 500 half-open, 64 that read a byte at a time
 	r := newRig(t)
 	url, stop, done := r.serving(time.Millisecond) // with the listener's own limits
 	defer func() {

@@ -20,6 +20,7 @@ import (
 
 // Whatever clients send, each line of the log is one event that parses, and neither prompts nor keys are in it (promise T14).
 func TestLog(t *testing.T) {
+	//proves:T14 a canary in every field of every API
 	var out lockedBuffer
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(zapcore.AddSync(&out)),
 		zapcore.DebugLevel))
@@ -177,6 +178,7 @@ func TestMetricsAndHealth(t *testing.T) {
 
 // A connection that was quiet for longer than a write may take is still good.
 func TestQuietConnection(t *testing.T) {
+	//proves:T8
 	inBubble(t, 0, func(t *testing.T, b *bubble) {
 		for _, path := range []string{"/api/version", "/nope", "/api/tags/", "/api/version"} {
 			resp, err := b.client.Get(b.url + path)

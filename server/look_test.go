@@ -210,6 +210,7 @@ func TestEndOwnByKey(t *testing.T) {
 
 // Nothing under /api/axle is reachable by a page of another origin, or under a name that somebody could register.
 func TestLookGuarded(t *testing.T) {
+	//proves:T19
 	r := newRig(t)
 	for _, c := range [][2]string{{"GET", "state"}, {"GET", "cells"}, {"DELETE", "streams/1"}, {"GET", "catalogue"}, {"GET", "store"},
 		{"GET", "bench"}, {"POST", "bench"}, {"DELETE", "bench"}} {
@@ -438,6 +439,7 @@ func TestBench(t *testing.T) {
 
 // What is asked of a benchmark is bounded, one runs at a time, it can be ended, and a server's end ends it.
 func TestBenchBounds(t *testing.T) {
+	//proves:T19
 	r := newRig(t, func(_ *server.Options, c *scripted.Config) { c.Delay = time.Minute }) // it never gets anywhere
 	for body, code := range map[string]int{
 		`{"model":"scripted","prompt_tokens":4097}`: 400, `{"model":"scripted","output_tokens":-1}`: 400,

@@ -32,6 +32,8 @@ import (
 // and right when asked again; none is lost, none ends without its end. Among them are clients that leave in the middle of an answer or
 // before it, slow readers, connections half open, and bodies that are refused; nothing is left of any. AXLE_REQUESTS sets how many.
 func TestLoad(t *testing.T) {
+	//proves:T16
+	//proves:G6 every dialect, vectors; clients that leave, slow ones, half-open ones and refused bodies among them
 	n := 10_000
 	if testing.Short() {
 		n = 1000

@@ -18,6 +18,7 @@ import (
 // TestPreviousResponse: a request that names the response before it goes on with that conversation, streamed or not; another key's, an
 // unknown one and one that was not to be kept are 404, as OpenAI tells it.
 func TestPreviousResponse(t *testing.T) {
+	//proves:T17
 	core, logs := observer.New(zapcore.InfoLevel)
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) {
 		o.Log, o.LogPrompts = zap.New(core), true

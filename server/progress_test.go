@@ -20,6 +20,7 @@ import (
 
 // A client that takes nothing does not hold up the work that it is told of, and in the end has it all: how far each file is, in order.
 func TestProgressWaitsForNobody(t *testing.T) {
+	//proves:T8
 	r := newRig(t)
 	p := &chatty{make(chan struct{})}
 	s := server.New(local.New(r.store, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, p,

@@ -92,6 +92,7 @@ func TestDrainDelayEnds(t *testing.T) {
 // TestProbes (D10): what supervisors ask needs no key, says no more than a word, and tells a server that must be started anew from one that
 // only has to be waited for.
 func TestProbes(t *testing.T) {
+	//proves:D10
 	old := newRig(t)
 	const key = "secret-of-ann"
 	l := &failing{}

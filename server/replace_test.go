@@ -22,6 +22,7 @@ import (
 // Where deleting is switched off nothing that is here can be replaced either: by no copy, create or pull, whatever the letters' case, and
 // by no second one that begins while the first runs (promise T6).
 func TestNoReplace(t *testing.T) {
+	//proves:T6
 	r := newRig(t)
 	r.post("/api/create", `{"model":"mine","from":"scripted","system":"mine it is"}`)
 	r.post("/api/create", `{"model":"theirs","from":"scripted","system":"theirs it is"}`)
@@ -75,6 +76,7 @@ func TestNoReplace(t *testing.T) {
 
 // A blob is taken only where pulling is, not larger than any model's file is, and a wrong one leaves nothing (promise T7).
 func TestBlobs(t *testing.T) {
+	//proves:T7
 	r := newRig(t)
 	blob := "a layer"
 	path := fmt.Sprintf("/api/blobs/sha256:%x", sha256.Sum256([]byte(blob)))
@@ -110,6 +112,7 @@ func TestBlobs(t *testing.T) {
 
 // A form with sound is answered after a mebibyte, and none of it is kept (promise T7).
 func TestTranscriptions(t *testing.T) {
+	//proves:T7
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.ReadTimeout = patience })
@@ -156,6 +159,7 @@ func TestTranscriptions(t *testing.T) {
 
 // An upload may take longer than a body, but not come a byte at a time for ever (promise T8).
 func TestSlowBlob(t *testing.T) {
+	//proves:T8
 	blob := strings.Repeat("x", 10<<16)
 	head := fmt.Sprintf("POST /api/blobs/sha256:%x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n",
 		sha256.Sum256([]byte(blob)), len(blob))

@@ -95,6 +95,7 @@ func TestRouteWithoutRole(t *testing.T) {
 
 // The table in docs/api.md is the routes' own: go test ./server -run TestRolesDocument -update-roles writes it.
 func TestRolesDocument(t *testing.T) {
+	//proves:T6
 	const file, begin, end = "../docs/api.md", "<!-- roles: from the route table -->\n", "<!-- roles end -->\n"
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -91,6 +91,7 @@ func TestDrainDoor(t *testing.T) {
 
 // What runs longer than the grace ends with an error, not cleanly.
 func TestDrainLong(t *testing.T) {
+	//proves:D10
 	inBubble(t, 50*time.Millisecond, func(t *testing.T, b *bubble) {
 		stream := b.begin(b.client, "[[delay:200]]")
 		b.stop()

@@ -202,6 +202,7 @@ func TestBrokenStreams(t *testing.T) {
 
 // Text comes as it is made, and a client that leaves frees its place.
 func TestDisconnect(t *testing.T) {
+	//proves:G7
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	req, err := http.NewRequestWithContext(ctx, "POST", r.url+"/api/chat", strings.NewReader(chatBody("scripted-chat", "[[delay:50]]", "")))
@@ -233,6 +234,7 @@ func TestDisconnect(t *testing.T) {
 
 // Clients that leave at some moment leave nothing behind (promise G7). AXLE_DISCONNECTS sets how many.
 func TestManyDisconnects(t *testing.T) {
+	//proves:G7
 	r := newRig(t)
 	n := 1000
 	if v, err := strconv.Atoi(os.Getenv("AXLE_DISCONNECTS")); err == nil {
@@ -322,6 +324,7 @@ func TestCardLost(t *testing.T) {
 
 // A context from one answer goes on in the next.
 func TestContext(t *testing.T) {
+	//proves:T3
 	r := newRig(t)
 	var first api.GenerateResponse
 	strict(t, []byte(r.post("/api/generate", `{"model":"scripted","prompt":"one two [[say: three]]","stream":false}`).body), &first)

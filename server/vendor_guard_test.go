@@ -13,6 +13,7 @@ import (
 
 // The vendor's GETs change something, so that a browser needs a proof of where it comes from, metadata or not (promise T5).
 func TestVendorOrigin(t *testing.T) {
+	//proves:T5
 	r := newVendorRig(t, func(o *server.Options, _ *scripted.Config) { o.Origins = []string{"http://trusted.example"} })
 	host := strings.TrimPrefix(r.url, "http://")
 	const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -72,6 +73,7 @@ func (r *rig) finished(header ...string) string {
 
 // Each key has a conversation of its own, on which no other's polls, stops, resets or questions act (promise T17).
 func TestVendorKeys(t *testing.T) {
+	//proves:T17
 	r := newVendorRig(t, func(o *server.Options, _ *scripted.Config) {
 		o.Keys = newKeys("ann", "secret-of-ann", "bob", "secret-of-bob")
 	})
@@ -98,6 +100,7 @@ func TestVendorKeys(t *testing.T) {
 // Text that weighs as an image's is text all the same where it is counted or asked of the vendor's API, and images have their limits there
 // too (promise T7).
 func TestTextEverywhere(t *testing.T) {
+	//proves:T7
 	lane.Slow(t)
 	lane.NoRace(t)
 	main := newRig(t)

@@ -140,6 +140,7 @@ func FuzzTiktoken(f *testing.F) {
 // The files beside a tokenizer are hints: whatever is in them, it opens, its ends are tokens of its own, and no text becomes a control
 // token.
 func FuzzSideFiles(f *testing.F) {
+	//proves:T1
 	f.Add([]byte(`{"bos_token":"a","eos_token":{"content":"<|x|>"},"add_bos_token":true,"added_tokens_decoder":{"2":{"content":"<|y|>","special":true,"lstrip":true}}}`),
 		[]byte(`{"eos_token_id":[1,2,-5,99999]}`))
 	f.Add([]byte(`{"added_tokens_decoder":{"4194303":{"content":"z"},"-1":{"content":"q"}},"add_eos_token":null}`),
@@ -178,6 +179,7 @@ func beside(t *testing.T, main []string, config, generation []byte) {
 
 // A mebibyte beside a tokenizer keeps within the limits too.
 func TestHostileSideFiles(t *testing.T) {
+	//proves:G5 a mebibyte of hostile bytes each
 	var added strings.Builder
 	added.WriteString(`{"added_tokens_decoder":{`)
 	for i := 0; added.Len() < 1<<20-60; i++ {
@@ -214,6 +216,7 @@ func noControl(t *testing.T, tok *Tokenizer, text string) {
 }
 
 func FuzzEncodeNoControl(f *testing.F) {
+	//proves:T2
 	toks := []*Tokenizer{smallTokenizer(f, "qwen3"), smallTokenizer(f, "llama2"), smallTokenizer(f, "gemma"), smallTokenizer(f, "flags"),
 		smallTokenizer(f, "unigram-bytes"), smallTokenizer(f, "wordpiece")}
 	for _, s := range controlBait {
@@ -312,6 +315,7 @@ var tinyJSON = []string{
 
 // TestBadFiles gives files that are damaged or hostile: each must be refused with an error that names it.
 func TestBadFiles(t *testing.T) {
+	//proves:T1
 	replace := func(i int, old, new string) string {
 		s := strings.Replace(tinyJSON[i], old, new, 1)
 		if s == tinyJSON[i] {

@@ -14,6 +14,7 @@ import (
 
 // TestSlowPattern: a pattern that only some texts make slow ends with an error, for one long word as for many short ones.
 func TestSlowPattern(t *testing.T) {
+	//proves:T7
 	if lane.Race {
 		t.Skip("it waits for time to pass")
 	}
@@ -90,6 +91,7 @@ const markers = `{"added_tokens": [
 // TestMarkers: what is written like a control token is kept from a user's text, whether the file marks it special or not; in every other
 // way it is the token that the file says.
 func TestMarkers(t *testing.T) {
+	//proves:T2
 	tok := openJSON(t, markers)
 	for text, want := range map[string][]int32{
 		"<｜User｜>a": {6, 0}, "a<｜Assistant｜>": {0, 7}, "<|tool|>": {8}, "<|fim_prefix|>": {9}, "<think>": {10}, "<s>": {5},

@@ -138,6 +138,7 @@ var hostileChains = map[string]struct{ normalizer, pre, decoder string }{
 
 // TestEncodeEnds: who no longer waits for an encoding is not worked for.
 func TestEncodeEnds(t *testing.T) {
+	//proves:T7 what a package's rules make of a text
 	lane.Slow(t)
 	lane.NoRace(t)
 	rules := sequence(200, "normalizers", `{"type":"Replace","pattern":{"Regex":"[^a]"},"content":"b"}`)

@@ -200,6 +200,7 @@ func TestOpenLink(t *testing.T) {
 
 // TestHostileSizes opens a megabyte of the worst of each kind and checks what it takes.
 func TestHostileSizes(t *testing.T) {
+	//proves:T1
 	if lane.Race {
 		t.Skip("the race detector takes memory of its own")
 	}

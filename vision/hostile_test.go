@@ -19,6 +19,7 @@ import (
 
 // TestHostilePictures: each is refused with an error of its kind, or answered, in bounded memory and time.
 func TestHostilePictures(t *testing.T) {
+	//proves:G5 a mebibyte of hostile bytes each
 	frame := bytes.Index(read(t, "420.jpg"), []byte{0xff, 0xc0})
 	scan := bytes.Index(read(t, "progressive.jpg"), []byte{0xff, 0xda})
 	last := bytes.LastIndex(read(t, "progressive.jpg"), []byte{0xff, 0xda})
@@ -151,6 +152,7 @@ func flatWebP(w, h uint32) []byte {
 // TestSmallFiles: a picture of few bytes is read where its format can say so much with them, and what it will cost is told before: by its
 // pixels, not its bytes. One of the most pixels that there may be fits the part of the memory that decoding has.
 func TestSmallFiles(t *testing.T) {
+	//proves:T7 what a few bytes claim
 	h, err := Look(flatWebP(8000, 5000), Limits{Memory: 352 << 20})
 	if err != nil || h.Work < 40_000_000 {
 		t.Errorf("%d of work, %v", h.Work, err)
@@ -215,6 +217,7 @@ func TestPictureLimits(t *testing.T) {
 
 // TestPictureMemory: decoding takes no more than its header says it will.
 func TestPictureMemory(t *testing.T) {
+	//proves:T7
 	const w, h = 1200, 900
 	colours := image.NewNRGBA(image.Rect(0, 0, w, h))
 	deep := image.NewNRGBA64(colours.Rect)
@@ -281,6 +284,7 @@ func TestAfterTheEnd(t *testing.T) {
 
 // FuzzPicture: no bytes take more memory than the limit, or a second, and what is decoded is whole.
 func FuzzPicture(f *testing.F) {
+	//proves:T7
 	for _, seed := range fuzzguard.Seeds(f, 64<<10, "testdata/pictures/*") {
 		f.Add(seed)
 	}
@@ -307,6 +311,7 @@ func FuzzPicture(f *testing.F) {
 
 // FuzzLayout: no shape and no file name panics, and what is accepted has the tensor's size.
 func FuzzLayout(f *testing.F) {
+	//proves:T7
 	f.Add(1, 576, 512, 3, 0, 4, 144, "x.axmodel", true)
 	f.Add(1, 2268, 3, 14, 14, 5, 0, "vit_576x768.axmodel", false)
 	f.Add(630, 768, 0, 0, 0, 2, 0, "h336_w480", false)

@@ -12,6 +12,7 @@ import (
 
 // TestReadLayout: the shapes of the encoders that are known.
 func TestReadLayout(t *testing.T) {
+	//proves:G21
 	for _, c := range []struct {
 		name  string
 		shape []int
@@ -64,6 +65,7 @@ func TestReadLayout(t *testing.T) {
 
 // TestLayoutRefused: what cannot be told apart, or is not known, is refused with the shape.
 func TestLayoutRefused(t *testing.T) {
+	//proves:G21
 	for _, c := range []struct {
 		shape []int
 		typ   Type
@@ -138,6 +140,7 @@ func TestQwenOrder(t *testing.T) {
 
 // TestLayouts: each kind, read back by its definition.
 func TestLayouts(t *testing.T) {
+	//proves:G21
 	const w, h, p = 8, 4, 2
 	pic := numbered(w, h)
 	at := map[Kind]func(x, y, c int) int{

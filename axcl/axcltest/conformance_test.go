@@ -48,6 +48,7 @@ func (m *staleModel) Run(p *axcl.Pass) error {
 
 // TestTryWide (G23): a card whose second wide pass keeps the first one's rows is found to lack wide passes, not only short ones.
 func TestTryWide(t *testing.T) {
+	//proves:G23
 	spec, err := DefaultTiny().Write(t.TempDir(), "tiny")
 	if err != nil {
 		t.Fatal(err)

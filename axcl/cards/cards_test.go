@@ -11,6 +11,7 @@ import (
 )
 
 func TestOpenSpecs(t *testing.T) {
+	//proves:D1
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	t.Setenv("AXLE_AXCL_LIB", t.TempDir()+"/none.so")

@@ -82,6 +82,7 @@ func init() {
 
 // TestOwnStdoutPipe: a reader that has enough ends the program as it ends any other.
 func TestOwnStdoutPipe(t *testing.T) {
+	//proves:D17
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "CARDS_TEST_STDOUT=pipe")
 	r, err := cmd.StdoutPipe()

@@ -67,6 +67,7 @@ func TestHostShare(t *testing.T) {
 // TestOnBoard holds the profile of the board itself to what is measured there: 15.7 to 20 tokens/s of Qwen3-0.6B, 4.22 of Qwen3-4B. Those
 // are the vendor's loops; ours has less to do between executes, and the executes are what takes the time.
 func TestOnBoard(t *testing.T) {
+	//proves:G15
 	lane.NoRace(t)
 	if testing.Short() {
 		t.Skip("makes models of full size")

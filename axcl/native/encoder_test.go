@@ -16,6 +16,7 @@ import (
 // Pictures: the encoder's rows, and those that are added after layers, are what the formulas give on the simulated card too, over both
 // tables, and so is what the layers make of them; a picture that was written in another way gives other rows.
 func TestOraclePictures(t *testing.T) {
+	//proves:G21
 	lane.Slow(t)
 	for _, a := range axmodeltest.SightArchs() {
 		t.Run(a.Name, func(t *testing.T) {

@@ -25,6 +25,7 @@ import (
 
 // TestThread: another thread is told so, and nothing happens.
 func TestThread(t *testing.T) {
+	//proves:D16
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		d := open(t, k)
 		m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
@@ -143,6 +144,7 @@ func TestLoadFails(t *testing.T) {
 
 // TestNoID: a load that succeeds and gives no id has not opened the file.
 func TestNoID(t *testing.T) {
+	//proves:D5
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		if k == Engine {
 			t.Skip("its models are given as bytes")
@@ -165,6 +167,7 @@ func TestNoID(t *testing.T) {
 
 // TestTooOld: a runtime that refuses asynchronous executes is named as what it is, and the card is given back in order.
 func TestTooOld(t *testing.T) {
+	//proves:D5
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		if k == Engine {
 			t.Skip("it runs everything synchronously")
@@ -185,6 +188,7 @@ func TestTooOld(t *testing.T) {
 
 // TestLateInfo: a card that does not tell its state in time can be opened, and loads and runs.
 func TestLateInfo(t *testing.T) {
+	//proves:D4
 	onCard(t, "fault=GetDeviceProperties:*:0x80300405", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		if k == Engine {
 			t.Skip("its state is the kernel's")
@@ -322,6 +326,7 @@ func compile(t *testing.T, name, code string) string {
 
 // TestNoLibrary: each way in which a library can be wrong has one clear error.
 func TestNoLibrary(t *testing.T) {
+	//proves:D1
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text.so")
 	if err := os.WriteFile(text, []byte("hello"), 0o600); err != nil {
@@ -423,6 +428,7 @@ func TestOptional(t *testing.T) {
 
 // TestEngineTaken: where the process has initialised the engine already, opening goes on and leaves it initialised.
 func TestEngineTaken(t *testing.T) {
+	//proves:D15
 	onCard(t, "fault=EngineInit:0:0x80300706;AxEngineInit:0:0x80060110", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		_, err := Open(k, 0)
 		var e *axcl.Error
@@ -436,6 +442,7 @@ func TestEngineTaken(t *testing.T) {
 // TestNoMemory: a model that does not fit says so, with what was free, and leaves nothing: whether its buffers, its file or the model
 // itself finds no room, and whichever code that has. The same code from an execute means no such thing.
 func TestNoMemory(t *testing.T) {
+	//proves:D3
 	cache := axcltest.DefaultTiny()
 	cache.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 1 << 17, Cache: 1 << 17}}
 	for hazards, tt := range map[string]struct{ memory, engine uint32 }{

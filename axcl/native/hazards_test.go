@@ -22,6 +22,7 @@ import (
 // TestEveryWidePassAwaited: the rows of each wide pass, not only of the first, go home after its layers have computed them, whether a row
 // of it is wanted or not, and however long its layers take.
 func TestEveryWidePassAwaited(t *testing.T) {
+	//proves:G13
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		d := open(t, k)
 		defer closeAll(t, d)
@@ -70,6 +71,7 @@ func TestEveryWidePassAwaited(t *testing.T) {
 // TestTaskFails: a task that fails on the card, in whichever stream, is told of by a code of no scheme when it is waited for. It costs the
 // pass, not the card, and the next one is right, though what was queued behind the task was skipped.
 func TestTaskFails(t *testing.T) {
+	//proves:D4 what fails behind the call that queued it
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		if k == Engine {
 			t.Skip("on board every call gives its own code")
@@ -133,6 +135,7 @@ func TestTaskFails(t *testing.T) {
 // TestHostCopiesOneStream: all copies between host and card are queued on one stream of the card, since it keeps one descriptor for those
 // of a process; the second stream has copies within the card only.
 func TestHostCopiesOneStream(t *testing.T) {
+	//proves:G13
 	trace := filepath.Join(t.TempDir(), "trace")
 	onCard(t, "trace="+trace, func(t *testing.T, k Kind, _ *simhook.Sim) {
 		if k == Engine {

@@ -22,6 +22,7 @@ import (
 
 // TestDeaf: no signal reaches a thread that the library started, and one that is sent to each breaks no copy.
 func TestDeaf(t *testing.T) {
+	//proves:D18
 	onCard(t, "hazards=strict,eintr", func(t *testing.T, k Kind, _ *simhook.Sim) {
 		d := open(t, k)
 		defer closeAll(t, d)
@@ -68,6 +69,7 @@ func TestDeaf(t *testing.T) {
 
 // TestNotInherited: a child process has no descriptor of the card's nodes, whenever the library opened them.
 func TestNotInherited(t *testing.T) {
+	//proves:D18
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
 		d := open(t, k)
 		defer closeAll(t, d)

@@ -22,6 +22,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	//proves:G13
 	quirks := []string{"strict", "strict,shortchunk,kv-inplace,lazy", "strict,message,eintr", "strict,properties",
 		"strict,-latch,-rawcode,-nomem,-inherit", "none"}
 	if lane.Race {
@@ -114,6 +115,7 @@ func TestStateAbilities(t *testing.T) {
 
 // TestOneCall: a pass is one call into C, and allocates at most once, where layers keep a state, or use the K and V of others, too.
 func TestOneCall(t *testing.T) {
+	//proves:G4
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
 		d := open(t, k)
 		defer closeAll(t, d)
@@ -408,6 +410,7 @@ func TestDevices(t *testing.T) {
 
 // TestUnopened: which node is not there, or not for this user, is said where the library only says that something could not be opened.
 func TestUnopened(t *testing.T) {
+	//proves:D1
 	dev := t.TempDir()
 	say := func(want ...string) {
 		t.Helper()

@@ -22,6 +22,7 @@ import (
 
 // TestOddLibrary: what a library says of a model is not believed where it cannot be, and never leads to a pass.
 func TestOddLibrary(t *testing.T) {
+	//proves:T1 the card's own shapes against the package
 	oddLibraries(t)
 	y := axcltest.Tiny{Seed: 4, Layers: 2, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true,
 		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}}}
@@ -235,6 +236,7 @@ func TestLadders(t *testing.T) {
 
 // TestNaN: a NaN stays one on its way from float32 to bf16, and never becomes a number or an infinity.
 func TestNaN(t *testing.T) {
+	//proves:D6
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
 		d := open(t, k)
 		defer closeAll(t, d)

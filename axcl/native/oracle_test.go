@@ -16,6 +16,7 @@ import (
 // TestOracle: the native path over the simulated card gives what a float64 computation of the checkpoint gives, for every
 // architecture, and token for token what the software card gives.
 func TestOracle(t *testing.T) {
+	//proves:G13
 	lane.Slow(t)
 	lane.NoRace(t)
 	for i, a := range axmodeltest.Archs() {
@@ -79,6 +80,7 @@ func TestOracleStates(t *testing.T) {
 // TestOracleWhole: a whole decoder, in one file and in two, gives the same on the simulated card, token for token what the software card
 // gives.
 func TestOracleWhole(t *testing.T) {
+	//proves:G13
 	lane.Slow(t)
 	for i, whole := range []string{"one", "two"} {
 		o := hf.Options{Whole: whole, Float32: i == 1, Plain: i == 0}
@@ -93,6 +95,7 @@ func TestOracleWhole(t *testing.T) {
 // TestOracleGiven: layers that are given rows besides, and use the K and V of others, give the formulas' results on the simulated card too,
 // in passes that cross chunks and mix sequences, and token for token what the software card gives.
 func TestOracleGiven(t *testing.T) {
+	//proves:G13
 	lane.Slow(t)
 	for i, a := range axmodeltest.GivenArchs() {
 		if a.Window = 512; i == 0 {

@@ -23,6 +23,7 @@ import (
 
 // TestSweepStates fails every call of a life with layers that keep a state, once and for good, as TestSweep does.
 func TestSweepStates(t *testing.T) {
+	//proves:G1
 	lane.Slow(t)
 	lane.NoRace(t)
 	y := axcltest.DefaultStates()
@@ -34,6 +35,7 @@ func TestSweepStates(t *testing.T) {
 
 // TestSweepLent does so with a layer that uses the K and V of another, and rows that layers are given besides.
 func TestSweepLent(t *testing.T) {
+	//proves:G1
 	lane.Slow(t)
 	lane.NoRace(t)
 	y := axcltest.DefaultGiven()

@@ -25,6 +25,8 @@ import (
 // TestSweep fails every call of a device's life, once and for good: each fault comes back as an error with the call's own name, code and
 // layer; nothing is left on the card; after a fatal code nothing more is asked of the library; and the next life is as good as the first.
 func TestSweep(t *testing.T) {
+	//proves:D2
+	//proves:G1
 	lane.Slow(t)
 	lane.NoRace(t)
 	spec := sweepModel(t)
@@ -365,6 +367,7 @@ func judge(k Kind, sim *simhook.Sim, c traced, i int, code uint32, sticky bool, 
 // TestSweepTwo does the same with two cards on one thread, where each call first makes its card current: a fault in one may cost that one,
 // never the other's models, and both can be closed.
 func TestSweepTwo(t *testing.T) {
+	//proves:G1
 	lane.Slow(t)
 	lane.NoRace(t)
 	runtime.LockOSThread()

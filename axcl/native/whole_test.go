@@ -24,6 +24,7 @@ import (
 // TestWhole fails every call of a whole decoder's life, once and for good: each fault comes back with the call's own name and code, and
 // nothing is left on the card.
 func TestWhole(t *testing.T) {
+	//proves:G1
 	for i, k := range kinds {
 		t.Run(string(k), func(t *testing.T) {
 			runtime.LockOSThread()
@@ -171,6 +172,7 @@ func TestWholeShape(t *testing.T) {
 
 // Packages of a whole decoder that cannot be run are refused with one error each that names the file, and no call into the library.
 func TestWholeHostile(t *testing.T) {
+	//proves:T1
 	spec, other := wholeModel(t, "two"), wholeModel(t, "one")
 	layer := write(t, axcltest.DefaultTiny())
 	vendor := func(change func(g *axmodeltest.ONNXGroup)) axcl.LoadSpec {

@@ -20,6 +20,7 @@ import (
 
 // TestForeign runs programs that know only the ABI: plainly, and with the sanitizers in card and program.
 func TestForeign(t *testing.T) {
+	//proves:G15
 	lane.Slow(t)
 	for _, lane := range []struct {
 		name  string

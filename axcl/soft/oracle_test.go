@@ -51,6 +51,7 @@ func TestOracleWindow(t *testing.T) {
 // Layers with a state, each form of them, give what the formulas give, with each type of state: in chunks, in chunks with padding, and row
 // by row. A state of 16 bits is rounded at every call, and still near enough.
 func TestOracleStates(t *testing.T) {
+	//proves:G13
 	lane.Slow(t)
 	for i, a := range axmodeltest.StateArchs() {
 		for k, state := range []string{"fp32", "fp16", "bf16"} {
@@ -91,6 +92,7 @@ func TestOracleSlots(t *testing.T) {
 
 // Pictures: the encoder's rows, and those that are added after layers, are what the formulas give, and so is what the layers make of them.
 func TestOraclePictures(t *testing.T) {
+	//proves:G21
 	lane.Slow(t)
 	for _, a := range axmodeltest.SightArchs() {
 		t.Run(a.Name, func(t *testing.T) {

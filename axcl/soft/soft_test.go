@@ -114,6 +114,7 @@ func TestHollow(t *testing.T) {
 }
 
 func TestLoadErrors(t *testing.T) {
+	//proves:T1
 	good := hollow(t, small)
 	other := small
 	other.Context = 31

@@ -17,6 +17,7 @@ import (
 )
 
 func TestHostileSafetensors(t *testing.T) {
+	//proves:T1
 	for _, c := range hostileSafetensors {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -241,6 +242,7 @@ func TestConfigErrorsOfStates(t *testing.T) {
 }
 
 func FuzzSafetensors(f *testing.F) {
+	//proves:T1
 	for _, c := range hostileSafetensors {
 		if len(c.file) < 1<<16 {
 			f.Add(c.file)
@@ -277,6 +279,7 @@ func FuzzSafetensors(f *testing.F) {
 
 // An index is refused or names at most a thousand files, each once and each for a tensor.
 func FuzzIndex(f *testing.F) {
+	//proves:T1
 	f.Add([]byte(`{"metadata":{"total_size":9},"weight_map":{"model.embed_tokens.weight":"model-00001-of-00002.safetensors","lm_head.weight":"model-00002-of-00002.safetensors","x":"model-00002-of-00002.safetensors"}}`))
 	f.Add([]byte(`{"weight_map":{"x":"../../secret.safetensors"}}`))
 	f.Add([]byte(`{"weight_map":[1]}`))
@@ -309,6 +312,7 @@ func indexed(t *testing.T, b []byte) {
 
 // A mebibyte of index or configuration keeps within the limits too; of safetensors, see TestHostileSafetensors.
 func TestHostileIndex(t *testing.T) {
+	//proves:G5 a mebibyte of hostile bytes each
 	var few, many strings.Builder
 	few.WriteString(`{"weight_map":{"":""`)
 	many.WriteString(`{"weight_map":{"":""`)

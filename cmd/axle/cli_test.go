@@ -235,6 +235,7 @@ func TestNoServer(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
+	//proves:T6
 	for _, tt := range []struct {
 		env   map[string]string
 		flags []string

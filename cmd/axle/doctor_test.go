@@ -154,6 +154,7 @@ func tinyPackage(t *testing.T, seed uint64) string {
 // TestDoctorBaseline: what one run of the suite saves the next is compared with; that of another model is refused by name, and so is a
 // baseline without the suite.
 func TestDoctorBaseline(t *testing.T) {
+	//proves:G13
 	dir, path := tinyPackage(t, 1), filepath.Join(t.TempDir(), "before.json")
 	line := []string{"--device", "soft", "--conformance", "--model", dir}
 	if out, code := doctor(t, append(line, "--save", path)...); code != 0 || !strings.Contains(out, "is written") {
@@ -193,6 +194,7 @@ func TestDoctorBaseline(t *testing.T) {
 
 // TestDoctorVision: the nine probes of a model that sees; one of random weights names no colour, and one that is not there is an error.
 func TestDoctorVision(t *testing.T) {
+	//proves:G21
 	dir := t.TempDir()
 	a := axmodeltest.SightArchs()[0]
 	c, err := axmodeltest.WriteCheckpoint(dir, a, 5)

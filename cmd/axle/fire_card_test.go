@@ -39,6 +39,8 @@ func TestCardTaken(t *testing.T) {
 // TestHotCard (D14, D8): under sixteen streams a hot card is warned of, in log and health, and goes on. At 120 °C it resets itself, which
 // is found though nobody asks for anything, and ends the process with 75.
 func TestHotCard(t *testing.T) {
+	//proves:D8 while nothing runs
+	//proves:D14
 	unraced(t)
 	t.Parallel()
 	u := newUnit(t)
@@ -69,6 +71,7 @@ func TestHotCard(t *testing.T) {
 // TestHeatStops (D14): from 100 °C on what runs ends well and nothing new begins: it waits, and who finds the queue full gets 503 with
 // Retry-After. At 95 it is still so; at 89 all that waited is answered right. /health has the degrees throughout.
 func TestHeatStops(t *testing.T) {
+	//proves:D14
 	t.Parallel()
 	heat := filepath.Join(t.TempDir(), "heat")
 	degrees := func(n int) {
@@ -143,6 +146,7 @@ func (p *process) healthPage() (page struct{ Cards, Models []healthHeat }) {
 // reason at the start and in the error; the streams go on. The first one killed, its memory stays taken for a while and is named too; when
 // the driver has noticed the second one serves.
 func TestCardShared(t *testing.T) {
+	//proves:D15
 	unraced(t)
 	u := newUnit(t)
 	u.remember()
@@ -194,6 +198,7 @@ func TestCardShared(t *testing.T) {
 // anything, and say what to do; where they cannot ask, the card refuses them, and the error says so. The server's answers go on right, and
 // once it has ended the benchmark runs.
 func TestCardExclusive(t *testing.T) {
+	//proves:D15
 	unraced(t)
 	u := newUnit(t)
 	u.remember()
@@ -249,6 +254,7 @@ func ownBus() error {
 // TestOffTheBus (D8): under sixteen streams the card's configuration space reads all ones, while the library says nothing. The bus is
 // looked at every second; then all is as when the library had said it.
 func TestOffTheBus(t *testing.T) {
+	//proves:D8
 	u := newUnit(t)
 	u.apart(testBus + "=1")
 	p := u.start(testBus + "=1")

@@ -20,6 +20,7 @@ import (
 
 // TestOffline (D5): a card to which no message can be sent any more ends the server with 75, whatever call it is found by.
 func TestOffline(t *testing.T) {
+	//proves:D5
 	t.Parallel()
 	p := newUnit(t).start("AXSIM_FAULT=MemcpyAsync:500:0x8030040c:sticky")
 	path, body := question(0, prompts[0])
@@ -35,6 +36,7 @@ func TestOffline(t *testing.T) {
 
 // TestTooOldRuntime: a runtime that refuses asynchronous executes ends the server with the code after which it is not started again.
 func TestTooOldRuntime(t *testing.T) {
+	//proves:D5
 	t.Parallel()
 	p := newUnit(t).start("AXSIM_FAULT=ExecuteAsync:*:4")
 	path, body := question(0, prompts[0])
@@ -53,6 +55,7 @@ func TestTooOldRuntime(t *testing.T) {
 
 // TestStarting (D1): while the device is being opened, health does not say that all is well.
 func TestStarting(t *testing.T) {
+	//proves:D1
 	t.Parallel()
 	p := newUnit(t).start("AXSIM_FAULT=axclInit:0:hang")
 	res, err := http.Get(p.url + "/health")
@@ -69,6 +72,7 @@ func TestStarting(t *testing.T) {
 
 // TestDoctorEnds: the first signal ends doctor, though the library hangs.
 func TestDoctorEnds(t *testing.T) {
+	//proves:D7
 	t.Parallel()
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		exe, err := os.Executable()

@@ -17,6 +17,7 @@ import (
 // TestKeysEdited (T17): what one key kept is never found by another, in memory and on disk, while the server runs and after it was started
 // again, whatever was done to the lines of the file; and whoever keeps a key or an id keeps what is theirs.
 func TestKeysEdited(t *testing.T) {
+	//proves:T17
 	unraced(t)
 	t.Parallel()
 	const ann, bob, carl = "secret-of-ann", "secret-of-bob", "secret-of-carl"
@@ -81,6 +82,7 @@ func TestKeysEdited(t *testing.T) {
 
 // TestKeysReload: SIGHUP takes keys away and lets others in, under the same answers that run; a file that is wrong changes nothing.
 func TestKeysReload(t *testing.T) {
+	//proves:T6
 	unraced(t)
 	t.Parallel()
 	const ann, bob = "secret-of-ann", "secret-of-bob"
@@ -168,6 +170,7 @@ func (p *process) again(says string) {
 // TestOwnTLS: a server that makes its certificate is reached by axle itself, which says what helps where it does not trust it or does not
 // speak TLS to it; a new start shows the same certificate.
 func TestOwnTLS(t *testing.T) {
+	//proves:T6 TLS
 	unraced(t)
 	t.Parallel()
 	u := newUnit(t, "--device", "soft", "--tls-self-signed")

@@ -14,6 +14,7 @@ import (
 // TestLoadHangs (D7, D10): a load that hangs, in a file or in making room, is given up after seconds, not minutes: health says so, the
 // process leaves with 75. SIGTERM in it ends the process sooner still.
 func TestLoadHangs(t *testing.T) {
+	//proves:D7 in a load; SIGTERM ends the process in seconds then too
 	if testing.Short() || lane.Race {
 		t.Skip("waits ten seconds for the watchdog, and engine's tests of it run under the race detector")
 	}

@@ -21,6 +21,7 @@ import (
 // objects in strings, templates that make much of little, the largest pictures, schemas of large automata, vectors, images, uploads. The
 // process stays below 1 GiB all the time, and answers afterwards. AXLE_TEST_MIX says how many each sends; `make ci-long` sends many.
 func TestMemoryOfMix(t *testing.T) {
+	//proves:T7
 	if testing.Short() || lane.Race {
 		t.Skip("takes time, and a build without the race detector's own memory")
 	}

@@ -14,6 +14,7 @@ import (
 // TestLayerFails (D2): under sixteen streams a layer of another model fails to load. The error names the file, the layer and the code, the
 // card's memory is back to where it was, the streams go on, and the model loads when asked for again.
 func TestLayerFails(t *testing.T) {
+	//proves:D2
 	unraced(t)
 	u := newUnit(t)
 	// The head, the largest file, goes first: layer 3 is the fifth.
@@ -101,6 +102,7 @@ func (p *process) loaded() (names []string) {
 // TestMemoryRunsOut (D3): under sixteen streams the card says in the middle of a load that its memory is full, against all prediction. An
 // idle model goes and the load is tried again; where none is idle, the error is clear and nothing is half loaded.
 func TestMemoryRunsOut(t *testing.T) {
+	//proves:D3
 	unraced(t)
 	u := newUnit(t)
 	p := u.start(fmt.Sprintf("AXSIM_FAULT=EngineLoadFromFile:%d:0x80300707;EngineLoadFromFile:%d:0x80300707:sticky", 2*pocketFiles+3,
@@ -134,6 +136,7 @@ func TestMemoryRunsOut(t *testing.T) {
 // TestWrongAtLoad (D6): a card that computes a model otherwise than it did in an earlier life of the server is found out at load, under
 // sixteen streams; the model is refused and everything else goes on.
 func TestWrongAtLoad(t *testing.T) {
+	//proves:D6
 	unraced(t)
 	u := newUnit(t)
 	p := u.start()
@@ -159,6 +162,7 @@ func TestWrongAtLoad(t *testing.T) {
 // begun there end with an error, the others and whatever is asked from then on are right, and the process stays. One model in two parts
 // ends with either card.
 func TestTwoCards(t *testing.T) {
+	//proves:D8
 	for _, tt := range []struct {
 		name, device, fault string
 		code                int

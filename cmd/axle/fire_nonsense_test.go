@@ -12,6 +12,7 @@ import (
 // anything else before it failed; the server goes on, and its next answers are right. (All executes giving NaN, or values all alike, lose
 // the card: TestCardLostRestarts.)
 func TestNonsense(t *testing.T) {
+	//proves:D6 under streams
 	unraced(t)
 	const why = "logits are NaN, infinite or all equal"
 	u := newUnit(t)

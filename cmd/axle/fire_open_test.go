@@ -9,6 +9,7 @@ import (
 
 // TestOpenLost (D8): a card that is lost while it is opened ends the server, though nobody has asked for anything.
 func TestOpenLost(t *testing.T) {
+	//proves:D8 while it is opened
 	t.Parallel()
 	p := newUnit(t).start("AXSIM_FAULT=SetDevice:0:0x80300181")
 	if c := p.code(); c != exitLost || !strings.Contains(p.said(), "the card was lost; the process must be restarted") {

@@ -11,6 +11,7 @@ import (
 // TestRepeatableServed (G14): a repeatable request reuses nothing, whether it says so itself or the server was told to make every request
 // one, and what it answers is the same each time. /metrics say whether the card needs that.
 func TestRepeatableServed(t *testing.T) {
+	//proves:G14
 	unraced(t)
 	for name, tt := range map[string]struct {
 		args    []string

@@ -14,6 +14,7 @@ import (
 // TestRowsLocked (D10): another process holds the lock of the rows on disk for ever. The server starts all the same, says in words that
 // rows are off, answers, and ends in order. So does one whose rows have a secret that others can read.
 func TestRowsLocked(t *testing.T) {
+	//proves:D10 rows on disk that another process holds: a process
 	for _, tt := range []struct {
 		name, says string
 		spoil      func(t *testing.T, dir string)

@@ -19,6 +19,8 @@ import (
 // asked with a right key, a wrong one or none, and whatever goes wrong in a pull: neither keys, nor the token, nor a signature are in its
 // log at the most talkative level, on its terminal, in metrics, health, or any answer.
 func TestSecretsStay(t *testing.T) {
+	//proves:T11
+	//proves:T14
 	unraced(t)
 	t.Parallel() // it waits for the pulls' pauses, mostly
 	const key, wrong, token = "canary-key-4711", "canary-wrong-0815", "hf_canaryToken42"

@@ -32,6 +32,7 @@ import (
 // answers at once, hashes in the background, and refuses the model by the file's name from then on; others are served as before. After an
 // orderly end nothing is hashed.
 func TestRottenAfterKill(t *testing.T) {
+	//proves:D12
 	unraced(t)
 	u := newUnit(t)
 	p := u.start()
@@ -208,6 +209,7 @@ func (u *unit) apart(env string) {
 // TestFullDisk (D11): under sixteen streams a disk, a real one, fills up in the middle of a pull. The error names the file, nothing is
 // visible, what came stays, and the pull goes on when there is room.
 func TestFullDisk(t *testing.T) {
+	//proves:D11 a real one
 	unraced(t)
 	u := newUnit(t)
 	dir := filepath.Join(u.dir, "models")

@@ -28,6 +28,12 @@ import (
 // an error event within a second, /health says so within one, the process leaves with 75 within five, and started again by a supervisor it
 // serves right answers, from a card that has what the dead ones left. AXLE_TEST_RESTARTS sets how often (promise: 100).
 func TestCardLostRestarts(t *testing.T) {
+	//proves:T14 of a whole process, vendor's noise included
+	//proves:D4
+	//proves:D5
+	//proves:D6 and for good
+	//proves:D8
+	//proves:G10 7 lives, every way once, measured from the fault
 	n := 9 // every way once
 	if s, err := strconv.Atoi(os.Getenv("AXLE_TEST_RESTARTS")); err == nil {
 		n = s
@@ -207,6 +213,7 @@ func late(stop <-chan struct{}) func(limit time.Duration) time.Duration {
 
 // TestOneExecuteFails (D4): streams of one pass end with an error or start over; the others and the server go on.
 func TestOneExecuteFails(t *testing.T) {
+	//proves:D4
 	u := newUnit(t)
 	p := u.start("AXSIM_FAULT=Execute:3000:0x8030070c;Execute:4500:0x8030070c")
 	right := goldens(t, p)
@@ -234,6 +241,7 @@ func TestOneExecuteFails(t *testing.T) {
 // TestCallHangs (D7): a call that never comes back, in a pass or when a model is unloaded. The watchdog gives it ten seconds; streams end
 // within one more, health says so in that time, and the process ends within five.
 func TestCallHangs(t *testing.T) {
+	//proves:D7 a pass, an unload
 	if testing.Short() || lane.Race {
 		t.Skip("waits ten seconds for the watchdog, and engine's tests of it run under the race detector")
 	}
@@ -283,6 +291,9 @@ func TestCallHangs(t *testing.T) {
 
 // TestOrderlyEnd (D10, D16): SIGTERM lets what runs finish, refuses what is new, and takes the card down once, in order.
 func TestOrderlyEnd(t *testing.T) {
+	//proves:T14
+	//proves:D10
+	//proves:D16 of every call of a server under sixteen streams
 	u := newUnit(t)
 	trace := filepath.Join(t.TempDir(), "trace")
 	p := u.start("AXSIM_TRACE=" + trace)
@@ -335,6 +346,7 @@ func TestOrderlyEnd(t *testing.T) {
 // takes and two seconds from a card on which the dead one's memory is still taken, nothing on disk is damaged, and the pull goes on.
 // AXLE_TEST_KILLS sets how often.
 func TestKilledServer(t *testing.T) {
+	//proves:D9 in a pull too, the dead one's memory still taken
 	unraced(t)
 	n := 3
 	if s, err := strconv.Atoi(os.Getenv("AXLE_TEST_KILLS")); err == nil {
@@ -411,6 +423,7 @@ func TestKilledServer(t *testing.T) {
 // TestWedged (D9, D7): a process that dies in an execute may leave a card that answers no more until its power is cut. The next server says
 // so, with the fix, and goes on saying it; with the power back the one after it serves.
 func TestWedged(t *testing.T) {
+	//proves:D9
 	unraced(t)
 	u := newUnit(t)
 	u.remember()
@@ -518,6 +531,7 @@ func TestNoCard(t *testing.T) {
 // TestOpenHangs (D7): a library that never comes back from one of its first calls. Whoever waits for the card is told within a second of
 // the watchdog's ten, and the process leaves with 75.
 func TestOpenHangs(t *testing.T) {
+	//proves:D7 from the library's first call on
 	if testing.Short() || lane.Race {
 		t.Skip("waits ten seconds for the watchdog, and engine's tests of it run under the race detector")
 	}

@@ -197,6 +197,7 @@ func check(t *testing.T, client *http.Client, base string, w way, c golden.Case,
 // TestGoldensLoad is the goldens at 64 at once, dialects mixed, with a queue of 32: every answer is exactly right, or 503 with Retry-After
 // and right when asked again (promise G6, through the engine; the server's own part is in server). AXLE_REQUESTS sets how many.
 func TestGoldensLoad(t *testing.T) {
+	//proves:G6
 	unraced(t)
 	n := 300
 	if testing.Short() {

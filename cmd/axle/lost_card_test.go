@@ -16,6 +16,7 @@ import (
 // TestAway (D8): a card that auto had chosen and that was lost is waited for: its models are not left to the software card, and the first
 // request after it is back is served by it. Asking for the software card forgets it.
 func TestAway(t *testing.T) {
+	//proves:D8 after a restart
 	unraced(t)
 	u := newUnit(t, "--device", "auto")
 	serves := func(p *process) outcome {

@@ -20,6 +20,7 @@ import (
 // TestJSONUnderNoise: what --json prints is JSON and nothing else, whatever a vendor's library writes meanwhile and whenever: one that
 // keeps to what it is told, with and without a driver, and one that nothing keeps quiet.
 func TestJSONUnderNoise(t *testing.T) {
+	//proves:D17 every command that has it
 	unraced(t)
 	noisy := noisyLib(t)
 	pocket := pocketDir(t)

@@ -19,6 +19,7 @@ import (
 )
 
 func TestPullAndVerify(t *testing.T) {
+	//proves:D12
 	h := modelstest.NewHub()
 	defer h.Close()
 	dir := t.TempDir()

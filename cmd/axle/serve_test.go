@@ -19,6 +19,7 @@ import (
 
 // A device that is not there is looked for until it is, with nobody asking.
 func TestLookAgain(t *testing.T) {
+	//proves:D1
 	synctest.Test(t, func(t *testing.T) {
 		begun, asked := time.Now(), 0
 		err := lookAgain(t.Context(), func() error {
@@ -67,6 +68,7 @@ func (a at) Addr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(a.addr), Port:
 
 // Each listener that others reach is warned of, the vendor's API among them (promise T6).
 func TestWarnOpen(t *testing.T) {
+	//proves:T6
 	for _, tt := range []struct{ main, vendor, warned string }{
 		{"127.0.0.1", "", ""}, {"::1", "127.0.0.1", ""}, {"0.0.0.0", "", "main"}, {"::", "127.0.0.1", "main"},
 		{"127.0.0.1", "192.168.1.2", "vendor"}, {"192.168.1.2", "0.0.0.0", "main vendor"},

@@ -50,6 +50,7 @@ func TestStatesLogged(t *testing.T) {
 // TestWideLogged (G23): a card that gets wide passes of a model wrong is a warning in the log; one that has them is not, nor a model that
 // has none.
 func TestWideLogged(t *testing.T) {
+	//proves:G23
 	for _, c := range []struct {
 		proven map[string]bool
 		lines  int

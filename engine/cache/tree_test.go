@@ -210,6 +210,7 @@ func TestCellsEvict(t *testing.T) {
 
 // TestCellsSpoken: cells that are spoken for are others' only where there are no more, or where wide passes would not see the rest.
 func TestCellsSpoken(t *testing.T) {
+	//proves:G25
 	rows := func(from, n int) (r []int32) {
 		for i := range n {
 			r = append(r, int32(from+i))
@@ -289,6 +290,7 @@ func TestCellsBetween(t *testing.T) {
 
 // TestCellsShift: nodes that go to other rows keep their text, their place in the tree, and who stands on them.
 func TestCellsShift(t *testing.T) {
+	//proves:G18
 	rng := rand.New(rand.NewPCG(3, 4))
 	c := New(64)
 	var texts [][]int32

@@ -205,6 +205,7 @@ func TestNoOldCredit(t *testing.T) {
 
 // TestBackground: what has time is done while no turn waits, and then by turns.
 func TestBackground(t *testing.T) {
+	//proves:G26
 	b := newBench(t)
 	saves := []*worker{{kind: Background, piece: 50 * ms}, {kind: Background, piece: 200 * ms}}
 	every := &worker{kind: Turn, piece: 10 * ms, every: 1000 * ms}
@@ -231,6 +232,7 @@ func TestBackground(t *testing.T) {
 // TestInPieces: what is done in pieces lets others have theirs, one load at a time. One that is not wanted any more before it begins is
 // not begun.
 func TestInPieces(t *testing.T) {
+	//proves:G26
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		w := &worker{b: b, kind: Turn, piece: time.Second, until: 1 << 62}
@@ -274,6 +276,7 @@ func TestInPieces(t *testing.T) {
 
 // TestInPiecesEnd: a card that is lost or closed has what is under way release what it has, before the device is closed.
 func TestInPiecesEnd(t *testing.T) {
+	//proves:G26
 	for _, lost := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)

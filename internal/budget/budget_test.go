@@ -8,6 +8,7 @@ import (
 // TestBudget: all parts together are below a gibibyte, a small machine gives a quarter of its memory, each part in proportion and none less
 // than half, and what nobody knows is no small machine.
 func TestBudget(t *testing.T) {
+	//proves:T7
 	full := Full()
 	if full.Sum() > 1000*mib || Get() != full {
 		t.Errorf("%v", full)

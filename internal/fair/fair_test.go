@@ -98,6 +98,7 @@ func TestSmallFirst(t *testing.T) {
 
 // TestLeaves: a caller that leaves takes nothing with it, whether it had its turn already or not, and room is never given away twice.
 func TestLeaves(t *testing.T) {
+	//proves:T16
 	synctest.Test(t, func(t *testing.T) {
 		l := New(2, 10)
 		r := rand.New(rand.NewPCG(1, 2))
@@ -188,6 +189,7 @@ func TestDebt(t *testing.T) {
 
 // TestAccountsEnd: keys that come once are forgotten while others keep the line busy.
 func TestAccountsEnd(t *testing.T) {
+	//proves:T16
 	synctest.Test(t, func(t *testing.T) {
 		l := New(1, 0)
 		ctx, leave := context.WithCancel(t.Context())

@@ -58,6 +58,7 @@ func TestWriter(t *testing.T) {
 
 // Nothing that a terminal obeys comes through, and what is printable is as it was.
 func FuzzText(f *testing.F) {
+	//proves:T14
 	for in := range cases {
 		f.Add(in, 2)
 	}

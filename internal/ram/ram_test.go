@@ -7,6 +7,7 @@ import (
 
 // TestHostMemory: what may be taken is what the kernel calls available, or what the tightest control group above the process leaves.
 func TestHostMemory(t *testing.T) {
+	//proves:D3
 	const mib = 1 << 20
 	for name, tt := range map[string]struct {
 		fs          fstest.MapFS

@@ -159,6 +159,7 @@ func FuzzDescribe(f *testing.F) {
 
 // A mebibyte of listing keeps within the limits too.
 func TestHostileListings(t *testing.T) {
+	//proves:G5 a mebibyte of hostile bytes each
 	for name, tree := range map[string][]byte{
 		"empty files":   fuzzguard.Fill("[{}", ",{}", "]"),
 		"nulls":         fuzzguard.Fill("[null", ",null", "]"),

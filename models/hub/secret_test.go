@@ -12,6 +12,7 @@ import (
 
 // T14: neither the token nor a user and password in HF_ENDPOINT is printed, by whatever verb, or told in an error.
 func TestSecrets(t *testing.T) {
+	//proves:T14
 	c := &hub.Client{Token: "canary-token"}
 	b, _ := json.Marshal(map[string]any{"t": c.Token})
 	if out := fmt.Sprintf("%v %+v %#v %s %q %x %d %c %s %v %+v %#v", c.Token, c.Token, c.Token, c.Token, c.Token, c.Token, c.Token, c.Token,

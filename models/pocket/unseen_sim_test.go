@@ -14,6 +14,7 @@ import (
 
 // TestUnseenNative is TestUnseen through the vendor's ABI, for some of the questions.
 func TestUnseenNative(t *testing.T) {
+	//proves:G19 pocket's answers about pictures
 	simcardtest.Attach(t, "hazards=strict", true)
 	dir, err := models.Materialize(pocket.FS(), filepath.Join(t.TempDir(), pocket.Name))
 	if err != nil {

@@ -26,6 +26,7 @@ const leastSeen = 0.9
 // TestUnseen asks pocket about pictures that training never saw: png, jpeg and webp, larger and smaller than its encoder's, some of them
 // lying as cameras write them, upright only by their EXIF.
 func TestUnseen(t *testing.T) {
+	//proves:G19
 	all := unseen(t)
 	if testing.Short() {
 		all = all[:16]

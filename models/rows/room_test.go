@@ -50,6 +50,7 @@ func TestFullDiskPasses(t *testing.T) {
 
 // TestYield: rows give way to others who need room, what was used longest ago first, and no more of them than that takes.
 func TestYield(t *testing.T) {
+	//proves:D11
 	now := time.Now()
 	d := open(t, Options{Dir: filepath.Join(t.TempDir(), "rows"), Size: testSize,
 		Now: func() time.Time { now = now.Add(time.Second); return now }})

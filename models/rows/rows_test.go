@@ -24,6 +24,7 @@ import (
 
 // TestRowsRestart: what one process kept the next one finds, of the same beginning only, and only for the same package, card, key and row.
 func TestRowsRestart(t *testing.T) {
+	//proves:T17 on disk
 	dir := filepath.Join(t.TempDir(), "rows")
 	d := open(t, Options{Dir: dir, Size: 1 << 20})
 	ids := text(1, 3*prefix.Shared+5)
@@ -63,6 +64,7 @@ func TestRowsRestart(t *testing.T) {
 // TestLockHeld: a folder whose lock another process does not give up is not waited for: it is told, and rows are off; once the lock is
 // free, all is as it was.
 func TestLockHeld(t *testing.T) {
+	//proves:D10 rows on disk that another process holds
 	dir := filepath.Join(t.TempDir(), "rows")
 	d := open(t, Options{Dir: dir, Size: 1 << 20})
 	f, err := os.Open(filepath.Join(dir, ".lock"))
@@ -193,6 +195,7 @@ func files(t testing.TB, dir string) (all []string) {
 
 // TestKeysOnDisk (T17): of 1,000 keys that say the same, none finds what another one said; names tell nothing without the folder's secret.
 func TestKeysOnDisk(t *testing.T) {
+	//proves:T17 on disk: 1,000 keys
 	m := newMem()
 	d := open(t, Options{Size: 1 << 30, disk: m})
 	ids := text(1, prefix.Shared)
@@ -221,6 +224,8 @@ func TestKeysOnDisk(t *testing.T) {
 
 // TestDamagedRows: with any byte changed, whatever is cut off or put behind, a block is not used, and not kept.
 func TestDamagedRows(t *testing.T) {
+	//proves:D12 kept rows: each byte
+	//proves:G20
 	dir := t.TempDir()
 	d := open(t, Options{Dir: dir, Size: 1 << 20})
 	s, ids := d.Space(owner("")), text(1, prefix.Shared)
@@ -364,6 +369,7 @@ func TestRowsLimit(t *testing.T) {
 
 // TestRowsFaults: whichever operation fails, the disk is switched off with one line or goes on, and what is found afterwards is right.
 func TestRowsFaults(t *testing.T) {
+	//proves:D13 kept rows
 	life := func(m *mem) (lines []error, d *Disk, err error) {
 		d, err = Open(Options{Size: 6*fileSize + 100, disk: m, Off: func(err error) { lines = append(lines, err) }})
 		if err != nil {
@@ -422,6 +428,7 @@ func TestRowsFaults(t *testing.T) {
 
 // TestRowsPowerCut: whatever a power cut leaves, at any point, the next server finds only what is right, and keeps rows again.
 func TestRowsPowerCut(t *testing.T) {
+	//proves:D13 kept rows: over 1,000 images
 	rng := rand.New(rand.NewPCG(1, 1))
 	ops, kept := 0, 0
 	for at := 1; ; at++ {
@@ -471,6 +478,7 @@ func TestRowsPowerCut(t *testing.T) {
 
 // TestRowsLast: a block that Save has said is kept is there after a power cut.
 func TestRowsLast(t *testing.T) {
+	//proves:D13 kept rows
 	m := newMem()
 	s := open(t, Options{Size: 1 << 20, disk: m}).Space(owner(""))
 	keep(t, s, text(1, 3*prefix.Shared))
@@ -523,6 +531,7 @@ func TestRowsTwoServers(t *testing.T) {
 
 // TestRowsKilled: a server that is killed at any moment leaves nothing wrong, nothing unfinished that lasts, and no more than the limit.
 func TestRowsKilled(t *testing.T) {
+	//proves:D13 kept rows
 	dir, loops := t.TempDir(), 40
 	if testing.Short() {
 		loops = 8

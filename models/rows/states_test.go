@@ -121,6 +121,7 @@ func foundState(t testing.TB, s *Space, ids []int32) int {
 
 // TestDamagedStates: with any byte changed, whatever is cut off or put behind, a state is not used, and not kept.
 func TestDamagedStates(t *testing.T) {
+	//proves:G20
 	dir := t.TempDir()
 	d := open(t, Options{Dir: dir, Size: 1 << 20})
 	s, ids := d.Space(stateful("")), text(1, 7)
@@ -167,6 +168,7 @@ func TestDamagedStates(t *testing.T) {
 // TestStatesPowerCut: whichever operation fails, or whenever the power is cut, what is found afterwards is right, and states are kept
 // again; what SaveState has said is kept lasts.
 func TestStatesPowerCut(t *testing.T) {
+	//proves:D13 kept rows
 	rng := rand.New(rand.NewPCG(1, 1))
 	size := 4*fileSize + 4*int64(overhead+stateBytes+9*rowBytes)
 	look := func(what string, m *mem) (n int) {

@@ -239,6 +239,8 @@ func lasting(d *memDisk, seed uint64, want ...string) error {
 // A disk error at every single write, sync, rename, create and remove: it surfaces, or what was asked for is there whole, also after a
 // power cut. Nothing visible is damaged, and the same work succeeds afterwards on what is left, to last.
 func TestDiskErrors(t *testing.T) {
+	//proves:D11
+	//proves:G9 every kind of error at every operation, then power cuts
 	lane.Slow(t)
 	lane.NoRace(t)
 	_, c := testHub(t)
@@ -316,6 +318,7 @@ func TestDiskErrors(t *testing.T) {
 
 // D11: a disk that fills up during a pull. The error names the file, what came stays and is used, nothing is visible.
 func TestDiskFull(t *testing.T) {
+	//proves:D11
 	h := modelstest.NewHub()
 	defer h.Close()
 	h.Add("axle/big", modelstest.Big(2, 1<<20, 1))

@@ -72,6 +72,7 @@ func manifested(t *testing.T, data []byte) {
 
 // A state that is read back is one of the file: its parts are in it, one after the other, and none claims more than it has.
 func FuzzState(f *testing.F) {
+	//proves:T10
 	st := hub.NewState(1000, 300)
 	st.Parts[1].Have = 7
 	disk := newMemDisk()
@@ -134,6 +135,7 @@ func FuzzSums(f *testing.F) {
 
 // A mebibyte of each keeps within the limits too.
 func TestHostileStoreFiles(t *testing.T) {
+	//proves:G5 a mebibyte of hostile bytes each
 	d := "sha256:" + strings.Repeat("ab", 32)
 	for name, data := range map[string][]byte{
 		"empty layers": fuzzguard.Fill(`{"layers":[{}`, `,{}`, `]}`),

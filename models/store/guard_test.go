@@ -334,6 +334,7 @@ func TestGuardRests(t *testing.T) {
 // Every thread is as important as the process while a server hashes: the least important one would be the last to die, and the process
 // with it (D7).
 func TestGuardThreads(t *testing.T) {
+	//proves:D7 hashing in the background does not delay the exit
 	s, d := pulled(t)
 	_, leave := guard(t, s)
 	defer leave()

@@ -14,6 +14,7 @@ import (
 // TestTouched (D12): a blob with another time than when it was last hashed is hashed, once: when a server starts, and when the model is
 // opened. A rotten one is named, and named again by the next server. What nobody touched is hashed by no server.
 func TestTouched(t *testing.T) {
+	//proves:D12
 	_, c := testHub(t)
 	d := newMemDisk()
 	s, err := Open(Options{Disk: d})
@@ -167,6 +168,7 @@ func (d *unreadable) Open(name string) (File, error) {
 
 // TestUnread (D12): a file that cannot be read counts as neither sound nor rotten: it is told, and the next server tries again.
 func TestUnread(t *testing.T) {
+	//proves:D12
 	s, d := pulled(t)
 	_, leave := guard(t, s)
 	defer leave()
@@ -221,6 +223,7 @@ func (d *endless) Open(name string) (File, error) {
 // TestLeftWhileHashing (D12): a server that ends while a model is hashed has told of the files that it found rotten by then, and the next
 // hashes none again that it found sound.
 func TestLeftWhileHashing(t *testing.T) {
+	//proves:D12
 	s, d := pulled(t)
 	files := get(t, s, "axle/one").m.Layers
 	for _, l := range files {
@@ -259,6 +262,7 @@ func TestLeftWhileHashing(t *testing.T) {
 
 // TestVerifyBrokenOff (D12): what a verification had read when it was broken off counts too.
 func TestVerifyBrokenOff(t *testing.T) {
+	//proves:D12
 	s, d := pulled(t)
 	first := blobPath(get(t, s, "axle/one").m.Layers[0])
 	d.inodes[d.names[first]].time = time.Now().Add(time.Hour)

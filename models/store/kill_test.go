@@ -27,6 +27,9 @@ import (
 // G8: fifty kills at random moments of pulls, every second time with what is unfinished tampered with: nothing corrupt is ever visible, and
 // a last pull converges.
 func TestKill(t *testing.T) {
+	//proves:T10
+	//proves:D9
+	//proves:G8
 	lane.Slow(t)
 	trials := 50
 	if n, err := strconv.Atoi(os.Getenv("AXLE_TEST_KILLS")); err == nil {

@@ -56,6 +56,7 @@ func TestPullPlans(t *testing.T) {
 
 // TestPullQueue: three pulls work at once; a fourth says that it waits, may be given up, and gets its turn.
 func TestPullQueue(t *testing.T) {
+	//proves:T7
 	h, c := bigHub(t, 2, 1000)
 	s := openStore(t)
 	ctx, cancel := context.WithCancel(context.Background())

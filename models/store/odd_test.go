@@ -20,6 +20,7 @@ import (
 // TestOddFiles: a pipe, a socket, a device or a folder in place of any file of a package keeps nobody waiting and eats no memory, wherever
 // a store reads it; a package that needs the file fails with an error that names it.
 func TestOddFiles(t *testing.T) {
+	//proves:T1
 	lane.Slow(t)
 	lane.NoRace(t)
 	ctx := context.Background()

@@ -198,6 +198,7 @@ func asListed(t *testing.T, s *Store, c *hub.Client, name string) {
 
 // A pull that was interrupted goes on where it stopped, and one that was tampered with meanwhile starts that file anew.
 func TestPullResumes(t *testing.T) {
+	//proves:T10
 	for _, tamper := range []bool{false, true} {
 		h, c := bigHub(t, 2, 2<<20)
 		s := openStore(t)
@@ -264,6 +265,8 @@ func TestPullResumes(t *testing.T) {
 
 // A blob that rotted on disk is found when the model is pulled again, and replaced; verify names it.
 func TestRottenBlob(t *testing.T) {
+	//proves:T10
+	//proves:D12
 	_, c := bigHub(t, 2, 100<<10)
 	s := openStore(t)
 	ctx := context.Background()

@@ -11,6 +11,7 @@ import (
 // Whoever listens to a pull may be slow, and stop for good: the pull goes on, and whoever else waits for it has its model. What is told
 // then is in order and short.
 func TestSlowListener(t *testing.T) {
+	//proves:T8
 	_, c := testHub(t)
 	c.Part = 1 << 10 // many steps to tell of
 	d := &named{newMemDisk(), make(chan string, 2)}

@@ -12,6 +12,7 @@ import (
 
 // An upload ends before the disk is full of it, and leaves nothing.
 func TestBlobSpace(t *testing.T) {
+	//proves:T7
 	d := newMemDisk()
 	s, err := Open(Options{Disk: d})
 	if err != nil {

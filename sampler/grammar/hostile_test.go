@@ -89,6 +89,7 @@ var hostile = func() map[string]hostileSchema {
 // A mebibyte of schema or grammar, or what is just allowed, takes at most 64 MiB (promise G5): each compiles or is refused. The pattern of
 // a test that fails here is in its name.
 func TestHostilePeak(t *testing.T) {
+	//proves:G5 a mebibyte of hostile bytes each
 	lane.Slow(t)
 	lane.NoRace(t)
 	const most = 1<<20 - 400

@@ -51,6 +51,7 @@ func TestSchemaBudget(t *testing.T) {
 
 // TestDeepSchema: a schema of values that nest deeper than there may be is refused with that, and not as one that no value satisfies.
 func TestDeepSchema(t *testing.T) {
+	//proves:T7 schemas
 	deep := func(n int) []byte {
 		return []byte(strings.Repeat(`{"type":"object","properties":{"a":`, n) + `{"type":"string"}` + strings.Repeat(`},"required":["a"]}`, n))
 	}
@@ -69,6 +70,7 @@ func TestDeepSchema(t *testing.T) {
 
 // TestNobodyWaits: a compilation ends soon after its client has left, and does not begin for one that has left before.
 func TestNobodyWaits(t *testing.T) {
+	//proves:T16 work is counted, no time measured
 	for looks := range 6 {
 		m := newMeter(&leaver{t.Context(), looks})
 		_, err := metered(m, func(m *meter) (*Grammar, error) { return compileSchema(m, []byte(branches(250)), Options{}) })

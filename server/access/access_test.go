@@ -69,6 +69,7 @@ func TestOwners(t *testing.T) {
 // A file that cannot be read leaves the keys as they are; one that can takes keys away, adds others and changes roles, and what a key has
 // used stays counted.
 func TestReload(t *testing.T) {
+	//proves:T6
 	file := write(t, "ann: secret-of-ann\nbob: secret-of-bob role=ask\n")
 	keys, err := access.Load(file)
 	if err != nil {
@@ -111,6 +112,7 @@ func TestReload(t *testing.T) {
 
 // The limits of a key hold exactly, tell when to come again, and begin anew with the minute and the day.
 func TestKeyLimits(t *testing.T) {
+	//proves:T6
 	synctest.Test(t, func(t *testing.T) {
 		keys := access.New(access.Line{Name: "ann", Key: "secret-of-ann", Role: access.Ask,
 			Limits: access.Limits{Requests: 2, Tokens: 100, Pictures: 6}}, access.Line{Name: "bob", Key: "secret-of-bob", Role: access.Ask})

@@ -17,6 +17,8 @@ import (
 // Each key has one name, each name one key, each id one key: what cached text belongs to, and what the log says (promise T17). An error
 // names the line and none of what is in it.
 func TestKeysFile(t *testing.T) {
+	//proves:T14
+	//proves:T17
 	for _, tt := range []struct{ text, want string }{
 		{"alice: alice-secret-1\nbob: bob-secret-22\n", ""},
 		{"# ours\n\n  alice:\talice-secret-1  \nbare-secret-22\n", ""},

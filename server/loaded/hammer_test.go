@@ -25,6 +25,7 @@ import (
 // end the host is closed under them: every one is answered, none has a model that is closed, no two have different copies of one, and
 // nothing is left loaded, waiting or held. AXLE_HAMMER sets how many rounds.
 func TestHostHammer(t *testing.T) {
+	//proves:D3 many at once over more models than fit
 	rounds := 24
 	if testing.Short() {
 		rounds = 8

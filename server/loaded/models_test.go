@@ -18,6 +18,7 @@ import (
 )
 
 func TestHost(t *testing.T) {
+	//proves:D10 a load
 	t.Run("one load for many", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &cards{took: time.Second, free: 9}

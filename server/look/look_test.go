@@ -31,6 +31,7 @@ func TestFits(t *testing.T) {
 
 // Who is whose, with keys and without.
 func TestSame(t *testing.T) {
+	//proves:T19
 	who := func(key string, keyed bool, session string) Owner {
 		o, err := OwnerOf(key, keyed, http.Header{Header: {session}})
 		if err != nil {

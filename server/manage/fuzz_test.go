@@ -78,6 +78,8 @@ func manage(t *testing.T, b []byte) {
 
 // A mebibyte of the worst there is, and what is just allowed, stays within the limits (promise G5).
 func TestHostilePeak(t *testing.T) {
+	//proves:T7
+	//proves:G5 a mebibyte of hostile bytes each
 	lane.Slow(t)
 	lane.NoRace(t)
 	for _, p := range [][3]string{{`{"input":[""`, `,""`, `]}`}, {`{"messages":[{}`, `,{}`, `]}`}, {`{"license":[""`, `,""`, `]}`},

@@ -69,6 +69,8 @@ func FuzzImageSize(f *testing.F) {
 
 // A mebibyte of the worst there is stays within the limits (promise G5).
 func TestHostilePeakPictures(t *testing.T) {
+	//proves:T7
+	//proves:G5 a mebibyte of hostile bytes each
 	for name, b := range map[string][]byte{"gif": fuzzguard.Fill("GIF89a\x07\x00\x05\x00\x00\x00\x00", "!\xf9\x04\x00\x00\x00\x00\x00", ""),
 		"jpeg": fuzzguard.Fill("\xff\xd8", "\xff\xe0\x00\x02", ""),
 		"png":  fuzzguard.Fill("\x89PNG\r\n\x1a\n", "\x00\x00\x00\x00tEXt\x00\x00\x00\x00", ""),

@@ -79,6 +79,7 @@ func each(t *testing.T, f func(name, src string)) {
 
 // What the scripts import is there, what runs first is named in the page, and no script makes code or markup of text but the sanitiser.
 func TestScripts(t *testing.T) {
+	//proves:T20
 	literal := regexp.MustCompile(`(?:from |import\()['"](\.[^'"]+)['"]`)
 	each(t, func(name, src string) {
 		for _, m := range literal.FindAllStringSubmatch(src, -1) {
@@ -130,6 +131,7 @@ for (const f of readFileSync(0, 'utf8').trim().split('\n')) try { new SourceText
 // However hostile a text is, reading it as Markdown takes a number of steps that has a limit: counted as what regular expressions are asked
 // to look at, by the test, and not by the reader. What takes more is shown as it was written; ordinary texts are not.
 func TestMarkdownSteps(t *testing.T) {
+	//proves:T21 25 hostile texts, counted, not timed
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("nothing was read: there is no node here")
@@ -179,6 +181,7 @@ if (!bad) console.log('ok');`
 
 // The libraries are those that vendor.sh pins, unchanged, each with its licence and its heading, and small together.
 func TestVendor(t *testing.T) {
+	//proves:T20
 	script, err := os.ReadFile("vendor.sh")
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 // What failed, was undone or said nothing is not part of the conversation.
 func TestFailedTurns(t *testing.T) {
+	//proves:T7
 	var s Session
 	begin(t, &s, "one")
 	s.End("first", nil)
@@ -39,6 +40,7 @@ func begin(t *testing.T, s *Session, prompt string) []string {
 
 // A conversation is bounded in turns and in text: the oldest go, and it begins with a question.
 func TestTurnsBounded(t *testing.T) {
+	//proves:T7
 	for size, rounds := range map[int]int{1: maxTurns, 100_000: 12, maxKept: 3} {
 		var s Session
 		last, text := 0, strings.Repeat("x", size)

@@ -13,6 +13,7 @@ import (
 
 // TestGoBudget: whatever an Ollama template loops over or doubles, its rendering ends soon, with [ErrBudget].
 func TestGoBudget(t *testing.T) {
+	//proves:T7
 	lane.Slow(t)
 	lane.NoRace(t)
 	grow := func(s string, n int) string {

@@ -321,6 +321,7 @@ func FuzzParse(f *testing.F) {
 
 // A mebibyte of answer, whole and as a model writes it, keeps within the limits too.
 func TestHostileAnswers(t *testing.T) {
+	//proves:G5 a mebibyte of hostile bytes each
 	lane.Slow(t)
 	lane.NoRace(t)
 	for _, c := range []struct{ family, pre, unit, post string }{

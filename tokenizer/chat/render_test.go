@@ -411,6 +411,7 @@ func TestRenderConcurrent(t *testing.T) {
 }
 
 func FuzzTemplate(f *testing.F) {
+	//proves:T7
 	for name := range builtinOptions {
 		b, _ := builtinFiles.ReadFile("builtin/" + name + ".jinja")
 		f.Add(string(b))

@@ -75,6 +75,7 @@ func TestEscapes(t *testing.T) {
 // TestRenderingsBounded: 64 hostile templates at once take no more memory than their room, whatever they make; each ends with a budget's
 // error, or is told to come again.
 func TestRenderingsBounded(t *testing.T) {
+	//proves:T7 templates reserve memory before they use it, from room of their own
 	lane.Slow(t)
 	if lane.Race {
 		t.Skip("the race detector takes memory of its own")
@@ -130,6 +131,7 @@ func TestRenderingsBounded(t *testing.T) {
 
 // TestDeepGo: what is nested deep is refused, and takes no longer than it is long.
 func TestDeepGo(t *testing.T) {
+	//proves:T7
 	for _, src := range []string{
 		strings.Repeat("{{ if .Prompt }}", 8000) + "a" + strings.Repeat("{{ end }}", 8000),
 		strings.Repeat("{{ if .Prompt }}a{{ else }}", 7000) + strings.Repeat("{{ end }}", 7000),

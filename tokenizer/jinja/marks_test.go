@@ -129,6 +129,7 @@ func TestCancelled(t *testing.T) {
 
 // TestNested: what is nested deep is refused at once, and a long chain is none of it.
 func TestNested(t *testing.T) {
+	//proves:T7
 	for name, src := range map[string]string{
 		"ifs":      strings.Repeat("{% if x %}", 8000) + strings.Repeat("{% endif %}", 8000),
 		"brackets": "{{ " + strings.Repeat("[", 8000) + strings.Repeat("]", 8000) + " }}",

@@ -10,6 +10,7 @@ import (
 
 // TestMarkedText holds Text against the plain thing: a byte and a mark each.
 func TestMarkedText(t *testing.T) {
+	//proves:T2
 	type plain struct {
 		s     string
 		marks []bool
@@ -64,6 +65,7 @@ func TestMarkedText(t *testing.T) {
 
 // TestMeter: steps, bytes, depth and the context end a rendering; what is too large is refused before it is made.
 func TestMeter(t *testing.T) {
+	//proves:T7
 	m := NewMeter(t.Context(), nil)
 	if err := m.Step(MaxSteps); err != nil {
 		t.Error(err)

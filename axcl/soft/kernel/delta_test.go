@@ -16,6 +16,7 @@ type head struct {
 
 // Every set takes a head on as plain Go does, bit for bit, whatever its shape, and plain Go as float64 does; nothing is allocated.
 func TestDelta(t *testing.T) {
+	//proves:G12 a state, to the bit in every set
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, dk := range []int{1, 2, 7, 32, 128} {
 		for _, dv := range []int{1, 8, 31, 32, 33, 64, 100, 128} {

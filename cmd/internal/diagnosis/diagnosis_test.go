@@ -67,6 +67,7 @@ func TestReporter(t *testing.T) {
 
 // TestPrintWide (G23): a card that gets wide passes of a model wrong is told so, and what follows.
 func TestPrintWide(t *testing.T) {
+	//proves:G23
 	for _, wide := range []bool{true, false} {
 		d := &Diagnosis{Abilities: &Abilities{Wide: wide, Scatter: true}}
 		var out bytes.Buffer

@@ -22,6 +22,7 @@ import (
 
 // TestGivesUp: a library that hangs is given up, wherever it does, and what was found before is told, with what to do.
 func TestGivesUp(t *testing.T) {
+	//proves:D7 gives up on such a library, says what it knows, and ends with the first signal
 	for _, tt := range []struct {
 		name, fault, call string
 		say               []string
@@ -99,6 +100,7 @@ func TestGivesUp(t *testing.T) {
 
 // TestTryLayer: with a model a layer is loaded and executed once, and a card that loads and does not execute is found.
 func TestTryLayer(t *testing.T) {
+	//proves:D7
 	for _, tt := range []struct {
 		name, fault string
 		model       string
