@@ -257,6 +257,29 @@ func TestLeaks(t *testing.T) {
 	}
 }
 
+// TestFamilies: what differs between families of models stands in the table of models/traits.go. No
+// other code of the product asks for a family by its name.
+func TestFamilies(t *testing.T) {
+	asks := regexp.MustCompile(`\b([Ff]amily|Architecture)\)?\s*[!=]=\s*"[a-z0-9]|fix\([\w.]*([Ff]amily|Architecture), "`)
+	looked := 0
+	goFiles(t, func(name string, _ *ast.File, src []byte) {
+		// A template's family, and a checkpoint's architecture in axmodel/compile, are others.
+		if !slices.Contains([]string{"models", "engine", "server", "cmd"}, strings.Split(name, "/")[0]) ||
+			strings.HasSuffix(name, "_test.go") || name == "models/traits.go" {
+			return
+		}
+		looked++
+		for i, line := range bytes.Split(src, []byte("\n")) {
+			if asks.Match(line) {
+				t.Errorf("%s:%d asks for a family by its name: that belongs into models/traits.go", name, i+1)
+			}
+		}
+	})
+	if looked < 200 {
+		t.Errorf("only %d files were looked at", looked)
+	}
+}
+
 // TestPageCache: nothing takes files out of the system's page cache, or goes past it: a model that was unloaded is found there again.
 func TestPageCache(t *testing.T) {
 	drops := regexp.MustCompile(`(FADV|MADV)_(DONTNEED|NOREUSE|COLD|PAGEOUT)|O_DIRECT\b`)

@@ -94,7 +94,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 		}
 	}
 	for i, f := range p.Facts {
-		if f.Shares && p.Family != "gemma4" {
+		if f.Shares && !p.SharesKV() {
 			return nil, fmt.Errorf("%w: layer %d of %s shares its cache with another (%s), which axle does not run yet", ErrUnsupported, i,
 				p.Name, f.Kind)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -44,10 +45,10 @@ func (m *Model) Rerank(ctx context.Context, r RerankRequest) (Ranking, error) {
 	return out, err
 }
 
-// rankByVectors compares vectors. Qwen3's embeddings take a query with its task before it.
+// rankByVectors compares vectors.
 func (m *Model) rankByVectors(ctx context.Context, r RerankRequest) (Ranking, error) {
 	query, task := r.Query, r.Instruction
-	if task == "" && strings.HasPrefix(m.info.Family, "qwen3") {
+	if task == "" && models.TellsTask(m.info.Family) {
 		task = rerankTask
 	}
 	if task != "" {

@@ -37,14 +37,6 @@ func (p *Package) Capabilities() []string {
 	return out
 }
 
-// familyStops are tokens that end an answer of a family beside those its files name: they were trained with both, and packages often give
-// only one, so that the other leaks into answers.
-var familyStops = map[string][]string{
-	"qwen35": {"<|im_end|>", "<|endoftext|>"}, "qwen3": {"<|im_end|>", "<|endoftext|>"}, "qwen3vl": {"<|im_end|>", "<|endoftext|>"},
-	"qwen2": {"<|im_end|>", "<|endoftext|>"}, "minicpm5": {"<|im_end|>", "</s>"},
-	"gemma3": {"<end_of_turn>", "<eos>"}, "gemma4": {"<turn|>", "<eos>", "<|tool_response>"}, // where a tool's answer is to come
-}
-
 // StopIDs are the ids that end an answer: those of the configuration files and of the tokenizer, and those of the family.
 func (p *Package) StopIDs() ([]int32, error) {
 	t, err := p.Tokenizer()
@@ -52,7 +44,7 @@ func (p *Package) StopIDs() ([]int32, error) {
 		return nil, err
 	}
 	ids := append(slices.Clone(p.Stops), t.EOS()...)
-	for _, name := range familyStops[p.Family] {
+	for _, name := range familyTraits[p.Family].ends {
 		if id, ok := t.ID(name); ok && t.Control(id) {
 			ids = append(ids, id)
 		}
@@ -61,23 +53,17 @@ func (p *Package) StopIDs() ([]int32, error) {
 	return slices.Compact(ids), nil
 }
 
-// quiet are the families that do not think unless they are asked to; others that can do.
-var quiet = map[string]bool{"qwen35": true, "minicpm5": true, "gemma4": true}
-
 // Thinking is what a request gets that does not say whether the model is to think: what config.json says (enable_thinking, thinking_mode),
 // else what the family's makers do. [chat.ThinkDefault] leaves it to the caller.
 func (p *Package) Thinking() chat.Think {
 	if t := p.Config.Think; t != chat.ThinkDefault {
 		return t
 	}
-	if quiet[p.Family] {
+	if familyTraits[p.Family].quiet {
 		return chat.ThinkOff
 	}
 	return chat.ThinkDefault
 }
-
-// textEnd is what a text to be embedded ends with where the tokenizer's own file has no place to say so, by tokenizer type.
-var textEnd = map[string]string{"qwen3": "<|endoftext|>", "qwen3vl": "<|endoftext|>"}
 
 // Ends are the ids that go behind a text that is to be embedded: what the tokenizer puts there; of an embedding package whose tokenizer is
 // the vendor's *_tokenizer.txt, which does not say, what the vendor's runtime puts there. Such a model was trained to be read at that
@@ -87,7 +73,7 @@ func (p *Package) Ends() ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	end := textEnd[squeeze(p.TokenizerType)]
+	end := familyTraits[squeeze(p.TokenizerType)].textEnd
 	if !p.Embedding || t.SaysSuffix() || end == "" {
 		return t.Suffix(), nil
 	}

@@ -76,9 +76,6 @@ func familyOf(s string) string {
 	return f
 }
 
-// generic families are architectures that several model families share: layers called llama_… may be SmolLM2's.
-func generic(family string) bool { return family == "llama" || family == "qwen2" || family == "qwen" }
-
 // findFamily settles family and tokenizer type: from tokenizer_type where it says something, else from model_type, names of layers, of
 // the model, of folders and scripts.
 func (p *plan) findFamily() error {

@@ -294,7 +294,7 @@ func (pkg *Package) readLayers() error {
 		if l.Kind == SlidingAttention {
 			l.Window = c.SlidingWindow
 		}
-		found, err := l.read(m, pkg.Family == "gemma4")
+		found, err := l.read(m, pkg.SharesKV())
 		if e, ok := err.(*Error); ok {
 			e.Path = p.t.where(name)
 			return e
@@ -482,7 +482,7 @@ func (pkg *Package) embedScale() float32 {
 	case h != nil && h.Flags&axmodel.FlagGemma != 0:
 		pkg.p.note("embeddings are multiplied by √%d, as for every Gemma compiled before config.json said so", pkg.Hidden)
 		return gemmaScale(pkg.Hidden)
-	case pkg.Family == "gemma4" || pkg.Architecture == "gemma4":
+	case familyTraits[pkg.Family].scaled || familyTraits[pkg.Architecture].scaled:
 		return gemmaScale(pkg.Hidden)
 	}
 	return 1

@@ -28,7 +28,7 @@ type PerLayer struct {
 // besides says whether a layer may stand in one model with the first of attention though its shape is another: in Gemma-4 the width of K
 // and V goes by a layer's kind, and a layer that uses another's K and V has room for the rows of a call behind those of the cache.
 func (pkg *Package) besides(l Layer) bool {
-	if pkg.Config.KVSharedLayers == 0 && pkg.Family != "gemma4" {
+	if pkg.Config.KVSharedLayers == 0 && !pkg.SharesKV() {
 		return false
 	}
 	a, b := l.Shape, pkg.Shape

@@ -89,11 +89,6 @@ func hubSampling(o object) (s Sampling) {
 	return s
 }
 
-// familySampling is what a family's makers recommend, for packages that say nothing themselves.
-var familySampling = map[string]Sampling{
-	"qwen35": {Temperature: ptr(0.7), TopK: ptr(20), TopP: ptr(0.8), RepetitionPenalty: ptr(1.0)},
-}
-
 func (p *plan) sampling() (s Sampling, stops, bos []int32, err error) {
 	for _, src := range []struct {
 		name string
@@ -118,7 +113,7 @@ func (p *plan) sampling() (s Sampling, stops, bos []int32, err error) {
 		}
 	}
 	if len(s.Source) == 0 {
-		s = familySampling[p.family]
+		s = familyTraits[p.family].sampling
 	}
 	return s, stops, bos, nil
 }
