@@ -128,7 +128,8 @@ func TestChoicesStream(t *testing.T) {
 				t.Errorf("%s: %v has another id", path, d)
 			}
 		}
-		if !done || !inTurns(data) || !slices.Equal(texts, []string{"x y z", "x y z", "x y z"}) || reasons != [3]string{"stop", "stop", "stop"} ||
+		if !done || !inTurns(data) || !slices.Equal(texts, []string{"x y z", "x y z", "x y z"}) ||
+			reasons != [3]string{"stop", "stop", "stop"} ||
 			roles != [3]int{1, 1, 1} && path != "/v1/completions" || strings.Count(a.body, "[DONE]") != 1 {
 			t.Errorf("%s: done %v, mixed %v, %q, %q, roles %v:\n%s", path, done, inTurns(data), texts, reasons, roles, a.body)
 		}
