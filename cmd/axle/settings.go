@@ -42,7 +42,7 @@ type setting struct {
 	text     string // what it does: the first line of help
 	more     string // further lines, for help and docs/settings.md
 	example  string // in axle.env; "": the default
-	packaged string // the package's own default, where that is another
+	packaged string // in docs/settings.md: the package's own default, where that is another
 	many     bool   // the flag adds to what the variable says
 	read     func(s *settings, v string) error
 
@@ -230,9 +230,13 @@ func (f *flags) add(to *pflag.FlagSet) {
 	f.values = map[string][]string{}
 	for _, r := range table {
 		about := r.text
+		if r.more != "" {
+			about += ".\n" + strings.TrimSuffix(r.more, ".")
+		}
 		if name := r.env(); name != "" {
 			about += " [AXLE_" + name + "]"
 		}
+		about = strings.ReplaceAll(about, "`", "'") // pflag takes what is in backquotes for the value's name
 		v := to.VarPF(&flagValue{f, r}, r.flag, "", about)
 		if v.DefValue = r.def; r.kind == "" {
 			v.DefValue, v.NoOptDefVal = "false", "true"
@@ -306,79 +310,3 @@ func list(at func(*settings) *[]string) func(*settings, string) error {
 }
 
 func clip(v string) string { return v[:min(len(v), 300)] }
-
-// envFile is packaging/axle.env: every variable, each switched off, with what it does above it.
-func envFile() string {
-	var b strings.Builder
-	b.WriteString("# Settings of the axle server. A line without # takes effect at the next start of the service.\n" +
-		"# Made from the table in cmd/axle/settings.go by `make settings`; docs/settings.md has the same table.\n")
-	for _, r := range table {
-		name := r.env()
-		if name == "" {
-			continue
-		}
-		fmt.Fprintf(&b, "\n# %s.\n", sentence(r.text))
-		if r.more != "" {
-			fmt.Fprintf(&b, "# %s\n", r.more)
-		}
-		value := r.example
-		switch {
-		case value != "":
-		case r.kind == "":
-			value = "1"
-		default:
-			value = r.def
-		}
-		fmt.Fprintf(&b, "#AXLE_%s=%s\n", name, value)
-	}
-	b.WriteString("\n# Where packages come from: a mirror where huggingface.co is blocked, as in China.\n" +
-		"#HF_ENDPOINT=https://hf-mirror.com\n")
-	return b.String()
-}
-
-// settingsPage is docs/settings.md.
-func settingsPage() string {
-	var b strings.Builder
-	b.WriteString(`# Settings of the server
-
-This page is made from the table in cmd/axle/settings.go by ` + "`make settings`" + `.
-
-A flag of ` + "`axle serve`" + ` wins over its variable. ` + "`AXLE_X`" + ` wins over ` + "`OLLAMA_X`" + `, which is read where
-the former is not set. Where several values are allowed, commas stand between them, and the flag adds to the variable. A value that
-cannot be read ends the server at its start with an error that names the flag or the variable, and exit code 2. A variable that switches
-something on says yes with every word but 0, f and false. The package's service reads its variables from ` + "`/etc/axle/axle.env`" + `.
-
-| Flag | Variable | Default | What it does |
-|---|---|---|---|
-`)
-	for _, r := range table {
-		flag, variable, def := "`--"+r.flag+"`", "", r.def
-		if r.kind != "" {
-			flag = "`--" + r.flag + " " + strings.ToUpper(r.kind) + "`"
-		}
-		if name := r.env(); name != "" {
-			variable = "`AXLE_" + name + "`"
-		}
-		if r.kind == "" {
-			def = "off"
-		}
-		if r.packaged != "" {
-			def += "; " + r.packaged + " in the package"
-		}
-		about := sentence(r.text) + "."
-		if r.more != "" {
-			about += " " + r.more
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", flag, variable, def, about)
-	}
-	b.WriteString("\n`HF_ENDPOINT` names a mirror of the hub that packages are pulled from.\n")
-	return b.String()
-}
-
-// sentence is a text with a capital first letter.
-func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-// made are the files that come from the table, by their paths from the repository's root.
-func made() map[string]string {
-	return map[string]string{"packaging/axle.env": envFile(), "docs/settings.md": settingsPage()}
-}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -42,6 +43,9 @@ func TestSettingsTable(t *testing.T) {
 		if err := c.ParseFlags([]string{"--" + r.flag + "=" + value}); err != nil {
 			t.Errorf("--%s=%s: %v", r.flag, value, err)
 			continue
+		}
+		if help := c.Flags().FlagUsages(); !strings.Contains(help, "--"+strings.TrimSpace(r.flag+" "+r.kind)+" ") {
+			t.Errorf("the help does not show --%s %s", r.flag, r.kind)
 		}
 		by, err := readSettings(none, &given)
 		if err != nil || reflect.DeepEqual(by, was) {
@@ -94,4 +98,80 @@ func TestSettingsFiles(t *testing.T) {
 	if on := regexp.MustCompile(`(?m)^[A-Z].*`).FindString(envFile()); on != "" {
 		t.Errorf("axle.env switches a setting on: %s", on)
 	}
+}
+
+// envFile is packaging/axle.env: every variable, each switched off, with what it does above it.
+func envFile() string {
+	var b strings.Builder
+	b.WriteString("# Settings of the axle server. A line without # takes effect at the next start of the service.\n" +
+		"# Made from the table in cmd/axle/settings.go by `make settings`; docs/settings.md has the same table.\n")
+	for _, r := range table {
+		name := r.env()
+		if name == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "\n# %s.\n", sentence(r.text))
+		if r.more != "" {
+			fmt.Fprintf(&b, "# %s\n", r.more)
+		}
+		value := r.example
+		switch {
+		case value != "":
+		case r.kind == "":
+			value = "1"
+		default:
+			value = r.def
+		}
+		fmt.Fprintf(&b, "#AXLE_%s=%s\n", name, value)
+	}
+	b.WriteString("\n# Where packages come from: a mirror where huggingface.co is blocked, as in China.\n" +
+		"#HF_ENDPOINT=https://hf-mirror.com\n")
+	return b.String()
+}
+
+// settingsPage is docs/settings.md.
+func settingsPage() string {
+	var b strings.Builder
+	b.WriteString(`# Settings of the server
+
+This page is made from the table in cmd/axle/settings.go by ` + "`make settings`" + `.
+
+A flag of ` + "`axle serve`" + ` wins over its variable. ` + "`AXLE_X`" + ` wins over ` + "`OLLAMA_X`" + `, which is read where
+the former is not set. Where several values are allowed, commas stand between them, and the flag adds to the variable. A value that
+cannot be read ends the server at its start with an error that names the flag or the variable, and exit code 2. A variable that switches
+something on says yes with every word but 0, f and false. The package's service reads its variables from ` + "`/etc/axle/axle.env`" + `.
+
+| Flag | Variable | Default | What it does |
+|---|---|---|---|
+`)
+	for _, r := range table {
+		flag, variable, def := "`--"+r.flag+"`", "", r.def
+		if r.kind != "" {
+			flag = "`--" + r.flag + " " + strings.ToUpper(r.kind) + "`"
+		}
+		if name := r.env(); name != "" {
+			variable = "`AXLE_" + name + "`"
+		}
+		if r.kind == "" {
+			def = "off"
+		}
+		if r.packaged != "" {
+			def += "; " + r.packaged + " in the package"
+		}
+		about := sentence(r.text) + "."
+		if r.more != "" {
+			about += " " + r.more
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", flag, variable, def, about)
+	}
+	b.WriteString("\n`HF_ENDPOINT` names a mirror of the hub that packages are pulled from.\n")
+	return b.String()
+}
+
+// sentence is a text with a capital first letter.
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// made are the files that come from the table, by their paths from the repository's root.
+func made() map[string]string {
+	return map[string]string{"packaging/axle.env": envFile(), "docs/settings.md": settingsPage()}
 }
