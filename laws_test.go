@@ -260,7 +260,7 @@ func TestLeaks(t *testing.T) {
 // TestFamilies: what differs between families of models stands in the table of models/traits.go. No
 // other code of the product asks for a family by its name.
 func TestFamilies(t *testing.T) {
-	asks := regexp.MustCompile(`\b([Ff]amily|Architecture)\)?\s*[!=]=\s*"[a-z0-9]|fix\([\w.]*([Ff]amily|Architecture), "`)
+	asks := regexp.MustCompile(`\bswitch .*\.Family\b|\b([Ff]amily|Architecture)\)?\s*[!=]=\s*"[a-z0-9]|fix\([\w.]*([Ff]amily|Architecture), "`)
 	looked := 0
 	goFiles(t, func(name string, _ *ast.File, src []byte) {
 		// A template's family, and a checkpoint's architecture in axmodel/compile, are others.

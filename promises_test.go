@@ -34,7 +34,7 @@ type proof struct {
 
 var (
 	promiseRow  = regexp.MustCompile(`(?m)^\| ([TDG]\d+) \| (.+) \|$`)
-	proves      = regexp.MustCompile(`(?m)^(?:.*\s)?(?://|#)proves:(\S+)(?: (.*))?$`)
+	proves      = regexp.MustCompile(`(?m)^(?:.*[ \t])?(?://|#)proves:(\S+)(?: (.*))?$`)
 	provingMake = regexp.MustCompile(`(?m)^((?:#proves:.*\n)+)([a-z0-9-]+):`)
 	row         = regexp.MustCompile(`^[TDG]\d+$`)
 )
