@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Errors a request can end with beyond a device's (axcl) and ctx's.
+// Errors a request can end with, other than a device's (axcl) and ctx's.
 var (
 	ErrBusy        = errors.New("engine: the queue is full")
 	ErrDraining    = errors.New("engine: shutting down")

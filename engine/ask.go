@@ -51,7 +51,7 @@ const (
 	NoWidePasses    = ask.NoWidePasses
 )
 
-// Errors a request can end with beyond a device's (axcl) and ctx's.
+// Errors a request can end with, other than a device's (axcl) and ctx's.
 var (
 	ErrBusy        = ask.ErrBusy
 	ErrDraining    = ask.ErrDraining

@@ -25,7 +25,7 @@ type Options struct {
 	Name       string             // what errors call the model
 	Template   chat.Template      // nil: messages are joined plainly and nothing is parsed
 	Vocabulary grammar.Vocabulary // what formats are compiled against; nil: formats are checked, and not enforced
-	Stop       []string           // stop strings of every request, beyond its own
+	Stop       []string           // stop strings of every request, in addition to its own
 	Sees       *models.Vision     // how pictures stand in a prompt; nil: the backend is given them as they are
 }
 

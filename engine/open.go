@@ -34,7 +34,7 @@ type OpenOptions struct {
 	Copies []*Card
 	// Cards are open cards to choose from: the model goes where the most memory is free. Unused where Card is set.
 	Cards []*Card
-	// Card is an open card to load the model on, beyond what is on it already. The model does not close it.
+	// Card is an open card to load the model on, next to what is on it already. The model does not close it.
 	Card *Card
 	// CardOptions are for the card that Open opens itself.
 	CardOptions CardOptions

@@ -159,7 +159,7 @@ func (r *replicas) Complete(ctx context.Context, job Job) iter.Seq2[Token, error
 	}
 }
 
-// others reports whether a replica beyond c works as far as is known.
+// others reports whether a replica other than c works as far as is known.
 func (r *replicas) others(c *replica) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

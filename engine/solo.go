@@ -3,7 +3,7 @@ package engine
 import "slices"
 
 // A repeatable sequence (Request.Repeatable) gives the same bits each time it runs, whatever ran before it and waits beside it. Where sums
-// run in the cells' order, or a wide pass rounds otherwise than a lone row, the bits depend on three things beyond the text: in which
+// run in the cells' order, or a wide pass rounds otherwise than a lone row, the bits depend on three things other than the text: in which
 // cells its rows lie, which rows share its passes, and how the text was cut into passes. So it lies in cells 0, 1, 2 …, every row
 // evaluated anew; it is alone in its passes, and has the card for itself, since another's rows would be where its next ones must lie; and
 // its passes are cut by its own length alone, never by what passes were measured to cost, and without guesses.

@@ -67,7 +67,7 @@ func (m *lm) settle(h *share) {
 }
 
 // checkEvery is how often a greedy sequence's logits are looked at, though the largest one's index is all it needs: a card that computes
-// nonsense without saying so is found by its logits (the first token's, and each this many-th's).
+// nonsense without saying so is found by its logits (the first token's, and those of every few later ones).
 const checkEvery = 16
 
 // unchecked reports whether the sequence's next token may be taken by its index alone.

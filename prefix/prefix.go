@@ -39,7 +39,7 @@ type Chain struct {
 }
 
 // New gives the chain for blocks of block tokens, at least one, of the owner that words and sizes say: all that what is kept under a name
-// depends on beyond the tokens. Their borders count, and their order. A nil secret is none.
+// depends on, other than the tokens. Their borders count, and their order. A nil secret is none.
 func New(secret []byte, block int, words []string, sizes ...uint64) *Chain {
 	if block < 1 {
 		panic("prefix: a block of no tokens")

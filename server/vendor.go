@@ -141,7 +141,7 @@ func (v *vendorAPI) generate(x *exchange.Exchange) {
 		x.Fail(err)
 		return
 	}
-	v.s.active.Add(1) // beyond the request, which ends before its answer
+	v.s.active.Add(1) // in addition to the request, which ends before its answer
 	go func() {
 		defer v.s.active.Add(-1)
 		defer done()

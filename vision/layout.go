@@ -69,7 +69,7 @@ const (
 	ImageNet             // (x/255 − mean)/deviation, with the means .485 .456 .406 and the deviations .229 .224 .225
 )
 
-// Hints are what beyond the input's shape may tell a layout.
+// Hints are what may tell a layout, other than the input's shape.
 type Hints struct {
 	Rows          int    // the rows that the encoder's first output has; 0: unknown
 	Width, Height int    // vision_width and vision_height of the package's config.json; 0: unknown. Shapes come before them

@@ -18,7 +18,7 @@ func (p graphPool) Each(count, work int, task func(worker, i int)) { p.each(coun
 // Workers implements graph.Pool.
 func (p graphPool) Workers() int { return p.n }
 
-// graphs are the plans of a net's groups, and what they take beyond the file.
+// graphs are the plans of a net's groups, and what they take in addition to the file.
 type graphs struct {
 	plans   []*graph.Plan
 	in, out [][]byte

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Row is one row of a computation: a token at a position, and the earlier rows it sees beyond itself.
+// Row is one row of a computation: a token at a position, and the earlier rows it sees.
 type Row struct {
 	Token, Pos int
 	See        []int

@@ -10,7 +10,7 @@ type Medium interface {
 	Text(o Owner, ids []int32) Text
 }
 
-// Owner is what rows belong to and depend on beyond their tokens.
+// Owner is what rows belong to and depend on, other than their tokens.
 type Owner struct {
 	Package string // its digest
 	Model   string // what people call it; rows do not depend on it

@@ -159,7 +159,7 @@ func (d *Disk) fail(what string, err error) error {
 	return err
 }
 
-// Owner is what rows belong to and depend on beyond their tokens.
+// Owner is what rows belong to and depend on, other than their tokens.
 type Owner struct {
 	Package string // its digest
 	Model   string // what people call it; no part of the key

@@ -245,7 +245,7 @@ func notForeign(n models.Name, got error) error {
 }
 
 // commit makes m the manifest of name, after all its blobs are known to be there; what the name's old manifest alone named is removed. It
-// is called under locked. Errors beyond the disk's: ErrTaken, *errGone.
+// is called under locked. Errors other than the disk's: ErrTaken, *errGone.
 func (s *Store) commit(name models.Name, m *manifest) error {
 	p, err := s.find(name)
 	if err != nil {

@@ -204,7 +204,7 @@ func (p *pull) choose(ctx context.Context) error {
 	return nil
 }
 
-// others says whether the repository has compiled files beyond those.
+// others says whether the repository has compiled files other than those.
 func (p *pull) others(need []string) bool {
 	return slices.ContainsFunc(p.snap.Files, func(f hub.File) bool {
 		return path.Ext(f.Path) == ".axmodel" && !slices.Contains(need, f.Path)

@@ -90,7 +90,7 @@ func (s *Store) Pull(ctx context.Context, name string, c *hub.Client, report fun
 	return err
 }
 
-// run is a pull, its listeners.
+// run is a pull. It goes on with listeners or without.
 func (p *pull) run(ctx context.Context, n models.Name, src hub.Source) (err error) {
 	s, c := p.s, p.c
 	defer c.CloseIdle()

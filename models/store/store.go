@@ -21,7 +21,7 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// Errors for errors.Is, beyond models.ErrName and models.ErrDigest.
+// Errors for errors.Is, in addition to models.ErrName and models.ErrDigest.
 var (
 	ErrNotFound = errors.New("model not found")
 	ErrGGUF     = errors.New("a GGUF model, which this chip cannot run")

@@ -17,7 +17,7 @@ const (
 	keepItems   = 10 * time.Minute
 	mostOfKey   = 2 << 20
 	mostOfAll   = 32 << 20
-	itemCost    = 512 // what an item takes beyond its text
+	itemCost    = 512 // what an item takes in addition to its text
 	tooMuchItem = 1 << 20
 )
 

@@ -111,7 +111,7 @@ func (ms *Models) Acquire(ctx context.Context, e *catalog.Entry, keep *time.Dura
 			ms.waiting--
 		}
 	}()
-	// Ollama's queue holds MaxQueue beyond the one that is being served.
+	// Ollama's queue holds MaxQueue in addition to the one that is being served.
 	full := func() bool { return !counted && ms.o.MaxQueue > 0 && ms.waiting > ms.o.MaxQueue }
 	wait := func(ch <-chan struct{}) error {
 		if !counted {

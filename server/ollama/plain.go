@@ -21,7 +21,7 @@ type Said struct {
 	Object        []byte
 }
 
-// mostRest bounds what is copied: a body with more beyond its messages goes the other way.
+// mostRest bounds what is copied: a body with more than its messages goes the other way.
 const mostRest = 64 << 10
 
 // TakeApart reads a body of /api/chat or /v1/chat/completions. ok is false for any that encoding/json might read in another way, or whose

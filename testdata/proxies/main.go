@@ -340,7 +340,7 @@ func until(ok func() bool) error {
 	return errors.New("it does not answer")
 }
 
-// free is a free address, below the ports that the system gives out by itself: once a server there is dead, a proxy's
+// free is an unused address, below the ports that the system gives out by itself: once a server there is dead, a proxy's
 // next connection to it would otherwise have that port at its own end now and then, and be connected to itself.
 func free() (string, error) {
 	for range 100 {

@@ -1,5 +1,6 @@
-// What a process has of the library beyond its calls: descriptors of the device nodes, for which files in memory stand, and a thread that
-// listens. Both are there from Init to Finalize; the node for pinned memory is opened with the first of that.
+// What a process has of the library in addition to its calls: descriptors of the device nodes, for
+// which files in memory stand, and a thread that listens. Both are there from Init to Finalize; the
+// node for pinned memory is opened with the first of that.
 #define _GNU_SOURCE
 #include "sim.h"
 

@@ -229,7 +229,7 @@ uint64_t profile_copy(const profile *p, int kind, uint64_t bytes) {
 
 static double over(double amount, double per_second) { return per_second > 0 ? amount / per_second * 1e9 : 0; }
 
-// What attention over h cached cells costs beyond the rest.
+// What attention over h cached cells costs in addition to the rest.
 static double attention_ns(const profile *p, const axm *m, double n, double h) {
 	double kv = (double)m->kv_heads * m->head_dim, q = (double)m->heads * m->head_dim;
 	return over(2 * h * kv * 2, p->memory) + over(4 * n * (h + n) * q, p->attn);

@@ -252,7 +252,7 @@ func over(amount, perSecond float64) time.Duration {
 	return time.Duration(amount / perSecond * 1e9)
 }
 
-// attention is what looking back on h cells costs beyond the rest.
+// attention is what looking back on h cells costs in addition to the rest.
 func (p *Profile) attention(l Layer, n, h float64) time.Duration {
 	kv, q := float64(l.KVHeads*l.HeadDim), float64(l.Heads*l.HeadDim)
 	return over(2*h*kv*2, p.Memory) + over(4*n*(h+n)*q, p.Attention)

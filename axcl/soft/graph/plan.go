@@ -40,7 +40,7 @@ func NewWeights(file []byte) *Weights {
 	return &Weights{file: file, most: map[int64]int{}, wide: map[int64][]float32{}}
 }
 
-// Bytes is what they take beyond the file, for the plans that were made of it.
+// Bytes is what they take in addition to the file, for the plans that were made of it.
 func (w *Weights) Bytes() (n int64) {
 	for _, values := range w.most {
 		n += 4 * int64(values)

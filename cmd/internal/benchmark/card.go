@@ -145,7 +145,7 @@ type opened struct {
 	close   func() error
 }
 
-// open opens a model; keep says where its rows are kept beyond the card.
+// open opens a model; keep says where its rows are kept, other than on the card.
 func (r *measuredCard) open(ctx context.Context, f *Options, name string, keep engine.OpenOptions) (o *opened, err error) {
 	o = &opened{}
 	parallel := 1

@@ -14,7 +14,7 @@ import (
 
 // This file plans where a model's rows are kept: on the card, in memory of the machine that it is in, and on its disk.
 
-// Keep says where rows may be kept beyond the card. The zero Keep: nowhere, told for conversations of 1,024 tokens.
+// Keep says where rows may be kept outside the card. The zero Keep: nowhere, told for conversations of 1,024 tokens.
 type Keep struct {
 	Memory int64 // bytes of the machine's memory
 	Disk   int64 // bytes

@@ -42,7 +42,7 @@ func sooner(c *bench.TalkCase, i int) string {
 	return "-"
 }
 
-// moved are the bytes that went over the link beyond the passes' own.
+// moved are the bytes that went over the link in addition to the passes' own.
 func moved(w *bench.TalkWay) string {
 	if w.In+w.Out == 0 {
 		return "-"

@@ -44,7 +44,7 @@ let last = 0;
 // token is a name that is random and tells nothing else.
 export const token = () => [...crypto.getRandomValues(new Uint8Array(16))].map((x) => x.toString(16).padStart(2, '0')).join('');
 
-// fresh is a fresh name, sortable by the time it was made. (crypto.randomUUID is not there on a plain http:// page of the LAN.)
+// fresh is a new name, sortable by the time it was made. (crypto.randomUUID is not there on a plain http:// page of the LAN.)
 export function fresh() {
   last = Math.max(Date.now(), last + 1);
   const b = crypto.getRandomValues(new Uint8Array(8));

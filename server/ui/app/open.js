@@ -96,7 +96,7 @@ async function reply(after, model) {
   return run;
 }
 
-// carried is what goes with a question beyond its words.
+// carried is what goes with a question in addition to its words.
 const carried = ({ images, pieces }) => ({ ...(images?.length ? { images } : {}), ...(pieces?.length ? { pieces } : {}) });
 
 // ask sends the user's words, pictures and pieces of text, after the turn that is shown last.
