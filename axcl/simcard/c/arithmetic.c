@@ -61,53 +61,47 @@ void axm_narrow(uint16_t *dst, const float *src, size_t n) {
 	for (size_t i = 0; i < n; i++) dst[i] = axm_to_bf16(src[i]);
 }
 
-static float sum_lanes(const lanes *v) {
-	float s = 0;
-	for (int i = 0; i < LANES; i++) s += (*v)[i];
-	return s;
+// A sum has sixteen parts in four vectors, which every processor has registers for; parts in wider ones would be kept in memory.
+enum { QUAD = 4, PARTS = 4, STEP = QUAD * PARTS };
+typedef float quad __attribute__((vector_size(QUAD * sizeof(float))));
+
+static inline void dot_step(quad *sum, const float *a, const float *b) {
+	for (size_t i = 0; i < PARTS; i++) {
+		quad x, y;
+		memcpy(&x, a + i * QUAD, sizeof x);
+		memcpy(&y, b + i * QUAD, sizeof y);
+		sum[i] += x * y;
+	}
 }
 
-float axm_dot(const float *a, const float *b, size_t n) {
-	lanes s0 = {0}, s1 = {0};
-	size_t i = 0;
-	for (; i + 2 * LANES <= n; i += 2 * LANES) {
-		lanes x0, x1, y0, y1;
-		memcpy(&x0, a + i, sizeof x0);
-		memcpy(&x1, a + i + LANES, sizeof x1);
-		memcpy(&y0, b + i, sizeof y0);
-		memcpy(&y1, b + i + LANES, sizeof y1);
-		s0 += x0 * y0;
-		s1 += x1 * y1;
-	}
-	s0 += s1;
-	float s = sum_lanes(&s0);
+// The sixteen parts and what is left of both rows, from i on.
+static inline float total(const quad *sum, const float *a, const float *b, size_t i, size_t n) {
+	quad low = sum[0] + sum[2], high = sum[1] + sum[3];
+	float s = 0;
+	for (size_t k = 0; k < QUAD; k++) s += low[k];
+	for (size_t k = 0; k < QUAD; k++) s += high[k];
 	for (; i < n; i++) s += a[i] * b[i];
 	return s;
 }
 
-// axm_dot of four rows of x, `cols` values each, with b: the same additions in the same order, but b is read once, and no row waits for its
-// own sums.
-static void dot4(const float *x, const float *b, size_t cols, float out[4]) {
-	lanes s0[4], s1[4];
-	for (size_t r = 0; r < 4; r++) s0[r] = s1[r] = (lanes){0};
+float axm_dot(const float *a, const float *b, size_t n) {
+	quad sum[PARTS] = {{0}};
 	size_t i = 0;
-	for (; i + 2 * LANES <= cols; i += 2 * LANES) {
-		lanes y0, y1;
-		memcpy(&y0, b + i, sizeof y0);
-		memcpy(&y1, b + i + LANES, sizeof y1);
-		for (size_t r = 0; r < 4; r++) {
-			lanes x0, x1;
-			memcpy(&x0, x + r * cols + i, sizeof x0);
-			memcpy(&x1, x + r * cols + i + LANES, sizeof x1);
-			s0[r] += x0 * y0;
-			s1[r] += x1 * y1;
-		}
+	for (; i + STEP <= n; i += STEP) dot_step(sum, a + i, b + i);
+	return total(sum, a, b, i, n);
+}
+
+// axm_dot of two rows of x, `cols` values each, with b: b is read once, and no row waits for its own sums.
+static void dot2(const float *x, const float *b, size_t cols, float out[2]) {
+	const float *x1 = x + cols;
+	quad s0[PARTS] = {{0}}, s1[PARTS] = {{0}};
+	size_t i = 0;
+	for (; i + STEP <= cols; i += STEP) {
+		dot_step(s0, x + i, b + i);
+		dot_step(s1, x1 + i, b + i);
 	}
-	for (size_t r = 0; r < 4; r++) {
-		s0[r] += s1[r];
-		out[r] = sum_lanes(&s0[r]);
-		for (size_t j = i; j < cols; j++) out[r] += x[r * cols + j] * b[j];
-	}
+	out[0] = total(s0, x, b, i, cols);
+	out[1] = total(s1, x1, b, i, cols);
 }
 
 // Row r of a matrix in fours: of four rows, 32 values of each in turn.
@@ -123,14 +117,22 @@ static void grouped(const axm_matrix *w, size_t r, float *buf) {
 	size_t n = w->cols, blocks = (n + 31) / 32, groups = (n + w->group - 1) / w->group, bytes = w->type == 7 ? 256 : 128;
 	const uint8_t *p = (const uint8_t *)w->data + r / 8 * blocks * bytes + r % 8 * 4;
 	const uint16_t *scales = (const uint16_t *)w->scales + r / 8 * groups * 8 + r % 8;
-	for (size_t i = 0; i < n; i++) {
-		float scale = axm_from_bf16(scales[i / w->group * 8]);
-		const uint8_t *block = p + i / 32 * bytes;
-		size_t at = i % 32;
+	for (size_t i = 0; i < n; i += 32, p += bytes) {
+		int8_t block[32];
 		if (w->type == 7)
-			buf[i] = (float)(int8_t)block[at / 4 * 32 + at % 4] * scale;
+			for (size_t k = 0; k < 8; k++) memcpy(block + k * 4, p + k * 32, 4);
 		else
-			buf[i] = (float)((block[at % 16 / 4 * 32 + at % 4] >> (at / 16 * 4) & 15) - 8) * scale;
+			for (size_t k = 0; k < 16; k++) {
+				uint8_t two = p[k / 4 * 32 + k % 4];
+				block[k] = (int8_t)((two & 15) - 8);
+				block[k + 16] = (int8_t)((two >> 4) - 8);
+			}
+		size_t end = n - i < 32 ? n - i : 32;
+		for (size_t k = 0; k < end;) {
+			size_t group = (i + k) / w->group, to = (group + 1) * w->group - i;
+			float scale = axm_from_bf16(scales[group * 8]);
+			for (to = to < end ? to : end; k < to; k++) buf[i + k] = (float)block[k] * scale;
+		}
 	}
 }
 
@@ -172,10 +174,10 @@ void axm_project(const axm_matrix *w, const axm_matrix *bias, const float *x, ui
 		const float *p = axm_row(w, o, buf);
 		float scale = w->type == 3 ? ((const float *)w->scales)[o] : 1;
 		uint32_t r = 0;
-		for (; r + 4 <= n; r += 4) {
-			float sums[4];
-			dot4(x + (size_t)r * w->cols, p, w->cols, sums);
-			for (uint32_t k = 0; k < 4; k++) y[(size_t)(r + k) * w->rows + o] = sums[k] * scale;
+		for (; r + 2 <= n; r += 2) {
+			float sums[2];
+			dot2(x + (size_t)r * w->cols, p, w->cols, sums);
+			for (uint32_t k = 0; k < 2; k++) y[(size_t)(r + k) * w->rows + o] = sums[k] * scale;
 		}
 		for (; r < n; r++) y[(size_t)r * w->rows + o] = axm_dot(x + (size_t)r * w->cols, p, w->cols) * scale;
 	}

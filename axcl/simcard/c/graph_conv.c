@@ -1,5 +1,5 @@
 // Products in nets: convolutions, matrices, attention. All but the transposed convolution are one loop: sixteen columns of the right side
-// are packed one beside the other (tile), and rows of the left side are multiplied with them, four at a time. A sum runs over its terms in
+// are packed one beside the other (tile), and rows of the left side are multiplied with them, some at a time. A sum runs over its terms in
 // order, in float32.
 #include "graph.h"
 
@@ -7,7 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDE = 16, LANES = 8 };
+// Eight vectors of sums at once, which stay in registers: of wider ones the compiler would keep the sums in memory.
+#ifdef __AVX__
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+enum { WIDE = 16, ACROSS = WIDE / LANES, DOWN = 8 / ACROSS };
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
@@ -15,23 +21,19 @@ typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 // row, or one a column, or NULL.
 static void multiply(const float *a, size_t lda, size_t rows, const float *tile, size_t k, size_t cols, float *y, size_t ldy,
 	const float *row_bias, const float *col_bias) {
-	for (size_t r = 0; r < rows; r += 4) {
-		const float *p[4];
-		lanes low[4] = {{0}}, high[4] = {{0}};
-		for (size_t i = 0; i < 4; i++) p[i] = a + (r + i < rows ? r + i : r) * lda;
-		for (size_t j = 0; j < k; j++) {
-			lanes b0, b1;
-			memcpy(&b0, tile + j * WIDE, sizeof b0);
-			memcpy(&b1, tile + j * WIDE + LANES, sizeof b1);
-			for (size_t i = 0; i < 4; i++) {
-				low[i] += p[i][j] * b0;
-				high[i] += p[i][j] * b1;
+	for (size_t r = 0; r < rows; r += DOWN) {
+		const float *p[DOWN];
+		lanes sum[DOWN][ACROSS] = {{{0}}};
+		for (size_t i = 0; i < DOWN; i++) p[i] = a + (r + i < rows ? r + i : r) * lda;
+		for (size_t j = 0; j < k; j++)
+			for (size_t h = 0; h < ACROSS; h++) {
+				lanes b;
+				memcpy(&b, tile + j * WIDE + h * LANES, sizeof b);
+				for (size_t i = 0; i < DOWN; i++) sum[i][h] += p[i][j] * b;
 			}
-		}
-		for (size_t i = 0; i < 4 && r + i < rows; i++) {
+		for (size_t i = 0; i < DOWN && r + i < rows; i++) {
 			float sums[WIDE];
-			memcpy(sums, &low[i], sizeof low[i]);
-			memcpy(sums + LANES, &high[i], sizeof high[i]);
+			memcpy(sums, sum[i], sizeof sums);
 			float *to = y + (r + i) * ldy;
 			for (size_t c = 0; c < cols; c++) to[c] = sums[c] + (row_bias ? row_bias[r + i] : 0) + (col_bias ? col_bias[c] : 0);
 		}
