@@ -195,7 +195,7 @@ var callLoads = []callLoad{
 	}},
 	{"draft model", quickCopies, func(t *testing.T) (string, OpenOptions) {
 		deep, shallow := deepAs(t, 5), deepAs(t, 1) // their first layer is the same
-		return deep, OpenOptions{Parallel: 2, Draft: shallow}
+		return deep, OpenOptions{Parallel: 2, Draft: guesser(shallow)}
 	}, func(r *caller) {
 		r.phase("one", greedy(words(1, 20), 30))
 		r.phase("two", greedy(words(2, 12), 30), greedy(slices.Repeat(words(3, 5), 4), 30))

@@ -32,8 +32,8 @@ import (
 // picturesNamed is of how many pictures it is known by which numbers their rows go.
 const picturesNamed = 1 << 14
 
-// onTheirWay is the memory that all pictures have whose requests run, with what is made for the encoder and what it makes; who comes with
-// more waits for the turn of their key. It is the whole process's.
+// onTheirWay is the memory that all pictures have whose requests run: what is made for the encoder, until it has been through it, and the
+// rows that it makes. Who comes with more waits for the turn of their key. It is the whole process's.
 var onTheirWay = sync.OnceValue(func() *fair.Line { return fair.New(0, budget.Get().Pictures) })
 
 // gallery is a model's encoder and what is known of pictures.
@@ -43,7 +43,8 @@ type gallery struct {
 	took    time.Duration     // the worker's: what a call took at load
 	room    *fair.Line
 	most    int64 // of room, all of it
-	each    int64 // what one picture takes on its way
+	each    int64 // what one picture takes before it has been encoded
+	rows    int64 // and of that afterwards
 	reading *reading
 
 	mu    ranked.Mutex[ranked.Pictures] // guards what follows
@@ -71,6 +72,7 @@ type picture struct {
 	made  *pictures.Picture // the worker's, once a sequence has it; as rows, which it becomes
 	rows  *pictures.Rows    // nil: it goes through the encoder first
 	users int
+	room  int64 // of the gallery's room
 }
 
 // pictureRows says that the rows of a sequence from at on, n of them, are a picture's rows from number from on.
@@ -138,7 +140,8 @@ func newGallery(sees *models.Vision, enc *pictures.Encoder, hidden int, from *re
 	b := budget.Get()
 	g := &gallery{sees: sees, enc: enc, reading: from, room: onTheirWay(), most: b.Pictures, kept: pictures.KeepIn(keptRoom()),
 		held: map[pictures.ID]*picture{}, named: map[pictures.ID]*list.Element{}, last: none}
-	g.each = onItsWay(sees) + 2*int64(sees.Rows)*int64(hidden)*int64(1+len(sees.Deep))
+	g.rows = 2 * int64(sees.Rows) * int64(hidden) * int64(1+len(sees.Deep))
+	g.each = onItsWay(sees) + g.rows
 	return g
 }
 
@@ -149,27 +152,33 @@ func onItsWay(sees *models.Vision) int64 {
 
 // hold reads the pictures that a request brings, or finds what is known of them. They are the caller's until it calls let. What is known
 // of a picture is known within a key, as all that is kept.
+//
+// Room is taken for all of them first, then belongs to the pictures: one that several requests are about has it once, and keeps what its
+// rows take once it has been encoded.
 func (g *gallery) hold(ctx context.Context, key string, data [][]byte) (ps []*picture, let func(), err error) {
-	room := int64(len(data)) * g.each
-	if err := g.room.Take(ctx, key, room, room); err != nil {
+	work := int64(len(data)) * g.each
+	if err := g.room.Take(ctx, key, work, work); err != nil {
 		return nil, nil, err
 	}
+	left := min(work, g.most)
 	let = func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		for _, p := range ps {
 			if p.users--; p.users == 0 {
 				delete(g.held, p.id)
+				left += p.room
+				p.room = 0
 			}
 		}
-		g.room.Done(key, room, room)
-		g.room.Free(room)
+		g.room.Done(key, work, work)
+		g.room.Free(left)
 	}
 	//rule:T16 TestPictureTurns , key: key =>
 	turn := &reader{r: g.reading, key: key}
 	defer turn.close()
 	for i, d := range data {
-		p, err := g.one(ctx, turn, g.id(key, d), d)
+		p, err := g.one(ctx, turn, g.id(key, d), d, &left)
 		if err != nil {
 			let()
 			if ctx.Err() == nil {
@@ -179,12 +188,15 @@ func (g *gallery) hold(ctx context.Context, key string, data [][]byte) (ps []*pi
 		}
 		ps = append(ps, p)
 	}
+	//rule:T7 TestPictureRoom drop
+	g.room.Free(left)
+	left = 0
 	return ps, let, nil
 }
 
-// one is hold for a picture.
-func (g *gallery) one(ctx context.Context, turn *reader, id pictures.ID, data []byte) (*picture, error) {
-	if p := g.find(id, nil); p != nil {
+// one is hold for a picture, which takes its room from *room.
+func (g *gallery) one(ctx context.Context, turn *reader, id pictures.ID, data []byte, room *int64) (*picture, error) {
+	if p := g.find(id, nil, room); p != nil {
 		return p, nil
 	}
 	limits := vision.Limits{Memory: g.reading.most}
@@ -197,14 +209,14 @@ func (g *gallery) one(ctx context.Context, turn *reader, id pictures.ID, data []
 		return nil, err
 	}
 	defer done()
-	if p := g.find(id, nil); p != nil { // who waited beside this one has read it
+	if p := g.find(id, nil, room); p != nil { // who waited beside this one has read it
 		return p, nil
 	}
 	made, err := g.enc.Prepare(data, limits)
 	if err != nil {
 		return nil, err
 	}
-	return g.find(id, made), nil
+	return g.find(id, made, room), nil
 }
 
 // id is what a picture of a request with such a key is known by.
@@ -217,8 +229,9 @@ func (g *gallery) id(key string, data []byte) pictures.ID {
 	return pictures.ID(h.Sum(nil))
 }
 
-// find is what is known of a picture, or what is made of it now; nil where it is neither.
-func (g *gallery) find(id pictures.ID, made *pictures.Picture) *picture {
+// find is what is known of a picture, or what is made of it now; nil where it is neither. One that no request was about takes its room from
+// *room.
+func (g *gallery) find(id pictures.ID, made *pictures.Picture, room *int64) *picture {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.held[id]
@@ -227,10 +240,11 @@ func (g *gallery) find(id pictures.ID, made *pictures.Picture) *picture {
 		if rows == nil && made == nil {
 			return nil
 		}
-		p = &picture{id: id, first: g.number(id), rows: rows}
+		p = &picture{id: id, first: g.number(id), rows: rows, room: min(g.rows, *room)}
 		if rows == nil {
-			p.made = made
+			p.made, p.room = made, min(g.each, *room)
 		}
+		*room -= p.room
 		g.held[id] = p
 	}
 	p.users++
@@ -266,6 +280,10 @@ func (g *gallery) done(p *picture, rows *pictures.Rows) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.kept.Put(&kept)
+	//rule:T7 TestPictureRoom g.rows => g.each
+	over := max(p.room-g.rows, 0)
+	p.room -= over
+	g.room.Free(over)
 }
 
 // ranOut reports, once, that numbers are given anew.

@@ -59,8 +59,9 @@ type OpenOptions struct {
 	// CacheRAM is where in this machine's memory rows are kept that had to leave the card; models that are given the same one share its
 	// limit. Nil: nowhere.
 	CacheRAM *Memory
-	// Draft is the folder of a smaller package with the same vocabulary, loaded beside the model to guess its next tokens; empty for none.
-	Draft string
+	// Draft opens a smaller package with the same vocabulary, which is loaded beside the model to guess its next tokens; nil for none. It is
+	// called more than once: to look at the package before a card is opened, and once for each card. What it gives is closed.
+	Draft func() (*models.Package, error)
 	// Rows, when not nil, keeps on disk what was evaluated, and gives it back after a restart. The caller closes it, after all models.
 	Rows *rows.Disk
 	// Medium, when not nil, is what keeps them instead of Rows. Model.Close waits for its methods to return.
@@ -160,8 +161,8 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 		b.info.Name = o.Name
 	}
 	var draft *models.Package
-	if o.Draft != "" {
-		draft, err = models.Open(o.Draft)
+	if o.Draft != nil {
+		draft, err = o.Draft()
 	}
 	if err == nil {
 		err = card.load(ctx, p, draft, b, o, p.Slots())
@@ -214,16 +215,16 @@ type vocabulary struct {
 
 func (v vocabulary) EOS() []int32 { return slices.Sorted(maps.Keys(v.stop)) }
 
-// CheckDraft looks whether the package in a folder can guess for a model, of which it must have the words: what Open would find. It opens
-// no card. The model may be nil, which leaves the words out; an empty folder is no draft model.
-func CheckDraft(p *models.Package, dir string) (err error) {
-	if dir == "" {
+// CheckDraft looks whether a package can guess for a model, of which it must have the words: what Open would find. It opens no card. The
+// model may be nil, which leaves the words out; a draft of nil is none.
+func CheckDraft(p *models.Package, draft func() (*models.Package, error)) (err error) {
+	if draft == nil {
 		return nil
 	}
 	if p != nil && p.StateBytes() > 0 {
 		return fmt.Errorf("%w: %s takes no draft model: its layers keep states, which a wrong guess would spoil", ErrUnsupported, p.Name)
 	}
-	d, err := models.Open(dir)
+	d, err := draft()
 	if err != nil {
 		return fmt.Errorf("engine: the draft model: %w", err)
 	}

@@ -112,6 +112,73 @@ func TestPicturesRead(t *testing.T) {
 	}
 }
 
+// TestPictureRoom (T7): a picture has its room once, however many answers are about it, and only its rows' once it has been encoded.
+func TestPictureRoom(t *testing.T) {
+	//proves:T7 of a picture, for several answers and once it has been encoded
+	s := newSight(t)
+	enc, err := pictures.Open(&eyed{nil, &eye{v: s.v}}, s.v, "digest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGallery(s.v, enc, sightHidden, decoding())
+	g.room = fair.New(0, g.most)
+	if g.rows <= 0 || g.rows >= g.each {
+		t.Fatalf("a picture takes %d bytes, and then %d", g.each, g.rows)
+	}
+	var lets []func()
+	hold := func(data ...[]byte) []*picture {
+		t.Helper()
+		ps, let, err := g.hold(t.Context(), "key", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lets = append(lets, let)
+		return ps
+	}
+	taken := func(when string, want int64) {
+		t.Helper()
+		if got := g.most - g.room.Left(); got != want {
+			t.Errorf("%s: %d bytes are taken, want %d", when, got, want)
+		}
+	}
+	var p *picture
+	for range 8 {
+		p = hold(shot(1), shot(1))[0]
+	}
+	taken("eight answers about one picture, named twice", g.each)
+	for p.rows == nil {
+		if err := enc.Step(p.made); err != nil {
+			t.Fatal(err)
+		}
+		if rows := p.made.Rows(); rows != nil {
+			g.done(p, rows)
+		}
+	}
+	taken("it has been encoded", g.rows)
+	hold(shot(1), shot(2))
+	taken("another one beside it", g.rows+g.each)
+	for _, let := range lets {
+		let()
+	}
+	taken("nobody asks", 0)
+	lets = nil
+	hold(shot(1))
+	taken("one that is kept", g.rows)
+	if _, _, err := g.hold(t.Context(), "key", [][]byte{shot(3), []byte("no picture")}); err == nil {
+		t.Error("no picture is held")
+	}
+	taken("a request that failed", g.rows)
+	many := make([][]byte, g.most/g.each+1)
+	for i := range many {
+		many[i] = shot(4)
+	}
+	lets[0]()
+	hold(many...) // more than there is room for
+	taken("one picture, named too often", g.each)
+	lets[1]()
+	taken("nobody asks any more", 0)
+}
+
 // TestPictureCosts: what a pass costs is not learned from one that stops between layers to add a picture's rows.
 func TestPictureCosts(t *testing.T) {
 	s := newSight(t)

@@ -329,7 +329,7 @@ func TestStatesPackage(t *testing.T) {
 		})
 	}
 	dir := compiled(t, "qwen3_5")
-	if _, err := Open(context.Background(), dir, OpenOptions{Device: "soft", Draft: dir}); !errors.Is(err, ErrUnsupported) {
+	if _, err := Open(context.Background(), dir, OpenOptions{Device: "soft", Draft: guesser(dir)}); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("with a draft model: %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/models"
 )
 
 // TestDraft: with any draft model, good, bad, always wrong or failing, tokens are those without; a good one's guesses are mostly right, and
@@ -125,7 +126,7 @@ func withDraft(t testing.TB, b *cardBackend, f *fake) {
 func TestDraftPackage(t *testing.T) {
 	dir := compiled(t, "qwen3")
 	_, plain := load(t, dir, openSoft, OpenOptions{})
-	m, b := load(t, dir, openSoft, OpenOptions{Draft: compiled(t, "qwen2"), CardOptions: still})
+	m, b := load(t, dir, openSoft, OpenOptions{Draft: guesser(compiled(t, "qwen2")), CardOptions: still})
 	if m.Info().Draft == "" {
 		t.Error("Info does not name the draft model")
 	}
@@ -221,7 +222,7 @@ func TestDraftRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer card.Close()
-	if _, err := Open(context.Background(), dir, OpenOptions{Card: card, Draft: "nowhere"}); err == nil {
+	if _, err := Open(context.Background(), dir, OpenOptions{Card: card, Draft: guesser("nowhere")}); err == nil {
 		t.Error("a draft model that is not there was opened")
 	}
 	// Before a card is opened: there is none of this name.
@@ -245,12 +246,12 @@ func TestDraftRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, device := range []string{"nowhere", "nowhere,nothing", "nowhere+nothing"} {
-		_, err := Open(context.Background(), dir, OpenOptions{Device: device, Draft: other})
+		_, err := Open(context.Background(), dir, OpenOptions{Device: device, Draft: guesser(other)})
 		if err == nil || !strings.Contains(err.Error(), `cannot draft: its token`) || !strings.Contains(err.Error(), "take one of the same") {
 			t.Errorf("%s: %v", device, err)
 		}
 	}
-	if err := CheckDraft(nil, other); err != nil {
+	if err := CheckDraft(nil, guesser(other)); err != nil {
 		t.Errorf("for a model that is not there yet: %v", err)
 	}
 	if m, err := Open(context.Background(), dir, OpenOptions{Card: card}); err != nil {
@@ -258,4 +259,9 @@ func TestDraftRefused(t *testing.T) {
 	} else if err := m.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// guesser opens the package in a folder, as a draft model.
+func guesser(dir string) func() (*models.Package, error) {
+	return func() (*models.Package, error) { return models.Open(dir) }
 }

@@ -90,7 +90,7 @@ axle bench Qwen3-1.7B --conversations 6 -p 900 --turns 10 --cache-ram 2GB`,
 	fl.IntVar(&ask.Period, "period", 0, "a shape without weights repeats its text after so many `tokens`, for speculation; 0: never")
 	fl.StringVar(&ask.Loop, "loop", "", "measure a `loop` over layers beside one pass: naive or vendor")
 	fl.BoolVar(&ask.Layers, "layers", false, "run layer by layer, each waited for, and say what each takes: passes are slower so")
-	fl.StringVar(&ask.Draft, "draft", "", "a smaller package's `FOLDER` with the same vocabulary, to guess with as serve's --draft does")
+	fl.StringVar(&ask.Draft, "draft", "", "a smaller `MODEL` with the same vocabulary, to guess with as serve's --draft does")
 	fl.IntVar(&ask.Conversations, "conversations", 0,
 		"measure so many `conversations` that take turns, each beginning with -p tokens (900)")
 	fl.IntVar(&ask.Turns, "turns", 0,

@@ -51,10 +51,18 @@ func TestDraftAtStart(t *testing.T) {
 		{"big", "nothing", "the draft model: "},
 		{"absent", "other", ""},
 		{"absent", "nothing", "the draft model: "},
+		{"big", "=big", ""},
+		{"absent", "=big", ""},
+		{"big", "=small:1b", "axle pull small:1b"},
+		{"big", "=no name", "the draft model: "},
 	} {
+		draft, named := strings.CutPrefix(c.draft, "=") // a name in the store, else a folder
+		if !named {
+			draft = filepath.Join(dir, draft)
+		}
 		m, err := newMachine(machineOptions{device: "axcl:99", models: filepath.Join(dir, "store"),
 			paths:  []string{filepath.Join(dir, "big")},
-			drafts: map[string]string{c.model: filepath.Join(dir, c.draft)}, log: zap.NewNop()})
+			drafts: map[string]string{c.model: draft}, log: zap.NewNop()})
 		var exit *exitError
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
 			!strings.Contains(err.Error(), "--draft "+c.model+"=") || !errors.As(err, &exit) || exit.code != 2) {

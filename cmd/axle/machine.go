@@ -36,7 +36,7 @@ type machineOptions struct {
 	repeatable bool              // every request is alone on the card, in fresh cells
 	cacheDisk  int64             // bytes that rows may take on disk; 0: none are kept
 	cacheRAM   int64             // bytes of this machine's memory that rows of all models may take; 0: none are kept
-	drafts     map[string]string // model to folder of the package that guesses for it
+	drafts     map[string]string // model to the package that guesses for it, a name in the store or a folder
 	lost       func(error)
 	fewer      func(error)           // a card was lost, others go on
 	loading    func(engine.Progress) // a file of a model was loaded; it may be nil

@@ -45,7 +45,7 @@ func newMachine(o machineOptions) (*machine, error) {
 		Device: card.device, CacheRAM: o.cacheRAM, Repeatable: o.repeatable, Parallel: o.parallel,
 		MaxQueue: o.maxQueue,
 		Card:     engine.CardOptions{Watch: o.watch, Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec, Ending: o.ending},
-		Drafts:   map[string]string{},
+		Drafts:   map[string]func() (*models.Package, error){},
 		Opened: func(i axcl.Info, why string) {
 			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
 			card.opened(i.Kind)
@@ -54,15 +54,16 @@ func newMachine(o machineOptions) (*machine, error) {
 	if say := lo.Progress; o.loading != nil {
 		lo.Progress = func(p engine.Progress) { say(p); o.loading(p) }
 	}
-	for name, dir := range o.drafts {
+	for name, draft := range o.drafts {
 		n, err := models.ParseName(name)
 		if err != nil {
 			return nil, errors.Join(usageError("--draft: %q is no model's name", name), st.Close())
 		}
-		if err := checkDraft(st, n, dir); err != nil {
-			return nil, errors.Join(&exitError{code: 2, err: fmt.Errorf("--draft %s=%s: %w", name, dir, err)}, st.Close())
+		open := func() (*models.Package, error) { return openDraft(st, draft) }
+		if err := checkDraft(st, n, open); err != nil {
+			return nil, errors.Join(&exitError{code: 2, err: fmt.Errorf("--draft %s=%s: %w", name, draft, err)}, st.Close())
 		}
-		lo.Drafts[n.Full()] = dir
+		lo.Drafts[n.Full()] = open
 	}
 	if st.Dir() != "" {
 		lo.Remember = filepath.Join(st.Dir(), "proven")
@@ -100,18 +101,35 @@ func newMachine(o machineOptions) (*machine, error) {
 		}}, nil
 }
 
-// checkDraft looks whether the package in the folder can guess for a model. Where that is not in the store yet, or cannot be opened, only
-// the draft model is looked at: loading the model compares the words.
-func checkDraft(st *store.Store, n models.Name, dir string) error {
+// checkDraft looks whether a package can guess for a model. Where the model is not in the store yet, or cannot be opened, only the draft
+// model is looked at: loading the model compares the words.
+func checkDraft(st *store.Store, n models.Name, draft func() (*models.Package, error)) error {
 	m, err := st.Get(n.Full())
 	if err != nil {
-		return engine.CheckDraft(nil, dir)
+		return engine.CheckDraft(nil, draft)
 	}
 	p, err := m.Open()
 	if err != nil {
-		return engine.CheckDraft(nil, dir)
+		return engine.CheckDraft(nil, draft)
 	}
-	return errors.Join(engine.CheckDraft(p, dir), p.Close())
+	return errors.Join(engine.CheckDraft(p, draft), p.Close())
+}
+
+// openDraft opens a package by the path of its folder or by its name in the server's store.
+func openDraft(st *store.Store, name string) (*models.Package, error) {
+	if isFolder, err := folder(name); err != nil {
+		return nil, err
+	} else if isFolder {
+		return models.Open(name)
+	}
+	m, err := st.Get(name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, fmt.Errorf("%w: fetch it first: axle pull %s", err, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.Open()
 }
 
 // leftTime is how long what a pull has left waits for the pull to be taken up again.

@@ -82,18 +82,18 @@ var table = []setting{
 	{flag: "device", kind: "device", def: "auto", text: "which card: auto, axcl, axcl:N, axengine or soft",
 		more: "Several with commas between hold a copy of the model each; with + between, a part each.", everywhere: true,
 		read: text(func(s *settings) *string { return &s.runsOn.device })},
-	{flag: "draft", kind: "model=folder", text: "a smaller package with the same vocabulary that guesses for a model",
-		example: "qwen3:4b=/opt/models/qwen3-0.6b", many: true,
+	{flag: "draft", kind: "model=draft", text: "a smaller model with the same vocabulary, by its name or its folder, that guesses for a model",
+		example: "qwen3:4b=qwen3:0.6b", many: true,
 		read: func(s *settings, v string) error {
 			for pair := range strings.SplitSeq(v, ",") {
-				name, dir, ok := strings.Cut(strings.TrimSpace(pair), "=")
-				if !ok || name == "" || dir == "" {
-					return fmt.Errorf("%q is not MODEL=FOLDER", clip(pair))
+				name, draft, ok := strings.Cut(strings.TrimSpace(pair), "=")
+				if !ok || name == "" || draft == "" {
+					return fmt.Errorf("%q is not MODEL=DRAFT", clip(pair))
 				}
 				if s.runsOn.drafts == nil {
 					s.runsOn.drafts = map[string]string{}
 				}
-				s.runsOn.drafts[name] = dir
+				s.runsOn.drafts[name] = draft
 			}
 			return nil
 		}},

@@ -35,12 +35,11 @@ func openPackage(name string) (*models.Package, error) {
 // openModel is openPackage; m is nil for a folder. It fails with an absentError where the model is in no store, and with a lockedError
 // where it is in one that may not be read.
 func openModel(name string) (p *models.Package, m *store.Model, err error) {
-	if st, err := os.Stat(name); err == nil && st.IsDir() {
+	if isFolder, err := folder(name); err != nil {
+		return nil, nil, err
+	} else if isFolder {
 		p, err = models.Open(name)
 		return p, nil, err
-	}
-	if strings.ContainsRune(name, os.PathSeparator) && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "/")) {
-		return nil, nil, fmt.Errorf("%s: no such folder", name)
 	}
 	s, err := store.Open(storeOptions())
 	if err != nil {
@@ -72,6 +71,17 @@ func openModel(name string) (p *models.Package, m *store.Model, err error) {
 		return nil, nil, a
 	}
 	return nil, nil, fmt.Errorf("%w; 'axle list' shows what there is, 'axle pull' without a name what can be fetched", err)
+}
+
+// folder reports whether what a user names a package by is its folder. It fails where that can only be the path of one, and there is none.
+func folder(name string) (bool, error) {
+	if st, err := os.Stat(name); err == nil && st.IsDir() {
+		return true, nil
+	}
+	if strings.ContainsRune(name, os.PathSeparator) && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "/")) {
+		return false, fmt.Errorf("%s: no such folder", name)
+	}
+	return false, nil
 }
 
 // openOf opens a model of a store, which it closes with the package: a package goes on reading from it.

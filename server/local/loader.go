@@ -10,6 +10,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/rows"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/loaded"
@@ -27,8 +28,8 @@ type LoaderOptions struct {
 	CacheRAM   int64      // bytes of this machine's memory that rows of all models may take; 0: none are kept
 	Remember   string     // folder where the outcome of probes is kept
 	Repeatable bool       // every request is: see engine.OpenOptions.Repeatable
-	// Drafts are folders of smaller packages that guess for a model, by the model's full name.
-	Drafts map[string]string
+	// Drafts open the smaller packages that guess for models, by the models' full names.
+	Drafts map[string]func() (*models.Package, error)
 	// Opened is told once of each card which it is and why.
 	Opened func(info axcl.Info, why string)
 	// Progress is told of each file loaded.

@@ -34,7 +34,7 @@ type Options struct {
 	Profile *profiles.Profile // where the card's bandwidth comes from; nil: found out
 	Loop    string            // "naive" or "vendor": that loop is measured beside one pass; empty: the cases are
 	Layers  bool              // layer by layer, each waited for
-	Draft   string            // the folder of a smaller package that guesses; empty: none
+	Draft   string            // a smaller package that guesses, a name for OpenPackage; empty: none
 	Against Server            // the zero Server: the model here alone
 	Trace   bool              // keep every pass, for Result.Trace
 	Talks   Talks             // the zero Talks: the loads of Prompts, Outputs, Clients and Guesses

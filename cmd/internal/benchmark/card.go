@@ -19,6 +19,7 @@ import (
 	"github.com/axle-llm/axle/engine/bench"
 	"github.com/axle-llm/axle/engine/bench/report"
 	"github.com/axle-llm/axle/internal/plain"
+	"github.com/axle-llm/axle/models"
 )
 
 // measuredCard is the card that models are measured on, one after the other.
@@ -156,7 +157,10 @@ func (r *measuredCard) open(ctx context.Context, f *Options, name string, keep e
 		parallel = f.Parallel
 	}
 	oo := keep
-	oo.Card, oo.Parallel, oo.Draft = r.card, parallel, f.Draft
+	oo.Card, oo.Parallel = r.card, parallel
+	if f.Draft != "" {
+		oo.Draft = func() (*models.Package, error) { return f.OpenPackage(f.Draft) }
+	}
 	if shape, ok := plan.Shapes[strings.ToLower(name)]; ok {
 		if f.Draft != "" {
 			return nil, asked("--draft: %s has no words, so nothing can guess them", name)
