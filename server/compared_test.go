@@ -73,6 +73,26 @@ func TestComparedIsTold(t *testing.T) {
 		!strings.Contains(said, `"warnings":[`) || !strings.Contains(said, "2 of 8") {
 		t.Errorf("while it is refused: %d %s", code, said)
 	}
+	// What is said of one that is deleted goes with it.
+	if code, said := get("/api/copy", `{"source":"scripted","destination":"other"}`); code != 200 {
+		t.Fatalf("copy: %d %s", code, said)
+	}
+	if code, said := get("/api/generate", `{"model":"other","stream":false}`); code != 500 {
+		t.Errorf("the copy: %d %s", code, said)
+	}
+	if _, said := get("/health", ""); !strings.Contains(said, "other:latest is not loaded: ") {
+		t.Errorf("while the copy is refused: %s", said)
+	}
+	del, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, ts.URL+"/api/delete", strings.NewReader(`{"model":"other"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := http.DefaultClient.Do(del); err != nil || resp.StatusCode != 200 || resp.Body.Close() != nil {
+		t.Fatalf("delete: %v, %v", resp, err)
+	}
+	if _, said := get("/health", ""); strings.Contains(said, "other:latest") || !strings.Contains(said, "scripted:latest is not loaded: ") {
+		t.Errorf("once the copy is deleted: %s", said)
+	}
 	if _, said := get("/api/show", load); strings.Contains(said, "axle.compared") {
 		t.Errorf("show of one that is not loaded: %s", said)
 	}

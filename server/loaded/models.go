@@ -461,6 +461,14 @@ func (ms *Models) Unload(ctx context.Context, e *catalog.Entry) {
 	ms.mu.Unlock()
 }
 
+// Gone lets a model go that was deleted, and what is said of its answers.
+func (ms *Models) Gone(ctx context.Context, e *catalog.Entry) {
+	ms.mu.Lock()
+	delete(ms.wrong, e.Name.String())
+	ms.mu.Unlock()
+	ms.Unload(ctx, e)
+}
+
 // Running is a loaded model.
 type Running struct {
 	Entry   *catalog.Entry

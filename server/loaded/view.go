@@ -26,7 +26,7 @@ func (ms *Models) Loading() (out []Pending, waiting int) {
 }
 
 // Wrong are why models were not loaded of which the card gave other answers than it should, in the order of their names. One that is
-// loaded after all is gone from it.
+// loaded after all, or deleted, is gone from it.
 func (ms *Models) Wrong() (out []string) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()

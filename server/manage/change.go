@@ -99,7 +99,7 @@ func (m *Manager) deleteModel(ctx context.Context, asked string) error {
 	}
 	e, err := m.o.Store.Get(ref.Name)
 	if err != nil { // what cannot be opened can go all the same
-		e = &catalog.Entry{Place: ref.Name.Full()}
+		e = &catalog.Entry{Name: ref.Name, Place: ref.Name.Full()}
 	}
 	switch err := m.o.Store.Delete(ref.Name); {
 	case catalog.NotFound(err):
@@ -107,6 +107,6 @@ func (m *Manager) deleteModel(ctx context.Context, asked string) error {
 	case err != nil:
 		return err
 	}
-	m.o.Loaded.Unload(ctx, e)
+	m.o.Loaded.Gone(ctx, e)
 	return nil
 }
