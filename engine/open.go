@@ -59,8 +59,8 @@ type OpenOptions struct {
 	// CacheRAM is where in this machine's memory rows are kept that had to leave the card; models that are given the same one share its
 	// limit. Nil: nowhere.
 	CacheRAM *Memory
-	// Draft opens a smaller package with the same vocabulary, which is loaded beside the model to guess its next tokens; nil for none. It is
-	// called more than once: to look at the package before a card is opened, and once for each card. What it gives is closed.
+	// Draft opens a smaller package with the same vocabulary, which is loaded beside the model to guess its next tokens; nil for none. It
+	// is called more than once: to look at the package before a card is opened, and once for each card. What it gives is closed.
 	Draft func() (*models.Package, error)
 	// Rows, when not nil, keeps on disk what was evaluated, and gives it back after a restart. The caller closes it, after all models.
 	Rows *rows.Disk

@@ -82,7 +82,7 @@ var table = []setting{
 	{flag: "device", kind: "device", def: "auto", text: "which card: auto, axcl, axcl:N, axengine or soft",
 		more: "Several with commas between hold a copy of the model each; with + between, a part each.", everywhere: true,
 		read: text(func(s *settings) *string { return &s.runsOn.device })},
-	{flag: "draft", kind: "model=draft", text: "a smaller model with the same vocabulary, by its name or its folder, that guesses for a model",
+	{flag: "draft", kind: "model=draft", text: "a smaller model with the same vocabulary, a name or a folder, that guesses for a model",
 		example: "qwen3:4b=qwen3:0.6b", many: true,
 		read: func(s *settings, v string) error {
 			for pair := range strings.SplitSeq(v, ",") {
