@@ -229,7 +229,7 @@ build-arm64: ## build/arm64/axle, cross-built with Debian's gcc-aarch64-linux-gn
 deb-arm64: build build-arm64 ## the same for arm64
 	HOSTBIN=bin/axle bash packaging/deb.sh $(VERSION) arm64 $(BUILD)/arm64/axle
 
-deb-test: deb deb-arm64 ## lintian; install, run, remove and purge the packages in fresh chroots (root, debootstrap, qemu-user-static; else skips aloud)
+deb-test: deb deb-arm64 ## lintian; install the packages in fresh chroots, type what the pages say, remove and purge them (root, debootstrap, qemu-user-static; else skips aloud)
 	bash packaging/lint.sh dist/axle_$(VERSION)_$(HOSTARCH).deb dist/axle_$(VERSION)_arm64.deb
 	bash packaging/chroot.sh $(HOSTARCH) dist/axle_$(VERSION)_$(HOSTARCH).deb
 	test $(HOSTARCH) = arm64 || bash packaging/chroot.sh arm64 dist/axle_$(VERSION)_arm64.deb
