@@ -52,6 +52,7 @@ type disk interface {
 type folder struct {
 	root *os.Root
 	dir  string
+	wait time.Duration // for the lock
 }
 
 func openFolder(dir string, create bool) (disk, error) {
@@ -64,7 +65,7 @@ func openFolder(dir string, create bool) (disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &folder{root, dir}, nil
+	return &folder{root, dir, lockWait}, nil
 }
 
 func (d *folder) Open(name string) (file, error) {
@@ -112,19 +113,35 @@ func (d *folder) Free() (int64, error) {
 	return int64(st.Bavail) * int64(st.Bsize), nil // of different types on different processors
 }
 
+// Lock waits in turn: who holds the lock and wants it again comes after the one that waits for it. Without .turn, a server that keeps many
+// blocks one after the other would leave another only the moments in between.
 func (d *folder) Lock() (func() error, error) {
-	f, err := d.root.OpenFile(".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	end := time.Now().Add(d.wait)
+	turn, err := d.flock(".turn", end)
 	if err != nil {
 		return nil, err
 	}
-	for end := time.Now().Add(lockWait); ; <-time.After(lockLook) {
+	f, err := d.flock(".lock", end)
+	if err = errors.Join(err, turn.Close()); err != nil {
+		return nil, err
+	}
+	return f.Close, nil
+}
+
+// flock waits for the lock of a file, which closing it gives back.
+func (d *folder) flock(name string, end time.Time) (*os.File, error) {
+	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for ; ; <-time.After(lockLook) {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err != unix.EINTR && err != unix.EWOULDBLOCK {
 			break
 		}
 		if err == unix.EWOULDBLOCK && time.Now().After(end) {
 			_ = f.Close()
-			return nil, fmt.Errorf("%s: %w", path.Join(d.dir, ".lock"), ErrHeld)
+			return nil, fmt.Errorf("%s: %w", path.Join(d.dir, name), ErrHeld)
 		}
 	}
 	if err != nil && !errors.Is(err, unix.ENOTSUP) && !errors.Is(err, unix.ENOLCK) {
@@ -132,5 +149,5 @@ func (d *folder) Lock() (func() error, error) {
 		_ = f.Close()
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	return f.Close, nil
+	return f, nil
 }

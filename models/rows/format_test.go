@@ -58,8 +58,10 @@ func TestFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 		keep(folder)
-		if err := os.Remove(filepath.Join(folder, ".lock")); err != nil {
-			t.Fatal(err)
+		for _, name := range []string{".lock", ".turn"} {
+			if err := os.Remove(filepath.Join(folder, name)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	old := files(folder)

@@ -3,6 +3,7 @@
 //
 //	secret                     32 random bytes: names and sums are made with it
 //	.lock                      held by a process that writes, removes or makes room
+//	.turn                      held by the one that waits for it next
 //	<32 hex>/                  a package, by its digest
 //	<32 hex>/name              what the package is called, for people
 //	<32 hex>/<64 hex>          a block: the rows of prefix.Shared tokens, by everything that they depend on

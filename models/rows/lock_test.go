@@ -1,0 +1,94 @@
+package rows
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/axle-llm/axle/prefix"
+)
+
+// TestLockHeld: a folder whose lock another process does not give up is not waited for: it is told, and rows are off; once the lock is
+// free, all is as it was.
+func TestLockHeld(t *testing.T) {
+	//proves:D10 rows on disk that another process holds
+	dir := filepath.Join(t.TempDir(), "rows")
+	d := open(t, Options{Dir: dir, Size: 1 << 20})
+	f, err := os.Open(filepath.Join(dir, ".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Options{Dir: dir, Size: 1 << 20}); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("opened under another's lock: %v", err)
+	}
+	s, ids := d.Space(owner("a")), text(1, prefix.Shared)
+	if err := s.Save(s.Keys(ids)[0], content(ids, 0)); !errors.Is(err, ErrHeld) || !d.Stats().Off {
+		t.Errorf("kept under another's lock: %v, %+v", err, d.Stats())
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+	d = open(t, Options{Dir: dir, Size: 1 << 20})
+	keep(t, d.Space(owner("a")), ids)
+}
+
+// TestLockTurns: who holds the lock and wants it again at once gets it after the one that waits.
+func TestLockTurns(t *testing.T) {
+	//proves:D10 two processes that both want the lock
+	dir := t.TempDir()
+	lock := func() (func() error, error) {
+		d, err := openFolder(dir, false)
+		if err != nil {
+			return nil, err
+		}
+		defer d.Close()
+		d.(*folder).wait = time.Minute
+		return d.Lock()
+	}
+	unlock, err := lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := make(chan string, 2)
+	var wg sync.WaitGroup
+	take := func(name string) {
+		unlock, err := lock()
+		if err == nil {
+			order <- name
+			err = unlock()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Go(func() { take("who waited") })
+	turn, err := os.Open(filepath.Join(dir, ".turn"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer turn.Close()
+	for syscall.Flock(int(turn.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil { // until somebody waits
+		if err := syscall.Flock(int(turn.Fd()), syscall.LOCK_UN); err != nil {
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
+	take("who had it")
+	wg.Wait()
+	if first := <-order; first != "who waited" {
+		t.Errorf("%s gets it first", first)
+	}
+}
