@@ -25,8 +25,12 @@ type Device interface {
 	// LoadNet loads any single model for calls by tensor name. Errors as [Load].
 	LoadNet(path string) (Net, error)
 
-	// Close releases every model and the card. After ErrTimeout or ErrLost it abandons the library instead of waiting for it.
-	// A second Close does nothing and returns ErrClosed.
+	// NewBuffer takes bytes of card memory that nets' tensors can be bound to. They are zero. Errors: ErrPass (no size), ErrMemory,
+	// ErrLost, ErrClosed.
+	NewBuffer(size int) (Buffer, error)
+
+	// Close releases every model, net and buffer, and the card. After ErrTimeout or ErrLost it abandons the library instead of waiting for
+	// it. A second Close does nothing and returns ErrClosed.
 	Close() error
 }
 
@@ -123,28 +127,6 @@ type LoopRunner interface {
 	// execute is waited for, and three device copies take K, V and the hidden state where the next step wants them. The model must have
 	// been loaded with NoInPlace; else it fails with ErrPass.
 	RunVendorLoop(*Pass) error
-}
-
-// Net is a single loaded model, called by tensor name. A picture's encoder is one: its input takes the picture, each of its outputs gives
-// the rows for the hidden states or for Pass.Added; Run holds the card as long as it takes, as a pass does.
-type Net interface {
-	// Groups is the number of shape groups, at least one.
-	Groups() int
-	// Inputs and Outputs list the tensors of a group; the slices are the Net's own, not to be changed, and nil for a group there is not.
-	Inputs(group int) []Tensor
-	Outputs(group int) []Tensor
-	// Run executes one group. Every input must be there with exactly Tensor.Size bytes; every output named in out is filled, others are
-	// dropped. A missing, unknown or wrongly sized tensor is ErrPass, before the card is touched.
-	Run(group int, in, out map[string][]byte) error
-	Close() error
-}
-
-// Tensor describes one input or output of a Net in one shape group.
-type Tensor struct {
-	Name  string
-	Type  Type
-	Shape []int
-	Size  int // bytes
 }
 
 // Group is one compiled shape of a layer: how many rows go in at once, and how many cache rows they can look back on.

@@ -95,3 +95,32 @@ func TestSplitAdd(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitNets: single models and the buffers they are bound to are used through joined cards as on one.
+func TestSplitNets(t *testing.T) {
+	checks := axcltest.Checks(axcltest.Options{Open: func() (axcl.Device, error) {
+		var under []*Card
+		for range 2 {
+			c, err := OpenCard(func() (axcl.Device, string, error) {
+				d, err := soft.Open(soft.Options{Threads: 1})
+				return d, "test", err
+			}, CardOptions{})
+			if err != nil {
+				return nil, err
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			under = append(under, c)
+		}
+		return Join(under...)
+	}})
+	made := 0
+	for _, c := range checks {
+		if slices.Contains([]string{"net", "net of operations", "layer as a net", "buffers"}, c.Name) {
+			made++
+			t.Run(c.Name, func(t *testing.T) { c.Run(t) })
+		}
+	}
+	if made != 4 {
+		t.Errorf("%d checks are of nets", made)
+	}
+}

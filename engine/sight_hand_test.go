@@ -65,6 +65,9 @@ func (e *eye) Run(_ int, in, out map[string][]byte) error {
 	return nil
 }
 
+// Bind implements axcl.Net: pictures are given with each call.
+func (*eye) Bind(int, string, axcl.Buffer) error { return axcl.ErrPass }
+
 type eyed struct {
 	axcl.Device
 	eye *eye

@@ -213,7 +213,7 @@ func (j *joined) LoadNet(path string) (axcl.Net, error) {
 	if j.closed {
 		return nil, axcl.ErrClosed
 	}
-	n := &elsewhere{c: j.cards[0], line: j.cards[0].NewLine(1)}
+	n := &netElsewhere{elsewhere: j.elsewhere()}
 	if err := n.do(card.Load, func(d axcl.Device) (err error) {
 		n.Net, err = d.LoadNet(path)
 		return err
@@ -224,28 +224,82 @@ func (j *joined) LoadNet(path string) (axcl.Net, error) {
 	return n, nil
 }
 
-// elsewhere is a net on one of the cards, used from the joined device's worker.
-type elsewhere struct {
-	axcl.Net
-	c    *Card
-	line *card.Line
+// NewBuffer takes memory of the first card, where nets are.
+func (j *joined) NewBuffer(size int) (axcl.Buffer, error) {
+	if j.closed {
+		return nil, axcl.ErrClosed
+	}
+	b := &bufferElsewhere{elsewhere: j.elsewhere()}
+	if err := b.do(card.Turn, func(d axcl.Device) (err error) {
+		b.Buffer, err = d.NewBuffer(size)
+		return err
+	}); err != nil {
+		b.line.Close()
+		return nil, err
+	}
+	return b, nil
 }
 
+// elsewhere is something on one of the cards that is used from the joined device's worker.
+type elsewhere struct {
+	c      *Card
+	line   *card.Line
+	closed bool
+}
+
+func (j *joined) elsewhere() elsewhere { return elsewhere{c: j.cards[0], line: j.cards[0].NewLine(1)} }
+
 // do runs f on the card's worker when it is its turn, under its watchdog's eye.
-func (n *elsewhere) do(k card.Kind, f func(d axcl.Device) error) error {
-	return n.line.Do(context.Background(), k, 0, func(d axcl.Device) error {
-		return n.c.Watched(card.FileLimit, func() error { return f(d) })
+func (e *elsewhere) do(k card.Kind, f func(d axcl.Device) error) error {
+	if e.closed {
+		return axcl.ErrClosed
+	}
+	return e.line.Do(context.Background(), k, 0, func(d axcl.Device) error {
+		return e.c.Watched(card.FileLimit, func() error { return f(d) })
 	})
 }
 
-func (n *elsewhere) Run(group int, in, out map[string][]byte) error {
+func (e *elsewhere) unload(what interface{ Close() error }) error {
+	if e.closed {
+		return axcl.ErrClosed
+	}
+	e.closed = true
+	defer e.line.Close()
+	return e.c.Do(context.Background(), func(axcl.Device) error { return e.c.Unload(what) })
+}
+
+type netElsewhere struct {
+	axcl.Net
+	elsewhere
+}
+
+func (n *netElsewhere) Bind(group int, tensor string, b axcl.Buffer) error {
+	if x, ok := b.(*bufferElsewhere); ok {
+		b = x.Buffer
+	}
+	return n.Net.Bind(group, tensor, b)
+}
+
+func (n *netElsewhere) Run(group int, in, out map[string][]byte) error {
 	return n.do(card.Turn, func(axcl.Device) error { return n.Net.Run(group, in, out) })
 }
 
-func (n *elsewhere) Close() error {
-	defer n.line.Close()
-	return n.c.Do(context.Background(), func(axcl.Device) error { return n.c.Unload(n.Net) })
+func (n *netElsewhere) Close() error { return n.unload(n.Net) }
+
+type bufferElsewhere struct {
+	axcl.Buffer
+	elsewhere
 }
+
+func (b *bufferElsewhere) Write(at int, from []byte) error {
+	return b.do(card.Turn, func(axcl.Device) error { return b.Buffer.Write(at, from) })
+}
+
+func (b *bufferElsewhere) Read(at int, to []byte) error {
+	return b.do(card.Turn, func(axcl.Device) error { return b.Buffer.Read(at, to) })
+}
+
+func (b *bufferElsewhere) Close() error { return b.unload(b.Buffer) }
 
 func (j *joined) Close() error {
 	if j.closed {

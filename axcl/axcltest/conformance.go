@@ -85,6 +85,7 @@ func Checks(o Options) []Check {
 	add("net", checkNet)
 	add("layer as a net", checkLayerNet)
 	add("net of operations", checkGraphNet)
+	add("buffers", checkBuffers)
 	add("closing", checkClose)
 	return cs
 }

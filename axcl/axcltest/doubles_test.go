@@ -154,6 +154,24 @@ func TestFaulty(t *testing.T) {
 	if _, err := f.LoadNet(spec.Head); err != axcl.ErrMemory {
 		t.Error(err)
 	}
+	f.Plan(Fault{Op: OpNewBuffer, Err: axcl.ErrMemory}, Fault{Op: OpRead, Wrong: true}, Fault{Op: OpRead, N: 1, Err: boom},
+		Fault{Op: OpWrite, Err: boom}, Fault{Op: OpCloseBuf, Err: boom}, Fault{Op: OpClose, Err: boom}, Fault{Op: OpCloseModel, Err: boom})
+	if _, err := f.NewBuffer(8); err != axcl.ErrMemory {
+		t.Error(err)
+	}
+	buf, err := f.NewBuffer(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := make([]byte, 2)
+	if err := buf.Read(0, wrong); err != nil || wrong[0] == 0 {
+		t.Errorf("read %x, %v, which was to be damaged", wrong, err)
+	}
+	for _, err := range []error{buf.Read(0, wrong), buf.Write(0, wrong), buf.Close()} {
+		if !errors.Is(err, boom) {
+			t.Error(err)
+		}
+	}
 	if err := m.Close(); !errors.Is(err, boom) {
 		t.Error(err)
 	}
@@ -207,6 +225,16 @@ func session(d axcl.Device, spec axcl.LoadSpec) (results []any) {
 	}
 	out := map[string][]byte{"output": make([]byte, n.Outputs(0)[0].Size)}
 	keep(n.Run(0, map[string][]byte{"input": make([]byte, n.Inputs(0)[0].Size)}, out), out)
+	from, err := d.NewBuffer(n.Inputs(0)[0].Size)
+	to, err2 := d.NewBuffer(n.Outputs(0)[0].Size)
+	if err := errors.Join(err, err2); err != nil {
+		return append(results, err)
+	}
+	_, err = d.NewBuffer(0)
+	keep(errors.Is(err, axcl.ErrPass), from.Size(), to.Size(), from.Write(2, []byte{1, 63}), n.Bind(0, "input", from),
+		n.Bind(0, "output", to), n.Run(0, nil, nil))
+	got := make([]byte, to.Size())
+	keep(to.Read(0, got), got, errors.Is(n.Bind(0, "nothing", nil), axcl.ErrPass), n.Bind(0, "output", nil), from.Close(), to.Close())
 	keep(n.Close(), m.Close(), d.Close())
 	return results
 }

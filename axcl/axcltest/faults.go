@@ -26,9 +26,15 @@ const (
 	OpRestoreState Op = "RestoreState"
 	OpCopyState    Op = "CopyState"
 
+	OpNewBuffer Op = "NewBuffer"
+	OpWrite     Op = "Buffer.Write"
+	OpRead      Op = "Buffer.Read"
+
 	OpNetRun     Op = "Net.Run"
+	OpBind       Op = "Net.Bind"
 	OpCloseModel Op = "Model.Close"
 	OpCloseNet   Op = "Net.Close"
+	OpCloseBuf   Op = "Buffer.Close"
 	OpClose      Op = "Close"
 )
 
@@ -40,7 +46,7 @@ type Fault struct {
 
 	Err   error           // the call does nothing and gives this; closing calls do their work first
 	Hang  <-chan struct{} // the call blocks until this is closed, then goes on; a pass that hung gives ErrTimeout
-	Wrong bool            // logits, indices and hidden states, or a byte of what Save or SaveState gives, are damaged, without an error
+	Wrong bool            // logits, indices and hidden states, or a byte of what Save, SaveState or Read gives, are silently damaged
 }
 
 // Faulty wraps a device so that calls fail as planned. Injected and Calls may be read from any goroutine; the device is used as any other.
@@ -138,6 +144,18 @@ func (f *Faulty) LoadNet(path string) (axcl.Net, error) {
 		return nil, err
 	}
 	return &faultyNet{n, f}, nil
+}
+
+// NewBuffer implements axcl.Device.
+func (f *Faulty) NewBuffer(size int) (axcl.Buffer, error) {
+	if x := f.next(OpNewBuffer); x.Err != nil {
+		return nil, x.Err
+	}
+	b, err := f.d.NewBuffer(size)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyBuffer{b, f}, nil
 }
 
 // Close implements axcl.Device.
@@ -255,6 +273,13 @@ type faultyNet struct {
 	f *Faulty
 }
 
+func (n *faultyNet) Bind(group int, tensor string, b axcl.Buffer) error {
+	if x, ok := b.(*faultyBuffer); ok {
+		b = x.Buffer
+	}
+	return n.Net.Bind(group, tensor, b)
+}
+
 func (n *faultyNet) Run(group int, in, out map[string][]byte) error {
 	if x := n.f.next(OpNetRun); x.Err != nil {
 		return x.Err
@@ -265,4 +290,33 @@ func (n *faultyNet) Run(group int, in, out map[string][]byte) error {
 func (n *faultyNet) Close() error {
 	x := n.f.next(OpCloseNet)
 	return errors.Join(x.Err, n.Net.Close())
+}
+
+type faultyBuffer struct {
+	axcl.Buffer
+	f *Faulty
+}
+
+func (b *faultyBuffer) Write(at int, from []byte) error {
+	if x := b.f.next(OpWrite); x.Err != nil {
+		return x.Err
+	}
+	return b.Buffer.Write(at, from)
+}
+
+func (b *faultyBuffer) Read(at int, to []byte) error {
+	x := b.f.next(OpRead)
+	if x.Err != nil {
+		return x.Err
+	}
+	err := b.Buffer.Read(at, to)
+	if x.Wrong && len(to) > 0 {
+		to[0] ^= 1
+	}
+	return err
+}
+
+func (b *faultyBuffer) Close() error {
+	x := b.f.next(OpCloseBuf)
+	return errors.Join(x.Err, b.Buffer.Close())
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// closer is a model or a net of a device.
+// closer is a model, a net or a buffer of a device.
 type closer interface{ Close() error }
 
 type device struct {
@@ -31,7 +31,9 @@ type device struct {
 	id     int32
 	sys    atomic.Pointer[string] // the card's folder in sysfs, where there is one
 	open   []closer
-	lost   error // the fatal error, if there was one
+	stage  *C.axn_stage   // nil: no buffer was made
+	memory unsafe.Pointer // on board, the stage's
+	lost   error          // the fatal error, if there was one
 	closed bool
 }
 
@@ -208,6 +210,7 @@ func (d *device) Close() error {
 	for len(d.open) > 0 {
 		errs = append(errs, d.open[0].Close())
 	}
+	errs = append(errs, d.closeStage())
 	d.closed = true
 	if d.lost == nil {
 		errs = append(errs, d.wrap(C.axn_detach(d.c), ""))

@@ -3,7 +3,7 @@
 // Data flow: table_axcl.c and table_axengine.c give one set of operations (axn_provider) over either library; model.c loads, binds and
 // releases with them; pass.c sends a pass through what was bound; linear.c does so for layers that keep a state, whole.c for a whole
 // decoder in one file; lent.c is what some layers read besides: K and V of another, rows that the host made; rows.c moves rows and states;
-// net.c is a single model called by tensor.
+// net.c is a single model called by tensor, and the buffers that tensors can be bound to.
 //
 // C keeps no Go pointer, has no globals, starts no thread, calls nothing back, logs nothing and never allocates: every struct below lives
 // in memory that Go gives and frees. Sizes are checked in Go (layout.go) and asserted here. A function returns AXN_OK or the kind of
@@ -270,6 +270,17 @@ typedef struct {
     int32_t timeout_ms;
 } axn_net;
 
+// Pinned memory through which a card's buffers travel, taken with the first of them.
+typedef struct { void *pinned; size_t size; bool there; } axn_stage;
+
+// Card memory that nets' tensors can be bound to.
+typedef struct {
+    axn_card *card;
+    axn_mem mem;
+    axn_stage *stage;
+    int32_t timeout_ms;
+} axn_buffer;
+
 // table_*.c. axn_open_* fill lib and return NULL, or say what failed: dlerror's text, or (missing set) a symbol's name.
 const char *axn_open_axcl(axn_lib *, const char *path, bool *missing);
 const char *axn_open_engine(axn_lib *, const char *sys, const char *engine, bool *missing);
@@ -362,9 +373,15 @@ int axn_copy_state(axn_model *, uint32_t to, uint32_t from);
 
 // net.c
 int axn_net_bind(axn_net *);
+int axn_net_rebind(axn_net *, uint32_t group, uint32_t slot, const axn_mem *); // NULL: the net's own memory
 int axn_net_put(axn_net *, uint32_t slot, const void *data, size_t size);
 int axn_net_run(axn_net *, uint32_t group);
 int axn_net_get(axn_net *, uint32_t slot, void *data, size_t size);
 int axn_net_close(axn_net *);
+int axn_buffer_new(axn_buffer *, size_t size);
+int axn_buffer_write(axn_buffer *, size_t at, const void *data, size_t size);
+int axn_buffer_read(axn_buffer *, size_t at, void *data, size_t size);
+int axn_buffer_free(axn_buffer *);
+int axn_stage_free(axn_card *, axn_stage *); // after the buffers
 
 #endif

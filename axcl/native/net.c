@@ -1,7 +1,8 @@
 //go:build cgo && !fake && linux
 
-// net.c: a single model called by tensor. Each tensor has one buffer, large enough for every group, and each group an io bound to them all;
-// put and get move one tensor through one pinned block, run executes a group in between.
+// net.c: a single model called by tensor, and buffers. Each tensor has memory of its own, large enough for every group, and each group an
+// io bound to all of it, or to buffers in its place; put and get move one tensor through one pinned block, run executes a group in between.
+// A buffer travels through a block that all buffers of a card share.
 
 #define _GNU_SOURCE
 #include "native.h"
@@ -21,6 +22,15 @@ int axn_net_bind(axn_net *n) {
             rc = p->bind(c, &n->io[g], s, &n->mem[s], 0, n->size[g * (m->ins + m->outs) + s]);
     }
     return rc;
+}
+
+int axn_net_rebind(axn_net *n, uint32_t group, uint32_t slot, const axn_mem *mem) {
+    axn_card *c = n->card;
+    axn_module *m = &n->module;
+    size_t size = n->size[group * (m->ins + m->outs) + slot];
+    assert(!mem || size <= mem->size);
+    int rc = axn_enter(c);
+    return rc ? rc : c->lib->provider->bind(c, &n->io[group], slot, mem ? mem : &n->mem[slot], 0, size);
 }
 
 int axn_net_put(axn_net *n, uint32_t slot, const void *data, size_t size) {
@@ -62,4 +72,54 @@ int axn_net_close(axn_net *n) {
     for (uint32_t s = 0; s < m->ins + m->outs; s++) axn_also(&rc, p->free(c, &n->mem[s]));
     axn_also(&rc, p->host_free(c, &n->pinned));
     return rc;
+}
+
+int axn_buffer_new(axn_buffer *b, size_t size) {
+    axn_card *c = b->card;
+    const axn_provider *p = c->lib->provider;
+    int rc = axn_enter(c);
+    if (!rc && !b->stage->there) {
+        rc = p->host_alloc(c, &b->stage->pinned, b->stage->size);
+        b->stage->there = !rc;
+    }
+    return rc ? rc : p->alloc(c, &b->mem, size);
+}
+
+int axn_buffer_write(axn_buffer *b, size_t at, const void *data, size_t size) {
+    axn_card *c = b->card;
+    const axn_provider *p = c->lib->provider;
+    assert(at + size <= b->mem.size);
+    int rc = axn_enter(c);
+    for (size_t done = 0, n; !rc && done < size; done += n) {
+        n = size - done < b->stage->size ? size - done : b->stage->size;
+        memcpy(b->stage->pinned, (const char *)data + done, n);
+        rc = p->up(c, &b->mem, at + done, b->stage->pinned, n);
+        if (!rc) rc = p->sync(c, b->timeout_ms);
+    }
+    return rc;
+}
+
+int axn_buffer_read(axn_buffer *b, size_t at, void *data, size_t size) {
+    axn_card *c = b->card;
+    const axn_provider *p = c->lib->provider;
+    assert(at + size <= b->mem.size);
+    int rc = axn_enter(c);
+    for (size_t done = 0, n; !rc && done < size; done += n) {
+        n = size - done < b->stage->size ? size - done : b->stage->size;
+        rc = p->down(c, b->stage->pinned, &b->mem, at + done, n);
+        if (!rc) rc = p->sync(c, b->timeout_ms);
+        if (!rc) memcpy((char *)data + done, b->stage->pinned, n);
+    }
+    return rc;
+}
+
+int axn_buffer_free(axn_buffer *b) {
+    int rc = axn_enter(b->card);
+    return rc ? rc : b->card->lib->provider->free(b->card, &b->mem);
+}
+
+int axn_stage_free(axn_card *c, axn_stage *s) {
+    if (!s->there) return AXN_OK;
+    int rc = axn_enter(c);
+    return rc ? rc : c->lib->provider->host_free(c, &s->pinned);
 }

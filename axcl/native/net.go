@@ -21,10 +21,15 @@ import (
 type net struct {
 	d               *device
 	c               *C.axn_net
-	inputs, outputs [][]axcl.Tensor  // by group
+	inputs, outputs [][]axcl.Tensor // by group
+	bound           axcl.Bindings[*buffer]
+	has             [][]*buffer      // by group: what its tensors were last bound to, nil for their own memory
 	memory          []unsafe.Pointer // what the C structs live in
 	closed          bool
 }
+
+// unknown stands for what a tensor is bound to after a call that failed.
+var unknown = new(buffer)
 
 // LoadNet implements axcl.Device.
 func (d *device) LoadNet(path string) (_ axcl.Net, err error) {
@@ -78,6 +83,7 @@ func (d *device) LoadNet(path string) (_ axcl.Net, err error) {
 		n.inputs = append(n.inputs, all[:mod.ins:mod.ins])
 		n.outputs = append(n.outputs, all[mod.ins:])
 	}
+	n.has = make([][]*buffer, mod.groups)
 	n.c.io = (*C.axn_io)(n.zeroed(int(mod.groups) * C.sizeof_axn_io))
 	for i := range unsafe.Slice(n.c.io, mod.groups) {
 		unsafe.Slice(n.c.io, mod.groups)[i].buffers = (*C.ax_buffer)(n.zeroed(per * C.sizeof_ax_buffer))
@@ -108,37 +114,48 @@ func ofGroup(all [][]axcl.Tensor, group int) []axcl.Tensor {
 	return all[group]
 }
 
-// check finds what in and out lack or have too much.
-func (n *net) check(group int, in, out map[string][]byte) error {
-	if group < 0 || group >= len(n.inputs) {
-		return fmt.Errorf("%w: group %d of %d", axcl.ErrPass, group, len(n.inputs))
+// Bind implements axcl.Net.
+func (n *net) Bind(group int, tensor string, to axcl.Buffer) error {
+	if n.closed {
+		return axcl.ErrClosed
 	}
-	for _, t := range n.inputs[group] {
-		if b, ok := in[t.Name]; !ok {
-			return fmt.Errorf("%w: input %q is missing", axcl.ErrPass, t.Name)
-		} else if len(b) != t.Size {
-			return fmt.Errorf("%w: input %q has %d bytes, not %d", axcl.ErrPass, t.Name, len(b), t.Size)
-		}
+	if to == nil {
+		return n.bound.Bind(n, group, tensor, nil, 0)
 	}
-	if len(in) > len(n.inputs[group]) {
-		for name := range in {
-			if !slices.ContainsFunc(n.inputs[group], func(t axcl.Tensor) bool { return t.Name == name }) {
-				return fmt.Errorf("%w: there is no input %q", axcl.ErrPass, name)
-			}
-		}
+	b, ok := to.(*buffer)
+	if !ok || b.d != n.d || b.closed {
+		return fmt.Errorf("%w: %q cannot be bound to a buffer that is closed or another device's", axcl.ErrPass, tensor)
 	}
-	for name, b := range out {
-		i := slices.IndexFunc(n.outputs[group], func(t axcl.Tensor) bool { return t.Name == name })
-		if i < 0 {
-			return fmt.Errorf("%w: there is no output %q", axcl.ErrPass, name)
-		} else if t := n.outputs[group][i]; len(b) != t.Size {
-			return fmt.Errorf("%w: output %q has %d bytes, not %d", axcl.ErrPass, name, t.Size, len(b))
+	return n.bound.Bind(n, group, tensor, b, b.Size())
+}
+
+// rebind tells the library of the tensors that were bound since the group's last call.
+func (n *net) rebind(group int) error {
+	ins, outs := n.bound.Of(group)
+	if ins == nil && outs == nil {
+		return nil
+	}
+	if n.has[group] == nil {
+		n.has[group] = make([]*buffer, len(ins)+len(outs))
+	}
+	for s, b := range slices.Concat(ins, outs) {
+		if n.has[group][s] == b {
+			continue
 		}
+		n.has[group][s] = unknown
+		var mem *C.axn_mem
+		if b != nil {
+			mem = &b.c.mem
+		}
+		if err := n.d.wrap(C.axn_net_rebind(n.c, C.uint32_t(group), C.uint32_t(s), mem), ""); err != nil {
+			return err
+		}
+		n.has[group][s] = b
 	}
 	return nil
 }
 
-// Run implements axcl.Net: inputs up, one execute, outputs down, each ended by a synchronisation.
+// Run implements axcl.Net: inputs up, one execute, outputs down, each ended by a synchronisation. What is bound stays where it is.
 func (n *net) Run(group int, in, out map[string][]byte) error {
 	if n.closed {
 		return axcl.ErrClosed
@@ -146,7 +163,10 @@ func (n *net) Run(group int, in, out map[string][]byte) error {
 	if err := n.d.ready(); err != nil {
 		return err
 	}
-	if err := n.check(group, in, out); err != nil {
+	if err := n.bound.Check(n, group, in, out, func(b *buffer) bool { return b.closed }); err != nil {
+		return err
+	}
+	if err := n.rebind(group); err != nil {
 		return err
 	}
 	settle := func(rc C.int) error {
@@ -156,7 +176,11 @@ func (n *net) Run(group int, in, out map[string][]byte) error {
 		return n.d.settle(n.d.wrap(rc, ""), n.c.timeout_ms)
 	}
 	for i, t := range n.inputs[group] {
-		if err := settle(C.axn_net_put(n.c, C.uint32_t(i), unsafe.Pointer(unsafe.SliceData(in[t.Name])), C.size_t(t.Size))); err != nil {
+		b, ok := in[t.Name]
+		if !ok {
+			continue
+		}
+		if err := settle(C.axn_net_put(n.c, C.uint32_t(i), unsafe.Pointer(unsafe.SliceData(b)), C.size_t(t.Size))); err != nil {
 			return err
 		}
 	}

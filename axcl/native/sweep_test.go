@@ -155,8 +155,38 @@ func life(k Kind, spec axcl.LoadSpec) (err error) {
 	}
 	in, out := n.Inputs(0)[0], n.Outputs(0)[0]
 	keep(n.Run(0, map[string][]byte{in.Name: make([]byte, in.Size)}, map[string][]byte{out.Name: make([]byte, out.Size)}))
+	kept(d, n, keep)
 	keep(n.Close())
 	return err
+}
+
+// kept runs a net from one buffer to another.
+func kept(d axcl.Device, n axcl.Net, keep func(error)) {
+	in, out := n.Inputs(0)[0], n.Outputs(0)[0]
+	from, err := d.NewBuffer(in.Size)
+	if err != nil {
+		keep(err)
+		return
+	}
+	defer func() { keep(from.Close()) }()
+	to, err := d.NewBuffer(out.Size)
+	if err != nil {
+		keep(err)
+		return
+	}
+	defer func() { keep(to.Close()) }()
+	for _, do := range []func() error{
+		func() error { return from.Write(0, make([]byte, in.Size)) },
+		func() error { return n.Bind(0, in.Name, from) },
+		func() error { return n.Bind(0, out.Name, to) },
+		func() error { return n.Run(0, nil, nil) },
+		func() error { return to.Read(0, make([]byte, out.Size)) },
+	} {
+		if err := do(); err != nil {
+			keep(err)
+			return
+		}
+	}
 }
 
 // addedRight: a hollow model gives its input and what was added to it.

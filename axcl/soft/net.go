@@ -3,6 +3,7 @@ package soft
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
 
@@ -32,6 +33,7 @@ type net struct {
 	graphs *graphs        // of a net of operations
 	weight kernel.Weights // of an affine model
 	bias   []float32      // of an affine model
+	bound  axcl.Bindings[*buffer]
 	taken  int64
 	heap   int64
 	closed bool
@@ -114,6 +116,21 @@ func (n *net) Outputs(group int) []axcl.Tensor {
 	return n.file.meta.Groups[group].Outputs
 }
 
+// Bind implements axcl.Net.
+func (n *net) Bind(group int, tensor string, to axcl.Buffer) error {
+	if n.closed {
+		return fmt.Errorf("axcl: software card's model: %w", axcl.ErrClosed)
+	}
+	if to == nil {
+		return n.bound.Bind(n, group, tensor, nil, 0)
+	}
+	b, ok := to.(*buffer)
+	if !ok || b.device != n.device || b.closed {
+		return fmt.Errorf("%w: %q cannot be bound to a buffer that is closed or another device's", axcl.ErrPass, tensor)
+	}
+	return n.bound.Bind(n, group, tensor, b, b.Size())
+}
+
 // Close implements axcl.Net.
 func (n *net) Close() error {
 	if n.closed {
@@ -133,23 +150,12 @@ func (n *net) Run(group int, in, out map[string][]byte) error {
 	if err := n.device.state(); err != nil {
 		return err
 	}
-	if group < 0 || group >= n.Groups() {
-		return fmt.Errorf("%w: group %d of %d", axcl.ErrPass, group, n.Groups())
+	if err := n.bound.Check(n, group, in, out, func(b *buffer) bool { return b.closed }); err != nil {
+		return err
 	}
 	g := &n.file.meta.Groups[group]
-	if err := fits("input", g.Inputs, in); err != nil {
-		return err
-	}
-	if len(in) != len(g.Inputs) {
-		for _, t := range g.Inputs {
-			if _, ok := in[t.Name]; !ok {
-				return fmt.Errorf("%w: input %q is missing", axcl.ErrPass, t.Name)
-			}
-		}
-	}
-	if err := fits("output", g.Outputs, out); err != nil {
-		return err
-	}
+	ins, outs := n.bound.Of(group)
+	in, out = withBound(in, g.Inputs, ins), withBound(out, g.Outputs, outs)
 	switch {
 	case n.layer != nil && n.layer.linear != nil:
 		n.runLinear(n.file.Groups[group], in, out)
@@ -171,24 +177,22 @@ func (n *net) Run(group int, in, out map[string][]byte) error {
 	return nil
 }
 
-// fits says whether every given buffer is a tensor's, and as long as it.
-func fits(side string, ts []axcl.Tensor, given map[string][]byte) error {
-	for name, b := range given {
-		found := false
-		for _, t := range ts {
-			if t.Name != name {
-				continue
-			}
-			found = true
-			if len(b) != t.Size {
-				return fmt.Errorf("%w: %s %q has %d bytes, not %d", axcl.ErrPass, side, name, len(b), t.Size)
+// withBound are the tensors that were given and those that are bound to buffers.
+func withBound(given map[string][]byte, ts []axcl.Tensor, bound []*buffer) map[string][]byte {
+	all := given
+	for i, b := range bound {
+		if b == nil {
+			continue
+		}
+		if len(all) == len(given) {
+			all = maps.Clone(given)
+			if all == nil {
+				all = map[string][]byte{}
 			}
 		}
-		if !found {
-			return fmt.Errorf("%w: no %s is called %q", axcl.ErrPass, side, name)
-		}
+		all[ts[i].Name] = b.bytes[:ts[i].Size]
 	}
-	return nil
+	return all
 }
 
 func get16(b []byte) []uint16 {

@@ -63,6 +63,7 @@ func (d *ticking) Info() (axcl.Info, error) { return axcl.Info{}, nil }
 
 func (d *ticking) Close() error { return nil }
 
+func (d *ticking) NewBuffer(int) (axcl.Buffer, error)    { return nil, axcl.ErrMemory }
 func (d *ticking) LoadNet(path string) (axcl.Net, error) { return nil, axcl.ErrModel }
 
 func (d *ticking) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {

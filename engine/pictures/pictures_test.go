@@ -123,6 +123,8 @@ func (n *net) Run(_ int, in, out map[string][]byte) error {
 	return nil
 }
 
+func (*net) Bind(int, string, axcl.Buffer) error { return axcl.ErrPass }
+
 type device struct {
 	axcl.Device
 	net *net
