@@ -103,14 +103,16 @@ int axn_lend(axn_model *m, const axn_group *g, uint32_t l, axn_news new) {
 }
 
 // Rows that fill a chunk up are the last one again, as their hidden state is.
-int axn_given_upload(axn_model *m, const axn_group *g, uint32_t rows, const uint16_t *given) {
+int axn_given_upload(axn_model *m, const axn_pass *pass) {
     axn_card *c = m->card;
+    const axn_group *g = &m->group[pass->group];
+    uint32_t rows = pass->rows;
     size_t w = m->given.width;
     int rc = AXN_OK;
     for (uint32_t l = 0; !rc && w && l < m->layers; l++) {
         uint16_t *host = m->given.host + (size_t)l * m->rows * w;
         for (uint32_t r = 0; r < g->rows; r++)
-            memcpy(host + r * w, given + ((size_t)(r < rows ? r : rows - 1) * m->layers + l) * w, w * 2);
+            memcpy(host + r * w, pass->given + ((size_t)(r < rows ? r : rows - 1) * m->layers + l) * w, w * 2);
         c->layer = (int32_t)l;
         rc = c->lib->provider->up(c, &m->given.dev[l], 0, host, g->rows * w * 2);
     }

@@ -136,12 +136,14 @@ int axn_state_close(axn_model *m) {
 }
 
 // Positions go up with every pass, the mask where another number of rows is there than the time before.
-int axn_state_upload(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *pos, axn_slots slots) {
+int axn_state_upload(axn_model *m, const axn_pass *pass) {
     axn_states *s = &m->state;
+    uint32_t rows = pass->rows;
+    const uint32_t *pos = pass->pos;
     if (!s->layers) return AXN_OK;
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
-    int32_t at = slots.single ? -1 : s->beside[group];
+    int32_t at = pass->slots.single ? -1 : s->beside[pass->group];
     const axn_sgroup *g = &s->group[at < 0 ? s->one : (uint32_t)at];
     // Where rows go one by one, row r's positions lie together, to be copied; else each component's do, as the library wants them.
     uint32_t n = at < 0 ? rows : g->rows;
@@ -160,11 +162,13 @@ int axn_state_upload(axn_model *m, uint32_t group, uint32_t rows, const uint32_t
 
 // Chooses buffers and ios of the pass. Nothing is bound yet: that is each layer's turn, or, for rows one by one, done here for all of them,
 // since an io must not change while a call that uses it is queued.
-int axn_state_begin(axn_model *m, uint32_t group, uint32_t rows, axn_slots slots, axn_way *w) {
+int axn_state_begin(axn_model *m, const axn_pass *pass, axn_way *w) {
     axn_states *s = &m->state;
+    uint32_t rows = pass->rows;
+    axn_slots slots = pass->slots;
     *w = (axn_way){.slots = slots, .rows = rows, .group = -1};
     if (!s->layers) return AXN_OK;
-    w->group = slots.single ? -1 : s->beside[group];
+    w->group = slots.single ? -1 : s->beside[pass->group];
     bool same = slots.from == slots.to;
     w->from = slots.from ? s->where[slots.from] : AXN_ZERO;
     w->to = s->where[same ? 0 : slots.to];

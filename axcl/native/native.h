@@ -327,13 +327,33 @@ int axn_close(axn_model *);
 // What is added to a row between layers: as axcl.Addition.
 typedef struct { uint32_t layer, row; } axn_add;
 
+// A pass, as axcl.Pass has it. Go fills it in place; what it points to is the caller's memory, for the length of the call.
+typedef struct {
+    uint32_t group, rows;
+    bool vendor;             // the layers run as the vendor's loop runs them
+    const uint16_t *hidden;  // rows × hidden
+    const uint16_t *given;   // rows × layers × the width of what is given; NULL: nothing is
+    const uint32_t *pos, *cell;
+    uint32_t cell_words;     // of a row of see_cells and local_cells; those of see_rows and local_rows have axn_words(rows)
+    const uint64_t *see_cells, *see_rows, *local_cells, *local_rows;
+    const axn_add *add;      // in the order of layers, then of rows
+    uint32_t adds;
+    const uint16_t *added;   // adds × hidden
+    const int64_t *want;     // rows whose logits are wanted
+    uint32_t wanted;
+    uint16_t *logits;        // wanted × out; NULL: not asked for, as the next two
+    int32_t *argmax;
+    uint16_t *hidden_out;    // rows × hidden
+    axn_slots slots;
+} axn_pass;
+
 // linear.c
 uint32_t axn_unlisted(axn_card *, axn_module *, const char *name);
 int axn_state_alloc(axn_model *);
 int axn_state_bind(axn_model *);
 int axn_state_close(axn_model *);
-int axn_state_upload(axn_model *, uint32_t group, uint32_t rows, const uint32_t *pos, axn_slots);
-int axn_state_begin(axn_model *, uint32_t group, uint32_t rows, axn_slots, axn_way *);
+int axn_state_upload(axn_model *, const axn_pass *);
+int axn_state_begin(axn_model *, const axn_pass *, axn_way *);
 int axn_state_run(axn_model *, uint32_t l, axn_way *); // l counts all layers
 int axn_state_again(axn_model *, const axn_way *);
 void axn_state_queued(axn_model *, const axn_way *);
@@ -347,19 +367,16 @@ const axn_mem *axn_lent_cache(axn_model *, const axn_group *, uint32_t l, bool v
 bool axn_behind(const axn_model *, const axn_group *, uint32_t l);
 int axn_lend(axn_model *, const axn_group *, uint32_t l, axn_news);
 int axn_lend_placed(axn_model *);
-int axn_given_upload(axn_model *, const axn_group *, uint32_t rows, const uint16_t *given);
+int axn_given_upload(axn_model *, const axn_pass *);
 
 // whole.c
 int axn_whole_bind(axn_model *);
 int axn_whole_close(axn_model *);
-int axn_whole_run(axn_model *, uint32_t group, uint32_t rows, const uint32_t *cell);
+int axn_whole_run(axn_model *, const axn_pass *);
 int axn_whole_logits(axn_model *, const int64_t *want, uint32_t n);
 
 // pass.c
-int axn_run(axn_model *, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell,
-    const uint16_t *given, const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows, const uint64_t *local_cells,
-    const uint64_t *local_rows, const axn_add *add, uint32_t adds, const uint16_t *added, const int64_t *want, uint32_t wanted,
-    uint16_t *logits, int32_t *argmax, uint16_t *hidden_out, axn_slots, bool vendor);
+int axn_run(axn_model *, const axn_pass *);
 int axn_clear(axn_model *, const uint32_t *cell, uint32_t cells); // ascending
 int axn_drain(axn_card *, int32_t ms);
 

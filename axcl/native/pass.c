@@ -40,7 +40,8 @@ static void set_word(axn_group *g, uint64_t *seen, uint64_t want, size_t column,
 }
 
 // Rows past the pass's own fill the chunk up: they see themselves only.
-static span stage_mask(axn_group *g, uint32_t rows, const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows) {
+static span stage_mask(axn_group *g, const axn_pass *pass, const uint64_t *see_cells, const uint64_t *see_rows) {
+    uint32_t rows = pass->rows, cell_words = pass->cell_words;
     uint32_t cw = axn_words(g->cells), rw = axn_words(g->rows), pass_rw = axn_words(rows);
     size_t cols = g->cells + g->rows;
     span s = {SIZE_MAX, 0};
@@ -59,7 +60,9 @@ static span stage_mask(axn_group *g, uint32_t rows, const uint64_t *see_cells, u
 
 // A row that fills the chunk up is the last row again: a row in use, on every build. Beside layers that keep a state it is zero, as they
 // want it; it sees itself, and zero it stays through layers without a bias.
-static void stage_rows(axn_model *m, axn_group *g, uint32_t rows, const uint16_t *hidden, const uint32_t *pos) {
+static void stage_rows(axn_model *m, axn_group *g, const axn_pass *pass) {
+    uint32_t rows = pass->rows;
+    const uint16_t *hidden = pass->hidden;
     size_t row = (size_t)m->hidden * 2;
     memcpy(m->hidden_host, hidden, rows * row);
     if (m->state.layers) memset(m->hidden_host + (size_t)rows * m->hidden, 0, (g->rows - rows) * row);
@@ -67,15 +70,15 @@ static void stage_rows(axn_model *m, axn_group *g, uint32_t rows, const uint16_t
         memcpy(m->hidden_host + (size_t)r * m->hidden, hidden + (size_t)(rows - 1) * m->hidden, row);
     for (uint32_t r = 0; r < g->rows; r++)
         for (uint32_t k = 0; k < g->pos; k++)
-            m->indices_host[(size_t)k * g->rows + r] = pos[(size_t)(r < rows ? r : rows - 1) * m->pos + k];
+            m->indices_host[(size_t)k * g->rows + r] = pass->pos[(size_t)(r < rows ? r : rows - 1) * m->pos + k];
 }
 
-static int upload(axn_model *m, axn_group *g, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint64_t *see_cells,
-    uint32_t cell_words, const uint64_t *see_rows) {
+static int upload(axn_model *m, const axn_pass *pass) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
-    stage_rows(m, g, rows, hidden, pos);
-    span s = stage_mask(g, rows, see_cells, cell_words, see_rows);
+    axn_group *g = &m->group[pass->group];
+    stage_rows(m, g, pass);
+    span s = stage_mask(g, pass, pass->see_cells, pass->see_rows);
     if (g->stale) s = (span){0, (size_t)g->rows * (g->cells + g->rows)};
     g->stale = true; // until the sync has said that it is there
     int rc = p->up(c, &m->turn[0], 0, m->hidden_host, (size_t)g->rows * m->hidden * 2);
@@ -85,10 +88,10 @@ static int upload(axn_model *m, axn_group *g, uint32_t rows, const uint16_t *hid
 }
 
 // What local layers see: a mask of its own.
-static int upload_local(axn_model *m, uint32_t group, uint32_t rows, const uint64_t *cells, uint32_t cell_words, const uint64_t *see_rows) {
+static int upload_local(axn_model *m, const axn_pass *pass) {
     if (m->masks == m->groups) return AXN_OK;
-    axn_group *g = &m->group[m->groups + group];
-    span s = stage_mask(g, rows, cells, cell_words, see_rows);
+    axn_group *g = &m->group[m->groups + pass->group];
+    span s = stage_mask(g, pass, pass->local_cells, pass->local_rows);
     if (g->stale) s = (span){0, (size_t)g->rows * (g->cells + g->rows)};
     g->stale = true;
     return s.to > s.from ? m->card->lib->provider->up(m->card, &g->mask_dev, s.from * 2, g->mask_host + s.from, (s.to - s.from) * 2)
@@ -118,9 +121,11 @@ static int keep_layer(axn_model *m, uint32_t l, axn_news from, uint32_t rows, co
 }
 
 // A wide pass's rows go home once all its layers are done: each layer has its own buffers for them.
-static int keep_rows(axn_model *m, const axn_group *g, uint32_t rows, const uint32_t *cell, copier *copy) {
+static int keep_rows(axn_model *m, const axn_pass *pass, copier *copy) {
+    const axn_group *g = &m->group[pass->group];
     int rc = AXN_OK;
-    for (uint32_t i = 0; !rc && i < m->whole; i++) rc = keep_layer(m, m->full[i], news(m, g, m->full[i], false, 0), rows, cell, copy);
+    for (uint32_t i = 0; !rc && i < m->whole; i++)
+        rc = keep_layer(m, m->full[i], news(m, g, m->full[i], false, 0), pass->rows, pass->cell, copy);
     return rc;
 }
 
@@ -188,9 +193,12 @@ static int run_layer(axn_model *m, uint32_t group, uint32_t l, const uint32_t *c
     return rc || g->rows > 1 || on_cell ? rc : keep_layer(m, l, from, 1, cell, p->copy);
 }
 
-static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *cell, const axn_add *add, uint32_t adds,
-    const uint16_t *added, axn_way *way) {
-    if (m->decoder.files) return axn_whole_run(m, group, rows, cell);
+static int run_layers(axn_model *m, const axn_pass *pass, axn_way *way) {
+    if (m->decoder.files) return axn_whole_run(m, pass);
+    const uint32_t group = pass->group, *cell = pass->cell;
+    const axn_add *add = pass->add;
+    const uint16_t *added = pass->added;
+    uint32_t adds = pass->adds;
     axn_group *g = &m->group[group];
     bool place = m->place && g->rows == 1, rebind = place && g->bound != cell[0];
     g->bound = AXN_UNBOUND; // until every layer is
@@ -209,9 +217,10 @@ static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_
 
 // The layers as the vendor's loop runs them, to be measured beside: positions and mask sent for every layer, each step waited for, and a
 // copy of the hidden state beyond those of K and V. (It goes where the layer has just read; the next one reads what the layer wrote.)
-static int run_layers_vendor(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *cell, axn_way *way) {
+static int run_layers_vendor(axn_model *m, const axn_pass *pass, axn_way *way) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
+    uint32_t group = pass->group;
     axn_group *g = &m->group[group];
     size_t hidden = (size_t)g->rows * m->hidden * 2;
     for (uint32_t l = 0; l < m->layers; l++) {
@@ -228,7 +237,7 @@ static int run_layers_vendor(axn_model *m, uint32_t group, uint32_t rows, const 
             rc = p->run(c, &m->layer[l], group, &m->io[l * m->groups + group]);
             if (!rc) rc = p->sync(c, m->timeout_ms);
             if (!rc && !axn_shares(m, l)) rc = axn_lend(m, g, l, news(m, g, l, false, 0));
-            if (!rc && !axn_shares(m, l)) rc = keep_layer(m, l, news(m, g, l, false, 0), rows, cell, p->copy);
+            if (!rc && !axn_shares(m, l)) rc = keep_layer(m, l, news(m, g, l, false, 0), pass->rows, pass->cell, p->copy);
         }
         if (!rc) rc = p->sync(c, m->timeout_ms);
         if (!rc) rc = p->copy(c, &m->turn[l % 2], 0, &m->turn[(l + 1) % 2], 0, hidden);
@@ -318,50 +327,51 @@ int axn_clear(axn_model *m, const uint32_t *cell, uint32_t cells) {
     return rc;
 }
 
-int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell,
-    const uint16_t *given, const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows, const uint64_t *local_cells,
-    const uint64_t *local_rows, const axn_add *add, uint32_t adds, const uint16_t *added, const int64_t *want, uint32_t wanted,
-    uint16_t *logits, int32_t *argmax, uint16_t *hidden_out, axn_slots slots, bool vendor) {
+int axn_run(axn_model *m, const axn_pass *pass) {
     axn_card *c = m->card;
-    axn_group *g = &m->group[group];
+    axn_group *g = &m->group[pass->group];
+    uint16_t *logits = pass->logits, *hidden_out = pass->hidden_out;
+    int32_t *argmax = pass->argmax;
+    uint32_t wanted = pass->wanted;
+    size_t hidden = (size_t)pass->rows * m->hidden * 2;
     int rc = axn_enter(c);
     if (rc) return rc;
     m->time = (axn_timing){0};
     uint64_t calls = c->calls;
 
     int64_t t0 = now();
-    rc = upload(m, g, rows, hidden, pos, see_cells, cell_words, see_rows);
-    if (!rc) rc = upload_local(m, group, rows, local_cells, cell_words, local_rows);
-    if (!rc) rc = axn_state_upload(m, group, rows, pos, slots);
-    if (!rc) rc = axn_given_upload(m, g, rows, given);
+    rc = upload(m, pass);
+    if (!rc) rc = upload_local(m, pass);
+    if (!rc) rc = axn_state_upload(m, pass);
+    if (!rc) rc = axn_given_upload(m, pass);
     int64_t t1 = now();
     m->time.upload = t1 - t0;
     axn_way way;
-    if (!rc) rc = axn_state_begin(m, group, rows, slots, &way);
-    if (!rc) rc = vendor ? run_layers_vendor(m, group, rows, cell, &way) : run_layers(m, group, rows, cell, add, adds, added, &way);
+    if (!rc) rc = axn_state_begin(m, pass, &way);
+    if (!rc) rc = pass->vendor ? run_layers_vendor(m, pass, &way) : run_layers(m, pass, &way);
     m->time.enqueue = now() - t1 - m->time.wait;
     // Staging of the rows is free again by the time their results come down: the stream is in order.
-    if (!rc && hidden_out) rc = c->lib->provider->down(c, m->hidden_host, &m->turn[m->layers % 2], 0, (size_t)rows * m->hidden * 2);
-    bool first = true, keeps = g->rows > 1 && m->whole && !vendor && !m->decoder.files, beside = keeps && wanted;
+    if (!rc && hidden_out) rc = c->lib->provider->down(c, m->hidden_host, &m->turn[m->layers % 2], 0, hidden);
+    bool first = true, keeps = g->rows > 1 && m->whole && !pass->vendor && !m->decoder.files, beside = keeps && wanted;
     if (!rc && beside) rc = wait(m);
     for (uint32_t done = 0, n; !rc && (first || done < wanted); done += n) {
         int64_t t2 = now();
         n = wanted - done < AXN_SLOTS ? wanted - done : AXN_SLOTS;
-        rc = run_head(m, want + done, n, logits != NULL, argmax != NULL);
+        rc = run_head(m, pass->want + done, n, logits != NULL, argmax != NULL);
         int64_t t3 = now();
         m->time.head += t3 - t2;
-        if (!rc && first && keeps) rc = keep_rows(m, g, rows, cell, beside ? c->lib->provider->keep : c->lib->provider->copy);
+        if (!rc && first && keeps) rc = keep_rows(m, pass, beside ? c->lib->provider->keep : c->lib->provider->copy);
         m->time.enqueue += now() - t3;
         if (!rc) rc = wait(m);
         if (rc) break;
         t3 = now();
-        if (first && hidden_out) memcpy(hidden_out, m->hidden_host, (size_t)rows * m->hidden * 2);
+        if (first && hidden_out) memcpy(hidden_out, m->hidden_host, hidden);
         hand_out(m, n, logits ? logits + (size_t)done * m->out : NULL, argmax ? argmax + done : NULL);
         m->time.download += now() - t3;
         first = false;
     }
     if (!rc) axn_state_done(m, &way);
-    if (!rc) g->stale = m->group[m->masks - m->groups + group].stale = false;
+    if (!rc) g->stale = m->group[m->masks - m->groups + pass->group].stale = false;
     m->time.calls = c->calls - calls;
     return rc;
 }

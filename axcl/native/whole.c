@@ -63,7 +63,9 @@ int axn_whole_close(axn_model *m) {
     return rc;
 }
 
-int axn_whole_run(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *cell) {
+int axn_whole_run(axn_model *m, const axn_pass *pass) {
+    uint32_t group = pass->group, rows = pass->rows;
+    const uint32_t *cell = pass->cell;
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
     axn_whole *w = &m->decoder;
