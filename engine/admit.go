@@ -30,7 +30,7 @@ func (m *lm) admit() {
 		if live >= m.parallel || live+m.kept.waiting() >= m.limits.Sequences || !m.proven.Scatter && live > 0 || m.soloing() {
 			return
 		}
-		s := m.dequeue()
+		s := m.queue.pop(m.running)
 		if s == nil {
 			return
 		}

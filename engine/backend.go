@@ -130,9 +130,7 @@ func (m *lm) forgetCaller(s *seq) {
 		s.pleased.Store(true) // and that it is not for want of a client, which may be gone too by the time the worker looks
 	}
 	s.gone.Store(true)
-	m.mu.Lock()
-	delete(m.open, s)
-	m.mu.Unlock()
+	m.queue.forget(s)
 	m.card.wakeUp()
 }
 
@@ -250,17 +248,7 @@ func (b *cardBackend) Info() Info               { return b.info }
 func (b *cardBackend) Sampling() sampler.Params { return b.sampling }
 
 func (b *cardBackend) Stats() Stats {
-	b.m.mu.Lock()
-	st := b.m.stats
-	if st.State == "ready" && errors.Is(b.m.closing, ErrClosed) {
-		st.State = "closed"
-	}
-	st.Queued = len(b.m.queue)
-	st.Passes = map[string]uint64{}
-	for k, v := range b.m.stats.Passes {
-		st.Passes[k] = v
-	}
-	b.m.mu.Unlock()
+	st := b.m.queue.published()
 	st.Cells = b.m.shape.Cells
 	st.Disk = b.m.kept.stats()
 	st.Proven = map[string]bool{"chunk": b.m.proven.Chunk, "mixed": b.m.proven.Mixed, "scatter": b.m.proven.Scatter,

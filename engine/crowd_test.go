@@ -534,7 +534,7 @@ func TestTurns(t *testing.T) {
 		t.Logf("%s, six conversations of %d tokens: first token after %v, %v without (%.1f times), by arithmetic %v, worst %v; %+v", c.name,
 			c.length, after[mid].Round(time.Millisecond),
 			before[mid].Round(time.Millisecond), before[mid].Seconds()/after[mid].Seconds(), least[mid].Round(time.Millisecond),
-			after[len(after)-1].Round(time.Millisecond), st.m.stats.Memory)
+			after[len(after)-1].Round(time.Millisecond), st.m.queue.stats.Memory)
 		if after[mid].Seconds() > 1.3*least[mid].Seconds() {
 			t.Errorf("%s at %d: %v, more than 1.3 times %v", c.name, c.length, after[mid], least[mid])
 		}

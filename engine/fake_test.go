@@ -418,9 +418,8 @@ func clean(t *testing.T, b *cardBackend) {
 	var running, queued, open, left int
 	if err := b.card.Do(context.Background(), func(axcl.Device) error {
 		b.m.reap()
-		b.m.mu.Lock()
-		running, queued, open = len(b.m.running), len(b.m.queue), len(b.m.open)
-		b.m.mu.Unlock()
+		running, queued = len(b.m.running), b.m.queue.len()
+		b.m.queue.update(func(*Stats) { open = len(b.m.queue.open) })
 		b.m.cells.Forget()
 		var err error
 		left, err = b.m.cells.Check(nil)

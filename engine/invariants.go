@@ -15,11 +15,8 @@ import (
 // takes the model's lock only for a moment: a caller that held it across a pass would hang here instead of now and then.
 func (m *lm) verify() {
 	m.card.owned()
-	m.mu.Lock()
-	waiting := len(m.queue)
-	m.mu.Unlock()
-	if waiting > m.maxQueue+m.parallel {
-		panic(fmt.Sprintf("engine: invariant: %d sequences wait in a queue of %d", waiting, m.maxQueue))
+	if waiting := m.queue.len(); waiting > m.queue.most+m.parallel {
+		panic(fmt.Sprintf("engine: invariant: %d sequences wait in a queue of %d", waiting, m.queue.most))
 	}
 	var places []*cache.Seq
 	for s := range m.places() {

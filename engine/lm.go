@@ -10,7 +10,6 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/cache"
 	"github.com/axle-llm/axle/engine/pictures"
-	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer"
@@ -79,13 +78,8 @@ type lm struct {
 	asking   []*seq
 	askFor   []int
 
-	mu       ranked.Mutex[ranked.Model] // guards queue, maxQueue, closing, stats: callers use them too
-	queue    []*seq
-	open     map[*seq]struct{} // every sequence whose caller still waits
-	maxQueue int
-	closing  error
-	stats    Stats
-	counted  time.Duration // when cells were last counted
+	queue   queue
+	counted time.Duration // when cells were last counted
 }
 
 // embedding collects the rows of a sequence that asks for a vector: the head's where it gives vectors, else the last layer's.
@@ -121,7 +115,7 @@ func (s *seq) wants(i int) bool {
 
 func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokenizer, stop []int32, o OpenOptions) *lm {
 	m := &lm{card: card, model: model, prices: prices{shape: model.Shape()}, embed: embed, tokenizer: tok, stop: map[int32]bool{},
-		open: map[*seq]struct{}{}, parallel: o.Parallel, maxQueue: o.MaxQueue, repeatable: o.Repeatable}
+		queue: queue{open: map[*seq]struct{}{}, most: o.MaxQueue}, parallel: o.Parallel, repeatable: o.Repeatable}
 	m.shape.Pos = max(m.shape.Pos, 1)
 	for _, id := range stop {
 		m.stop[id] = true
@@ -129,8 +123,8 @@ func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokeniz
 	if m.parallel <= 0 {
 		m.parallel = 32
 	}
-	if m.maxQueue <= 0 {
-		m.maxQueue = 512
+	if m.queue.most <= 0 {
+		m.queue.most = 512
 	}
 	m.row.cell = none
 	m.cells = cache.New(m.shape.Cells, reaches(m.shape.Groups)...)
@@ -144,9 +138,8 @@ func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokeniz
 	m.checker, _ = sampler.New(greedy, max(m.shape.Out, 2))
 	m.costs.group = make([]float64, len(m.shape.Groups))
 	m.groups()
-	m.stats.Passes = map[string]uint64{}
-	m.stats.State = "ready"
-	m.stats.Slots, _, _ = m.cache.Slots()
+	m.queue.stats = Stats{State: "ready", Passes: map[string]uint64{}}
+	m.queue.stats.Slots, _, _ = m.cache.Slots()
 	return m
 }
 
@@ -189,47 +182,11 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) 
 		}
 	}
 	m.kept.ask(s)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case m.closing != nil:
-		return nil, m.closing
-	//rule:G6 TestQueueFull false
-	case len(m.queue) >= m.maxQueue:
-		m.stats.Rejected++
-		//rule:T16 TestCrowd !m.crowd(job.Key) => true
-		if !m.crowd(job.Key) {
-			return nil, ErrBusy
-		}
+	if err := m.queue.push(s); err != nil {
+		return nil, err
 	}
-	m.queue = append(m.queue, s)
-	m.open[s] = struct{}{}
 	m.card.wakeUp()
 	return s, nil
-}
-
-// crowd makes room in a full queue for one of key's: the last that came of the client (key) with the most in it goes, if that client has at
-// least two more than this one. m.mu is held.
-func (m *lm) crowd(key string) bool {
-	waiting := map[string]int{}
-	most := key
-	for _, s := range m.queue {
-		if waiting[s.job.Key]++; waiting[s.job.Key] > waiting[most] {
-			most = s.job.Key
-		}
-	}
-	if waiting[most] < waiting[key]+2 {
-		return false
-	}
-	for i, s := range slices.Backward(m.queue) {
-		if s.job.Key == most && !s.begun {
-			m.queue = slices.Delete(m.queue, i, i+1)
-			delete(m.open, s)
-			s.box.fail(ErrBusy)
-			return true
-		}
-	}
-	return false
 }
 
 // reaches are how many cells each of the groups sees.
@@ -278,18 +235,12 @@ func (m *lm) reap() {
 		})
 		return true
 	})
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.queue = slices.DeleteFunc(m.queue, func(s *seq) bool {
-		if !left(s) {
-			return false
-		}
-		m.stats.Cancelled++
-		return true
-	})
+	m.queue.reap(left)
 	if len(m.running) != running {
-		m.stats.Running = len(m.running)
-		m.survey()
+		m.queue.update(func(st *Stats) {
+			st.Running = len(m.running)
+			m.survey(st)
+		})
 	}
 }
 
@@ -301,46 +252,12 @@ func (m *lm) leave(s *seq) {
 	m.cache.Leave(&s.Seq)
 }
 
-// dequeue takes the first sequence off the queue, or gives nil; requeue puts one back in front.
-func (m *lm) dequeue() *seq {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.queue) == 0 {
-		return nil
-	}
-	// Among clients (keys) the one with the fewest sequences running comes first, whoever has how many in the queue.
-	at, fewest := 0, m.runningOf(m.queue[0].job.Key)
-	for i, s := range m.queue {
-		if fewest > 0 && s.job.Key != m.queue[at].job.Key {
-			//rule:T16 TestFairKeys false
-			if n := m.runningOf(s.job.Key); n < fewest {
-				at, fewest = i, n
-			}
-		}
-	}
-	s := m.queue[at]
-	m.queue = slices.Delete(m.queue, at, at+1)
-	return s
-}
-
-func (m *lm) runningOf(key string) (n int) {
-	for _, s := range m.running {
-		if s.job.Key == key {
-			n++
-		}
-	}
-	return n
-}
-
+// requeue puts a sequence back in front of the queue, to begin anew.
 func (m *lm) requeue(s *seq) {
 	if s.embed != nil {
 		s.embed.reset()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closing == nil {
-		m.queue = slices.Insert(m.queue, 0, s)
-	}
+	m.queue.putBack(s)
 }
 
 // start puts a sequence on the longest cached prefix of its ids, at least one id left to evaluate.

@@ -289,8 +289,8 @@ func TestStatesLittleRoom(t *testing.T) {
 		case err != nil:
 			t.Errorf("%d slots: %v", slots, err)
 		default:
-			if b := m.Backend().(*cardBackend); b.m.stats.Slots != slots || (asked > 0) != (slots < all) {
-				t.Errorf("%d slots, want %d; asked %d times", b.m.stats.Slots, slots, asked)
+			if b := m.Backend().(*cardBackend); b.m.queue.stats.Slots != slots || (asked > 0) != (slots < all) {
+				t.Errorf("%d slots, want %d; asked %d times", b.m.queue.stats.Slots, slots, asked)
 			}
 			if err := m.Close(); err != nil {
 				t.Error(err)
@@ -316,8 +316,8 @@ func TestStatesPackage(t *testing.T) {
 			computes(t, dir, openSoft)
 			_, alone := load(t, dir, openSoft, OpenOptions{Parallel: 1, CardOptions: still})
 			want := Proven{Chunk: true, Scatter: true, Kept: true}
-			if alone.m.proven != want || alone.m.stats.Slots < axcl.DefaultSlots {
-				t.Fatalf("%+v, %d slots", alone.m.proven, alone.m.stats.Slots)
+			if alone.m.proven != want || alone.m.queue.stats.Slots < axcl.DefaultSlots {
+				t.Fatalf("%+v, %d slots", alone.m.proven, alone.m.queue.stats.Slots)
 			}
 			jobs, said := edits(uint64(n), n, axmodeltest.Vocab, 95, truthOn(t, alone))
 			_, b := load(t, dir, openSoft, OpenOptions{Parallel: 16, CardOptions: still})

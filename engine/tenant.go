@@ -15,9 +15,7 @@ func (m *lm) Offer(k card.Kind) (expect time.Duration, ok bool) {
 		if m.turn.at > 0 || len(m.running) > 0 || m.kept.waiting() > 0 {
 			return m.turn.took, true
 		}
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return m.turn.took, len(m.queue) > 0
+		return m.turn.took, m.queue.len() > 0
 	case card.Background:
 		return 0, true
 	}
@@ -42,21 +40,7 @@ func (m *lm) spare() (bool, error) {
 
 // Fail ends every sequence of the model. It may be called while the worker is stuck in a native call, so it touches nothing of the
 // worker's but the mailboxes.
-func (m *lm) Fail(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closing == nil {
-		m.closing = err
-	}
-	if err != ErrClosed {
-		m.stats.State = "lost"
-	}
-	for s := range m.open {
-		s.box.fail(err)
-	}
-	clear(m.open)
-	m.queue = nil
-}
+func (m *lm) Fail(err error) { m.queue.fail(err) }
 
 // Checked is when the card was last known to say what it said at load.
 func (m *lm) Checked() time.Duration { return m.checked }

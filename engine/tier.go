@@ -294,9 +294,9 @@ func (m *lm) idle() (bool, error) {
 func (m *lm) tierStats(took time.Duration) {
 	t := m.tier
 	rows, used, bytes, usedBytes := t.Size()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.stats.Busy += took
-	m.stats.Memory = MemoryTier{Rows: rows, Used: used, Bytes: bytes, UsedBytes: usedBytes, Hits: t.hits.rows, Out: t.outBytes,
-		In: t.hits.bytes, Saved: time.Duration(t.saved * float64(time.Second))}
+	m.queue.update(func(st *Stats) {
+		st.Busy += took
+		st.Memory = MemoryTier{Rows: rows, Used: used, Bytes: bytes, UsedBytes: usedBytes, Hits: t.hits.rows, Out: t.outBytes,
+			In: t.hits.bytes, Saved: time.Duration(t.saved * float64(time.Second))}
+	})
 }

@@ -48,8 +48,8 @@ func TestTierKeys(t *testing.T) {
 		}
 		away()
 	}
-	if st.m.stats.Memory.Hits == 0 || st.m.stats.Memory.Saved <= 0 {
-		t.Errorf("%+v", st.m.stats.Memory)
+	if st.m.queue.stats.Memory.Hits == 0 || st.m.queue.stats.Memory.Saved <= 0 {
+		t.Errorf("%+v", st.m.queue.stats.Memory)
 	}
 }
 
@@ -72,12 +72,12 @@ func TestTierLimit(t *testing.T) {
 			}
 			got, _ := st.turns(t, axmodel.Qwen3Small(), small, 4, 700, 3)
 			before, _ := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{}).turns(t, axmodel.Qwen3Small(), small, 4, 700, 3)
-			t.Logf("first token after %v, %v without; %+v", got[len(got)/2], before[len(before)/2], st.m.stats.Memory)
+			t.Logf("first token after %v, %v without; %+v", got[len(got)/2], before[len(before)/2], st.m.queue.stats.Memory)
 			if got[len(got)/2] > before[len(before)/2]*21/20 {
 				t.Errorf("with room for %d rows the first token takes longer: %v, %v without", rows, got[len(got)/2], before[len(before)/2])
 			}
-			if rows == 300 && st.m.stats.Memory.Used > 300 || rows == 4000 && st.m.stats.Memory.Hits == 0 {
-				t.Errorf("%+v", st.m.stats.Memory)
+			if rows == 300 && st.m.queue.stats.Memory.Used > 300 || rows == 4000 && st.m.queue.stats.Memory.Hits == 0 {
+				t.Errorf("%+v", st.m.queue.stats.Memory)
 			}
 		})
 	}
@@ -189,8 +189,8 @@ func TestTierGap(t *testing.T) {
 	if w.saved.Seconds() > out*1.01 { // of cells that lie apart fewer go at a time
 		t.Errorf("a copy off the card took %.1f ms, a piece that lies in one run takes %.1f", 1e3*w.saved.Seconds(), 1e3*out)
 	}
-	t.Logf("between two passes %.1f ms at most; a piece out and one in are %.1f ms; %+v", 1e3*worst, 1e3*piece, st.m.stats.Memory)
-	if worst > piece*1.01 || st.m.stats.Memory.Out == 0 {
+	t.Logf("between two passes %.1f ms at most; a piece out and one in are %.1f ms; %+v", 1e3*worst, 1e3*piece, st.m.queue.stats.Memory)
+	if worst > piece*1.01 || st.m.queue.stats.Memory.Out == 0 {
 		t.Errorf("%.1f ms between two passes, a piece out and one in take %.1f", 1e3*worst, 1e3*piece)
 	}
 }

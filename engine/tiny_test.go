@@ -249,9 +249,7 @@ func TestTogetherAsAlone(t *testing.T) {
 			}
 			// All are there before the first pass: the order they came in is still anyone's.
 			for queued := 0; queued < len(jobs); runtime.Gosched() {
-				b.m.mu.Lock()
-				queued = len(b.m.queue)
-				b.m.mu.Unlock()
+				queued = b.m.queue.len()
 			}
 			close(hold)
 			wg.Wait()

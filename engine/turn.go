@@ -298,20 +298,20 @@ func (m *lm) failed(err error) error {
 
 // count changes the published numbers.
 func (m *lm) count(f func(*Stats)) {
-	m.mu.Lock()
-	f(&m.stats)
-	m.stats.Running = len(m.running)
-	if len(m.running) == 0 {
-		m.survey()
-	}
-	m.mu.Unlock()
+	m.queue.update(func(st *Stats) {
+		f(st)
+		st.Running = len(m.running)
+		if len(m.running) == 0 {
+			m.survey(st)
+		}
+	})
 }
 
-// survey counts the cells; m.mu is held.
-func (m *lm) survey() {
+// survey counts the cells.
+func (m *lm) survey(st *Stats) {
 	m.counted = m.card.now()
-	m.stats.CellsUsed, m.stats.CellsCached, m.stats.CellsShared = m.cells.Counts()
-	m.stats.Slots, m.stats.SlotsUsed, m.stats.SlotsKept = m.cache.Slots()
+	st.CellsUsed, st.CellsCached, st.CellsShared = m.cells.Counts()
+	st.Slots, st.SlotsUsed, st.SlotsKept = m.cache.Slots()
 }
 
 // account publishes the pass.
@@ -333,15 +333,13 @@ func (m *lm) account(took time.Duration, drafts int) string {
 	case decodes > 0:
 		kind = "mixed"
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	st := &m.stats
-	st.Passes[kind]++
-	st.Rows += uint64(m.pass.Rows())
-	st.Busy += took
-	// Counting walks all cells: ten times a second is enough for people.
-	if m.card.now()-m.counted > 100*time.Millisecond {
-		m.survey()
-	}
+	m.queue.update(func(st *Stats) {
+		st.Passes[kind]++
+		st.Rows += uint64(m.pass.Rows())
+		st.Busy += took
+		if m.card.now()-m.counted > surveyEvery {
+			m.survey(st)
+		}
+	})
 	return kind
 }
