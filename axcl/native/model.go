@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"time"
 	"unsafe"
@@ -36,9 +35,6 @@ type model struct {
 	last   []bool           // of a whole decoder, which groups do
 	closed bool
 	narrow bool // decode groups take one of three positions
-
-	pass C.axn_pass     // of the call under way
-	lent runtime.Pinner // what it points to
 }
 
 // array gives the model n elements of C memory.
@@ -445,21 +441,20 @@ func (m *model) run(p *axcl.Pass, vendor bool) error {
 	if m.shape.State == 0 {
 		from, to = 0, 0
 	}
-	c := &m.pass
-	c.group, c.rows, c.vendor = C.uint32_t(group), C.uint32_t(rows), C.bool(vendor)
-	c.hidden, c.given = (*C.uint16_t)(lend(m, p.Hidden)), (*C.uint16_t)(lend(m, p.Given))
-	c.pos, c.cell = (*C.uint32_t)(lend(m, p.Pos)), (*C.uint32_t)(lend(m, p.Cell))
-	c.cell_words = C.uint32_t(axcl.Words(m.shape.Cells))
-	c.see_cells, c.see_rows = (*C.uint64_t)(lend(m, p.SeeCells)), (*C.uint64_t)(lend(m, p.SeeRows))
-	c.local_cells, c.local_rows = (*C.uint64_t)(lend(m, localCells)), (*C.uint64_t)(lend(m, localRows))
-	c.add, c.adds, c.added = (*C.axn_add)(lend(m, p.Add)), C.uint32_t(len(p.Add)), (*C.uint16_t)(lend(m, p.Added))
-	c.want, c.wanted = (*C.int64_t)(lend(m, p.Want)), C.uint32_t(len(p.Want))
-	c.logits, c.argmax = (*C.uint16_t)(lend(m, p.Logits)), (*C.int32_t)(lend(m, p.Argmax))
-	c.hidden_out = (*C.uint16_t)(lend(m, p.HiddenOut))
-	c.slots = C.axn_slots{from: C.uint32_t(from), to: C.uint32_t(to), single: C.bool(p.Single)}
-	rc := C.axn_run(m.c, &m.pass) // written so, cgo checks the struct alone and not what it is part of
-	m.lent.Unpin()
-	*c = C.axn_pass{}
+	rc := C.axn_run(m.c, C.axn_pass{
+		group: C.uint32_t(group), rows: C.uint32_t(rows), vendor: C.bool(vendor),
+		hidden: (*C.uint16_t)(unsafe.SliceData(p.Hidden)), given: (*C.uint16_t)(unsafe.SliceData(p.Given)),
+		pos: (*C.uint32_t)(unsafe.SliceData(p.Pos)), cell: (*C.uint32_t)(unsafe.SliceData(p.Cell)),
+		cell_words: C.uint32_t(axcl.Words(m.shape.Cells)),
+		see_cells:  (*C.uint64_t)(unsafe.SliceData(p.SeeCells)), see_rows: (*C.uint64_t)(unsafe.SliceData(p.SeeRows)),
+		local_cells: (*C.uint64_t)(unsafe.SliceData(localCells)), local_rows: (*C.uint64_t)(unsafe.SliceData(localRows)),
+		add: (*C.axn_add)(unsafe.Pointer(unsafe.SliceData(p.Add))), adds: C.uint32_t(len(p.Add)),
+		added: (*C.uint16_t)(unsafe.SliceData(p.Added)),
+		want:  (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(p.Want))), wanted: C.uint32_t(len(p.Want)),
+		logits: (*C.uint16_t)(unsafe.SliceData(p.Logits)), argmax: (*C.int32_t)(unsafe.SliceData(p.Argmax)),
+		hidden_out: (*C.uint16_t)(unsafe.SliceData(p.HiddenOut)),
+		slots:      C.axn_slots{from: C.uint32_t(from), to: C.uint32_t(to), single: C.bool(p.Single)},
+	})
 	if rc != C.AXN_OK {
 		return m.d.settle(m.d.wrap(rc, ""), m.c.timeout_ms)
 	}
@@ -469,16 +464,6 @@ func (m *model) run(p *axcl.Pass, vendor bool) error {
 			Head: time.Duration(c.head), Download: time.Duration(c.download), Calls: int(c.calls)}
 	}
 	return nil
-}
-
-// lend pins a slice's memory until the pass is over, so that the struct in which C gets it may point to it.
-func lend[T any](m *model, s []T) unsafe.Pointer {
-	if cap(s) == 0 {
-		return nil
-	}
-	p := unsafe.SliceData(s)
-	m.lent.Pin(p)
-	return unsafe.Pointer(p)
 }
 
 // Clear implements axcl.Model by axn_clear.

@@ -327,7 +327,8 @@ int axn_close(axn_model *);
 // What is added to a row between layers: as axcl.Addition.
 typedef struct { uint32_t layer, row; } axn_add;
 
-// A pass, as axcl.Pass has it. Go fills it in place; what it points to is the caller's memory, for the length of the call.
+// A pass, as axcl.Pass has it. It points to Go's memory, for the length of the call, and is passed by value: a struct that C were given a
+// pointer to could hold pointers to Go's memory only where that was pinned, which allocates.
 typedef struct {
     uint32_t group, rows;
     bool vendor;             // the layers run as the vendor's loop runs them
@@ -376,7 +377,7 @@ int axn_whole_run(axn_model *, const axn_pass *);
 int axn_whole_logits(axn_model *, const int64_t *want, uint32_t n);
 
 // pass.c
-int axn_run(axn_model *, const axn_pass *);
+int axn_run(axn_model *, axn_pass);
 int axn_clear(axn_model *, const uint32_t *cell, uint32_t cells); // ascending
 int axn_drain(axn_card *, int32_t ms);
 

@@ -327,7 +327,8 @@ int axn_clear(axn_model *m, const uint32_t *cell, uint32_t cells) {
     return rc;
 }
 
-int axn_run(axn_model *m, const axn_pass *pass) {
+int axn_run(axn_model *m, axn_pass of) {
+    const axn_pass *pass = &of;
     axn_card *c = m->card;
     axn_group *g = &m->group[pass->group];
     uint16_t *logits = pass->logits, *hidden_out = pass->hidden_out;
