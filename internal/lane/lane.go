@@ -1,7 +1,10 @@
 // Package lane lets a test say which of the Makefile's lanes leaves it out. Only tests import it.
 package lane
 
-import "flag"
+import (
+	"flag"
+	"os"
+)
 
 // T is what a lane needs of a *testing.T.
 type T interface {
@@ -10,10 +13,11 @@ type T interface {
 }
 
 // Slow leaves the test out of `make quick`, which runs tests with -short: it takes more than a second of a processor, and asks what other
-// tests ask too, of more inputs, of a larger one, or of the simulated card.
+// tests ask too, of more inputs, of a larger one, or of the simulated card. Lanes that want it in a short form (the sweep of faults under
+// the sanitizers, and against planted defects) set AXLE_TEST_SLOW beside -short.
 func Slow(t T) {
 	t.Helper()
-	if f := flag.Lookup("test.short"); f != nil && f.Value.String() == "true" {
+	if f := flag.Lookup("test.short"); f != nil && f.Value.String() == "true" && os.Getenv("AXLE_TEST_SLOW") == "" {
 		t.Skip("SKIPPED: slow")
 	}
 }

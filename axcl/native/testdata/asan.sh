@@ -6,6 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 export CGO_CFLAGS="-g -O1 -fsanitize=undefined -fno-sanitize-recover=all" CGO_LDFLAGS="-fsanitize=undefined"
 export AXLE_SIM_CFLAGS="-g -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+export AXLE_TEST_SLOW=1
 export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS:-}"
 # The oracle is arithmetic of the software models, slow here; -short leaves out what measures time.
 exec go test -asan -short -timeout 20m -skip Oracle "$@" .

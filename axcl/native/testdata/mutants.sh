@@ -8,7 +8,7 @@ set -euo pipefail
 top=$(cd "$(dirname "$0")/../../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export top work
+export top work AXLE_TEST_SLOW=1
 
 # tests DIR RUN TIME: the tests in the program that was built there
 tests() { (cd "$top/axcl/native" && "$1/native.test" -test.short -test.timeout "$3" -test.failfast -test.skip Oracle -test.run "$2" >"$1/log" 2>&1); }
