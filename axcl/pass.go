@@ -164,7 +164,7 @@ func (p *Pass) Check(s Shape) error {
 	case len(p.Pos) != n*max(s.Pos, 1):
 		return bad("%d positions for %d rows of %d", len(p.Pos), n, max(s.Pos, 1))
 	case len(p.Given) != n*s.Layers*s.Given:
-		return bad("%d values that layers are given besides, for %d rows of %d × %d", len(p.Given), n, s.Layers, s.Given)
+		return bad("%d values of layer inputs, for %d rows of %d × %d", len(p.Given), n, s.Layers, s.Given)
 	case len(p.SeeCells) != n*Words(s.Cells):
 		return bad("%d words of visible cells for %d rows of %d", len(p.SeeCells), n, Words(s.Cells))
 	case len(p.SeeRows) != n*Words(n):

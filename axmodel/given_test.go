@@ -78,7 +78,7 @@ func TestSoftGiven(t *testing.T) {
 		want   string
 	}{
 		"good":             {func(*axmodel.Header, []axmodel.SoftGroup) {}, ""},
-		"nothing given":    {func(h *axmodel.Header, _ []axmodel.SoftGroup) { h.Out = 0 }, "is given 0 values"},
+		"nothing given":    {func(h *axmodel.Header, _ []axmodel.SoftGroup) { h.Out = 0 }, "has layer inputs of 0 values"},
 		"other norms":      {func(h *axmodel.Header, _ []axmodel.SoftGroup) { h.Flags &^= axmodel.FlagGemma }, "with flags"},
 		"a gate":           {func(h *axmodel.Header, _ []axmodel.SoftGroup) { h.Flags |= axmodel.FlagGate }, "shares the K and V"},
 		"no room behind":   {func(_ *axmodel.Header, g []axmodel.SoftGroup) { g[0].Cache = 32 }, "its cache has 32"},

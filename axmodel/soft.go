@@ -453,7 +453,7 @@ func (s *Soft) check() error {
 		case s.Pos != 1 && s.Pos != 3:
 			return errorf("%d position rows", s.Pos)
 		case s.Flags&FlagGemma4 != 0 && (s.Flags&FlagGemma == 0 || s.Out < 1 || s.Out > maxHidden):
-			return errorf("is given %d values of a row besides the hidden state, with flags 0x%x", s.Out, s.Flags)
+			return errorf("has layer inputs of %d values, with flags 0x%x", s.Out, s.Flags)
 		case s.Flags&FlagShares != 0 && s.Flags&(FlagQKVBias|FlagGate) != 0:
 			return errorf("shares the K and V of another layer, and has flags 0x%x", s.Flags)
 		}
@@ -486,7 +486,7 @@ func (s *Soft) check() error {
 		return errorf("is a %v, and claims a gate", s.Kind)
 	}
 	if s.Flags&(FlagGemma4|FlagShares) != 0 && s.Kind != Layer {
-		return errorf("is a %v, and claims to be a layer that is given rows besides, or shares K and V", s.Kind)
+		return errorf("is a %v, and claims to be a layer with inputs of its own, or shares K and V", s.Kind)
 	}
 	if s.Flags&FlagMerger != 0 && s.Kind != Encoder {
 		return errorf("is a %v, and claims a merger", s.Kind)

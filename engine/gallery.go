@@ -105,7 +105,7 @@ func (m *lm) openEyes(dev axcl.Device, p *models.Package) error {
 	return nil
 }
 
-// openGallery loads the encoder and makes a first call of it: what it needs besides is taken now or never, and how long it holds the card
+// openGallery loads the encoder and makes a first call of it: what else it needs is taken now or never, and how long it holds the card
 // is known. It runs on the worker.
 func (m *lm) openGallery(dev axcl.Device, sees *models.Vision, digest string) (*gallery, error) {
 	if m.proven.Narrow {

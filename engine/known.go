@@ -58,7 +58,7 @@ func (m *lm) runKnown() (hidden, logits []uint16, err error) {
 		return nil, nil, errNoCells
 	}
 	defer back()
-	p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.besides()), Pos: make([]uint32, m.shape.Pos),
+	p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.layerInputs()), Pos: make([]uint32, m.shape.Pos),
 		Cell: []uint32{uint32(cells[0])}, SeeCells: make([]uint64, axcl.Words(m.shape.Cells)), SeeRows: make([]uint64, 1), To: slot}
 	if !m.shape.Whole {
 		p.HiddenOut = make([]uint16, m.shape.Hidden)
@@ -103,7 +103,7 @@ func (m *lm) slip() {
 	if g := m.shape.GroupFor(n, reach); g < 0 || m.shape.Groups[g].Rows == 1 || g != m.shape.GroupFor(n+1, reach) {
 		return
 	}
-	row := axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.besides())}
+	row := axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.layerInputs())}
 	if m.tokenRow(&row, 0, int32(knownID%m.vocab())) != nil {
 		return
 	}

@@ -22,7 +22,7 @@ import (
 // The checks, as errors name them.
 const (
 	checkLentName  = "lent K and V"
-	checkOwnName   = "rows given besides"
+	checkOwnName   = "layer inputs"
 	checkChunkName = "rows together"
 	checkWideName  = "wide passes"
 )
@@ -226,7 +226,7 @@ func (l *lentCall) run() ([]uint16, error) {
 func (m *lm) checkGiven(ctx context.Context, name string) error {
 	const first, more = 4, 2
 	info, trials := m.card.Info(), m.trials()
-	if m.besides() == 0 || m.shape.Cells < 24 {
+	if m.layerInputs() == 0 || m.shape.Cells < 24 {
 		return nil
 	}
 	id := func(i int) int32 { return int32((i*41 + 5) % m.vocab()) }

@@ -253,7 +253,7 @@ func (m *lm) build() error {
 	}
 	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(rows)
 	p.Hidden = grow(p.Hidden, rows*m.shape.Hidden)
-	p.Given = grow(p.Given, rows*m.besides())
+	p.Given = grow(p.Given, rows*m.layerInputs())
 	p.Pos = grow(p.Pos, rows*m.shape.Pos)
 	p.Cell = grow(p.Cell, rows)
 	p.SeeCells = grow(p.SeeCells, rows*cw)

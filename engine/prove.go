@@ -239,7 +239,7 @@ func (m *lm) say() ([]int32, error) {
 	see := make([]uint64, cw)
 	for i := range out {
 		id := m.sampleID(i)
-		p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.besides()), Pos: make([]uint32, m.shape.Pos),
+		p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.layerInputs()), Pos: make([]uint32, m.shape.Pos),
 			Cell:     []uint32{uint32(rows[i])},
 			SeeCells: see, SeeRows: make([]uint64, 1),
 			Want: []int{0}, Logits: make([]uint16, m.shape.Out), Argmax: out[i : i+1]}
@@ -376,7 +376,7 @@ func (m *lm) guess(g int) float64 {
 
 // blank is a pass of rows that see as far as the group reaches, without meaning.
 func (m *lm) blank(rows int, g axcl.Group) *axcl.Pass {
-	p := &axcl.Pass{Hidden: make([]uint16, rows*m.shape.Hidden), Given: make([]uint16, rows*m.besides()),
+	p := &axcl.Pass{Hidden: make([]uint16, rows*m.shape.Hidden), Given: make([]uint16, rows*m.layerInputs()),
 		Pos: make([]uint32, rows*m.shape.Pos), Cell: make([]uint32, rows),
 		SeeCells: make([]uint64, rows*axcl.Words(m.shape.Cells)), SeeRows: make([]uint64, rows*axcl.Words(rows))}
 	// One visible cell chooses the group; the rows go elsewhere.

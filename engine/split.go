@@ -336,7 +336,7 @@ func (m *split) add(s axcl.Shape) error {
 			axcl.ErrModel)
 	}
 	if s.Given > 0 {
-		return fmt.Errorf("%w: a model whose layers are given rows besides the hidden state cannot be split over cards: take one card, or "+
+		return fmt.Errorf("%w: a model whose layers have inputs of their own cannot be split over cards: take one card, or "+
 			"several with a copy each", axcl.ErrModel)
 	}
 	if len(m.parts) == 1 {

@@ -368,7 +368,7 @@ func (i Info) Write(w io.Writer) error {
 	row("cache", fmt.Sprintf("%d rows of %s", i.Cells, caches(i.Each, i.KV)))
 	row("window", windows(i.Each))
 	row("shared k and v", shared(i.Each))
-	row("given besides", i.Given)
+	row("layer inputs", i.Given)
 	if i.State != "" {
 		row("states", fmt.Sprintf("%s a layer, %s a sequence or snapshot, room for %d", i.State, HumanBytes(i.StateBytes), i.Slots))
 	}

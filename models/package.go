@@ -314,7 +314,7 @@ func (pkg *Package) readLayers() error {
 			if first < 0 {
 				first = i
 				pkg.Shape = l.Shape
-			} else if !l.Shape.Equal(pkg.Shape) && !pkg.besides(l) {
+			} else if !l.Shape.Equal(pkg.Shape) && !pkg.standsWith(l) {
 				return &Error{Path: p.t.where(name), What: fmt.Sprintf("its shapes (%s) differ from those of %s (%s)", describe(l.Shape),
 					path.Base(p.layers[first]), describe(pkg.Shape)),
 					Fix: "take all layers from one build", Err: ErrMismatch}

@@ -8,7 +8,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// kind is what a folder can be besides a language model. A package is of the kind where a configuration says so, or its nets have the
+// kind is what a folder can be other than a language model. A package is of the kind where a configuration says so, or its nets have the
 // tensors of one.
 type kind struct {
 	name, does string

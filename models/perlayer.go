@@ -25,9 +25,9 @@ type PerLayer struct {
 	hidden  int
 }
 
-// besides says whether a layer may stand in one model with the first of attention though its shape is another: in Gemma-4 the width of K
+// standsWith says whether a layer may stand in one model with the first of attention though its shape is another: in Gemma-4 the width of K
 // and V goes by a layer's kind, and a layer that uses another's K and V has room for the rows of a call behind those of the cache.
-func (pkg *Package) besides(l Layer) bool {
+func (pkg *Package) standsWith(l Layer) bool {
 	if pkg.Config.KVSharedLayers == 0 && !pkg.SharesKV() {
 		return false
 	}

@@ -82,7 +82,7 @@ func ParseMetrics(v string) (string, error) {
 	case "vllm":
 		return v, nil
 	}
-	return "", fmt.Errorf("%q is neither axle (our names) nor vllm (some of them under vLLM's names besides)", clip(v))
+	return "", fmt.Errorf("%q is neither axle (our names) nor vllm (some of them under vLLM's names too)", clip(v))
 }
 
 // ParseMetricsAddr reads where metrics are served apart from the API: host:port or :port.

@@ -28,7 +28,7 @@ const (
 	plain   frame = iota // nothing
 	worked               // the orderly end waits for it, a server that ends refuses it, and the limits of keys that ask count it
 	lasting              // the orderly end waits for it; what it begins outlives it, and counts itself against its key's limits
-	asked                // besides, a model answers: it is listed while it runs, and its owner can end it
+	asked                // and a model answers: it is listed while it runs, and its owner can end it
 )
 
 // table is every route of the main port. A route without a role does not start: see mount.

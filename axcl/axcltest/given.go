@@ -96,8 +96,8 @@ func (y Tiny) givenTensors(rng *rand.Rand, norm func(string, int) axmodel.Tensor
 		axmodel.Vector("scalar", axmodel.F32, []float32{float32(0.7 + 0.2*rng.Float64())})}
 }
 
-// besides is what a model's layers are given of a token beyond the hidden state.
-func besides(s axcl.Shape, token uint64) []uint16 {
+// layerInputs is what a model's layers are given of a token beyond the hidden state.
+func layerInputs(s axcl.Shape, token uint64) []uint16 {
 	if s.Given == 0 {
 		return nil
 	}

@@ -2,8 +2,8 @@
 //
 // Data flow: table_axcl.c and table_axengine.c give one set of operations (axn_provider) over either library; model.c loads, binds and
 // releases with them; pass.c sends a pass through what was bound; linear.c does so for layers that keep a state, whole.c for a whole
-// decoder in one file; lent.c is what some layers read besides: K and V of another, rows that the host made; rows.c moves rows and states;
-// net.c is a single model called by tensor, and the buffers that tensors can be bound to.
+// decoder in one file; lent.c is what some layers read in addition: K and V of another, rows that the host made; rows.c moves rows
+// and states; net.c is a single model called by tensor, and the buffers that tensors can be bound to.
 //
 // C keeps no Go pointer, has no globals, starts no thread, calls nothing back, logs nothing and never allocates: every struct below lives
 // in memory that Go gives and frees. Sizes are checked in Go (layout.go) and asserted here. A function returns AXN_OK or the kind of

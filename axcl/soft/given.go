@@ -39,12 +39,12 @@ func (e *engine) give(given []uint16, n, i int, s axcl.Shape) {
 func (e *engine) addGiven() {
 	l, n := e.l, e.n
 	e.multiply(e.x, product{w: &l.per.gate, dst: e.per})
-	e.pool.each(n, 4*l.Out, e.besides)
+	e.pool.each(n, 4*l.Out, e.layerInput)
 	e.multiply(e.per, product{w: &l.per.proj, dst: e.a})
 	e.pool.each(n, 2*l.Hidden, e.end)
 }
 
-func (e *engine) doBesides(_, r int) {
+func (e *engine) doLayerInput(_, r int) {
 	e.set.GELU(e.row(e.per, r, e.l.Out), e.row(e.given, r, e.l.Out))
 }
 

@@ -140,7 +140,7 @@ type engine struct {
 	cols                         int      // of the input
 	together, turns              int      // rows of a task, and tasks for all rows
 
-	begin, rows, attend, residual, active, finish, blocks, round, split, convolve, recall, besides, end func(worker, i int)
+	begin, rows, attend, residual, active, finish, blocks, round, split, convolve, recall, layerInput, end func(worker, i int)
 }
 
 // workroom is what a worker computes attention in.
@@ -223,7 +223,7 @@ func newEngine(p *pool, set kernel.Set, s size) *engine {
 	}
 	e.begin, e.rows, e.attend, e.residual, e.active, e.finish, e.blocks, e.round, e.split = e.doBegin, e.doRow, e.doAttend, e.doResidual,
 		e.doActive, e.doFinish, e.doBlock, e.doRound, e.doSplit
-	e.convolve, e.recall, e.besides, e.end = e.doConvolve, e.doRecall, e.doBesides, e.doEnd
+	e.convolve, e.recall, e.layerInput, e.end = e.doConvolve, e.doRecall, e.doLayerInput, e.doEnd
 	return e
 }
 

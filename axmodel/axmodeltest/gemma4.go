@@ -116,8 +116,8 @@ func (c *Checkpoint) addTable(p string, add func(name string, mean, spread float
 	}
 }
 
-// Besides is what layers are given of a token beyond the hidden state, layer by layer, by the formula.
-func (c *Checkpoint) Besides(token int) []float64 {
+// LayerInputs is what layers are given of a token beyond the hidden state, layer by layer, by the formula.
+func (c *Checkpoint) LayerInputs(token int) []float64 {
 	g, p := c.Given, c.prefix()
 	scale := float64(axcl.Float32(axcl.BFloat16(float32(math.Sqrt(float64(c.Hidden))))))
 	e := make([]float64, c.Hidden)
@@ -140,7 +140,7 @@ func (c *Checkpoint) Besides(token int) []float64 {
 type past struct{ k, v [][]float64 }
 
 // layerGiven computes layer l for all rows, which are given in addition; kept has K and V of the layers before it.
-func (c *Checkpoint) layerGiven(l int, x [][]float64, rows []Row, besides [][]float64, kept []past) past {
+func (c *Checkpoint) layerGiven(l int, x [][]float64, rows []Row, inputs [][]float64, kept []past) past {
 	p := fmt.Sprintf("%slayers.%d.", c.prefix(), l)
 	hd, local := c.dim(l), c.Local(l)
 	plain := func(x []float64) []float64 { // a norm without weights
@@ -223,7 +223,7 @@ func (c *Checkpoint) layerGiven(l int, x [][]float64, rows []Row, besides [][]fl
 			gate[j] = tanhGELU(g) * up[j]
 		}
 		plus(x[i], c.norm(p+"post_feedforward_layernorm.weight", times(c.weights[p+"mlp.down_proj.weight"], gate), false))
-		given := besides[i][l*c.Given.Width:][:c.Given.Width]
+		given := inputs[i][l*c.Given.Width:][:c.Given.Width]
 		gate = times(c.weights[p+"per_layer_input_gate.weight"], x[i])
 		for j, g := range gate {
 			gate[j] = tanhGELU(g) * given[j]

@@ -167,7 +167,7 @@ func (w *netWalk) run(rows []Row) error {
 		if bytes, _ := size(l.net.Inputs(group), "per_layer_input"); bytes > 0 {
 			given, width := make([]byte, bytes), w.c.Given.Width
 			for r, row := range rows {
-				for k, v := range w.c.Besides(row.Token)[i*width:][:width] {
+				for k, v := range w.c.LayerInputs(row.Token)[i*width:][:width] {
 					binary.LittleEndian.PutUint16(given[2*(r*width+k):], axcl.BFloat16(float32(v)))
 				}
 			}

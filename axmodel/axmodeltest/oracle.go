@@ -75,13 +75,13 @@ func (c *Checkpoint) LastLayer(rows []Row) [][]float64 {
 		}
 	}
 	var kept []past
-	var besides [][]float64
+	var inputs [][]float64
 	for i := 0; c.Given != nil && i < len(rows); i++ {
-		besides = append(besides, c.Besides(rows[i].Token))
+		inputs = append(inputs, c.LayerInputs(rows[i].Token))
 	}
 	for l := range c.Layers {
 		if c.Given != nil {
-			kept = append(kept, c.layerGiven(l, x, rows, besides, kept))
+			kept = append(kept, c.layerGiven(l, x, rows, inputs, kept))
 			continue
 		}
 		if c.Linear(l) {

@@ -228,7 +228,7 @@ func (w *walk) pass(first int, cells []uint32) error {
 		row := w.rows[first+i]
 		w.c.Embed(p.Hidden[i*s.Hidden:(i+1)*s.Hidden], row.Token)
 		if s.Given > 0 {
-			for _, v := range w.c.Besides(row.Token) {
+			for _, v := range w.c.LayerInputs(row.Token) {
 				p.Given = append(p.Given, axcl.BFloat16(float32(v)))
 			}
 		}

@@ -43,7 +43,7 @@ func (a *architecture) fourth() error {
 	case a.KIsV:
 		return fmt.Errorf("attention_k_eq_v: layers without values of their own cannot be compiled: take E2B or E4B")
 	case a.Given < 1 || a.Given > 1<<12:
-		return fmt.Errorf("hidden_size_per_layer_input is %d: of Gemma-4 those whose layers are given rows besides can be compiled, "+
+		return fmt.Errorf("hidden_size_per_layer_input is %d: of Gemma-4 those whose layers have inputs of their own can be compiled, "+
 			"E2B and E4B", a.Given)
 	case a.GivenVocab != 0 && a.GivenVocab != a.Vocab:
 		return fmt.Errorf("vocab_size_per_layer_input is %d for %d tokens: every token must have a row", a.GivenVocab, a.Vocab)

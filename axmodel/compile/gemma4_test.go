@@ -54,7 +54,7 @@ func TestGemma4(t *testing.T) {
 		if err := p.PerLayer.Row(row, int32(id), embed); err != nil {
 			t.Fatal(err)
 		}
-		if c := cosine(row, ck.Besides(id)); c < 0.9999 {
+		if c := cosine(row, ck.LayerInputs(id)); c < 0.9999 {
 			t.Errorf("what layers are given of token %d agrees with the formula to %v", id, c)
 		}
 	}

@@ -20,7 +20,7 @@ func TestWholeRefused(t *testing.T) {
 		{"qwen3", compile.Options{Whole: "three"}, `whole is "three", one and two (files) are possible`},
 		{"qwen3", compile.Options{Whole: "one", Embedding: true}, "compile an embedding model a file a layer"},
 		{"gemma3", compile.Options{Whole: "one", Context: 1025}, "or with a context of at most 1024"},
-		{"gemma4", compile.Options{Whole: "one"}, "no rows besides the hidden state"},
+		{"gemma4", compile.Options{Whole: "one"}, "no layer inputs"},
 		{"qwen3_5", compile.Options{Whole: "two"}, "layers that keep a state"},
 	} {
 		dir := t.TempDir()

@@ -38,7 +38,7 @@ which gets the same load in turn with the model here. With --loop naive or vendo
 layers that other programs run. With --layers each layer is waited for by itself: slower, and it says what each layer and the head take.
 
 With --conversations N, N conversations that do not fit on the card together take turns, with the card alone and with this machine's
-memory besides, as serve's --cache-ram; with --cache-disk also after the model is loaded anew. It says how soon each turn's first token
+memory too, as serve's --cache-ram; with --cache-disk also after the model is loaded anew. It says how soon each turn's first token
 comes, and where prompts' rows came from: the card, memory, the disk, or nowhere, so that they were evaluated.`,
 		Example: `axle bench Qwen3-1.7B -p 128,512 -n 64 -c 1,8 --html bench.html
 axle bench qwen3-0.6b --device axcl --loop vendor

@@ -125,7 +125,7 @@ func (l *apartLoader) layer(ctx context.Context, i int) error {
 		m.shape = s
 	}
 	if s.Given > 0 {
-		return fmt.Errorf("bench: %w: layers of %s are given rows besides the hidden state, and cannot be timed apart", axcl.ErrModel, path)
+		return fmt.Errorf("bench: %w: layers of %s have inputs of their own, and cannot be timed apart", axcl.ErrModel, path)
 	}
 	if a := &m.shape; s.Hidden != a.Hidden || s.KV != a.KV || s.Cells != a.Cells || s.Pos != a.Pos || !slices.Equal(s.Groups, a.Groups) {
 		return fmt.Errorf("bench: %w: %s does not belong with layer 0", axcl.ErrModel, path)

@@ -61,7 +61,7 @@ type Models struct {
 	loads   sync.WaitGroup
 }
 
-// slot is one model, loading or loaded. Its fields are guarded by Models.mu, model and err besides by ready.
+// slot is one model, loading or loaded. Its fields are guarded by Models.mu, model and err also by ready.
 type slot struct {
 	entry   *catalog.Entry
 	ready   chan struct{}

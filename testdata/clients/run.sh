@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs clients we did not write against the scripted server.
 #   run.sh ci    the Go clients, and npm ollama and openai
-#   run.sh all   besides: the other npm clients, the ollama CLI and Ollama's own integration suite
+#   run.sh all   and: the other npm clients, the ollama CLI and Ollama's own integration suite
 # Wants bin/axle-scripted (make scripted). What needs node says so aloud where there is none, and is passed over.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -195,7 +195,7 @@ static void unit(float *x, size_t rows, size_t len, float eps) {
 }
 
 // What a layer is given of each row in addition passes a gate and is added; then the row is scaled.
-static void besides(const axm *m, uint32_t n, const uint16_t *given, const axm_quirks *quirks, scratch *s) {
+static void layer_inputs(const axm *m, uint32_t n, const uint16_t *given, const axm_quirks *quirks, scratch *s) {
 	const axm_matrix *w = m->w;
 	size_t h = m->hidden, width = m->out;
 	axm_project(&w[W_PER_GATE], NULL, s->x, n, s->per, s->buf);
@@ -273,7 +273,7 @@ static void layer(const axm *m, const axm_group *g, const void *const *in, void 
 	axm_project(&w[W_DOWN], NULL, s->g, n, s->a, s->buf);
 	if (m->flags & AXM_EXTRA_NORMS) axm_norm(m, &w[W_POST_MLP_NORM], s->a, s->a, n, h, s->buf);
 	axm_add(s->x, s->a, n * h);
-	if (m->flags & AXM_GEMMA4) besides(m, n, in[IN_GIVEN], quirks, s);
+	if (m->flags & AXM_GEMMA4) layer_inputs(m, n, in[IN_GIVEN], quirks, s);
 
 	if (out[OUT_K]) memcpy(out[OUT_K], s->k16, n * kv * 2);
 	if (out[OUT_V]) memcpy(out[OUT_V], s->v16, n * kv * 2);

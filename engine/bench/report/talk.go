@@ -21,8 +21,8 @@ var keptWords = map[string]string{bench.KeptCard: "the card alone", bench.KeptMe
 // keptColors are those of the place that a way of keeping rows adds, as rowsPlot has them.
 var keptColors = map[string]string{bench.KeptCard: "s1", bench.KeptMemory: "s2", bench.KeptNoDisk: "s5", bench.KeptDisk: "s3"}
 
-// besides is the way that another is to be compared with, nil for none.
-func besides(c *bench.TalkCase, i int) *bench.TalkWay {
+// otherWay is the way that another is to be compared with, nil for none.
+func otherWay(c *bench.TalkCase, i int) *bench.TalkWay {
 	want := map[string]string{bench.KeptMemory: bench.KeptCard, bench.KeptDisk: bench.KeptNoDisk}[c.Ways[i].Kept]
 	for j := range c.Ways {
 		if c.Ways[j].Kept == want {
@@ -34,7 +34,7 @@ func besides(c *bench.TalkCase, i int) *bench.TalkWay {
 
 // sooner is how many times as soon the first token comes as without what way i has in addition.
 func sooner(c *bench.TalkCase, i int) string {
-	if other := besides(c, i); other != nil {
+	if other := otherWay(c, i); other != nil {
 		if n := other.Sooner(&c.Ways[i]); n > 0 {
 			return fmt.Sprintf("%.2f times", n)
 		}
