@@ -45,7 +45,7 @@ type Tensor struct {
 	Size  int // bytes
 }
 
-// CheckBuffer says whether bytes from at on lie in a buffer of so many. The error wraps ErrPass.
+// CheckBuffer says whether bytes from at on lie in a buffer of that size. The error wraps ErrPass.
 func CheckBuffer(size, at, bytes int) error {
 	if at < 0 || at > size || bytes > size-at {
 		return fmt.Errorf("%w: %d bytes from %d on, of a buffer of %d", ErrPass, bytes, at, size)

@@ -64,7 +64,7 @@ func (q *queue) crowd(key string) bool {
 }
 
 // pop takes the first sequence off the queue, or gives nil. Among clients (keys) the one with the fewest sequences running comes first,
-// whoever has how many in the queue.
+// however many each has in the queue.
 func (q *queue) pop(running []*seq) *seq {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -160,7 +160,7 @@ func TestPictureRoom(t *testing.T) {
 	for _, let := range lets {
 		let()
 	}
-	taken("nobody asks", 0)
+	taken("no request is left", 0)
 	lets = nil
 	hold(shot(1))
 	taken("one that is kept", g.rows)
@@ -176,7 +176,7 @@ func TestPictureRoom(t *testing.T) {
 	hold(many...) // more than there is room for
 	taken("one picture, named too often", g.each)
 	lets[1]()
-	taken("nobody asks any more", 0)
+	taken("no request is left again", 0)
 }
 
 // TestPictureCosts: what a pass costs is not learned from one that stops between layers to add a picture's rows.

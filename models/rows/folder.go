@@ -25,6 +25,9 @@ const (
 	lockLook = 5 * time.Millisecond
 )
 
+// ErrHeld is a lock file that another process has held for two seconds.
+var ErrHeld = errors.New("another process holds the lock, and has not let go for two seconds")
+
 // file is an open file of a [disk].
 type file interface {
 	io.ReadWriteCloser
@@ -150,4 +153,12 @@ func (d *folder) flock(name string, end time.Time) (*os.File, error) {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	return f, nil
+}
+
+func locked(d disk, f func() error) error {
+	unlock, err := d.Lock()
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(), unlock())
 }

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -77,7 +78,13 @@ func TestLockTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer turn.Close()
-	for syscall.Flock(int(turn.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil { // until somebody waits
+	limit := time.Now().Add(20 * time.Second)
+	for syscall.Flock(int(turn.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil { // until the other waits
+		if time.Now().After(limit) {
+			_ = unlock()
+			wg.Wait()
+			t.Fatal("who waits for the lock does not hold .turn")
+		}
 		if err := syscall.Flock(int(turn.Fd()), syscall.LOCK_UN); err != nil {
 			t.Fatal(err)
 		}
@@ -90,5 +97,49 @@ func TestLockTurns(t *testing.T) {
 	wg.Wait()
 	if first := <-order; first != "who waited" {
 		t.Errorf("%s gets it first", first)
+	}
+}
+
+// TestRowsTwoServers: two servers share a folder, its limit and what either kept.
+func TestRowsTwoServers(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for n := range uint64(2) {
+		f, err := openFolder(dir, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.(*folder).wait = time.Minute // on a machine that is busy with other work a change may take its time
+		d := open(t, Options{disk: f, Size: testSize, Off: func(err error) { t.Error(err) }})
+		for w := range uint64(2) {
+			wg.Go(func() {
+				s := d.Space(owner(""))
+				rng := rand.New(rand.NewPCG(n, w))
+				for range 60 {
+					ids := text(rng.Uint64N(12), 3*prefix.Shared)
+					if rng.IntN(2) == 0 {
+						found(t, s, ids)
+						continue
+					}
+					for i, k := range s.Keys(ids) {
+						if err := s.Save(k, content(ids, i)); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if n := len(files(t, dir)); n > 20 || n < 15 {
+		t.Errorf("%d blocks, 20 fit", n)
+	}
+	d := open(t, Options{Dir: dir, Size: testSize})
+	hits := 0
+	for i := range uint64(12) {
+		hits += found(t, d.Space(owner("")), text(i, 3*prefix.Shared))
+	}
+	if hits == 0 || d.Stats().Damaged != 0 {
+		t.Errorf("%d blocks are found, %+v", hits, d.Stats())
 	}
 }

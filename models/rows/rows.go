@@ -54,9 +54,6 @@ const (
 	maxName    = 1 << 10
 )
 
-// ErrHeld is a lock file that another process has held for two seconds.
-var ErrHeld = errors.New("another process holds the lock, and has not let go for two seconds")
-
 // ErrOff is what a disk that was switched off gives.
 var ErrOff = errors.New("rows: the disk was switched off")
 
@@ -596,12 +593,4 @@ func secret(d disk) ([]byte, error) {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails
 	return b, write(d, ".", "secret", b)
-}
-
-func locked(d disk, f func() error) error {
-	unlock, err := d.Lock()
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(), unlock())
 }

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -459,50 +458,6 @@ func TestRowsLast(t *testing.T) {
 		if n := found(t, open(t, Options{Size: 1 << 20, disk: m.cut(rng)}).Space(owner("")), text(1, 3*prefix.Shared)); n != 3 {
 			t.Fatalf("%d blocks of 3", n)
 		}
-	}
-}
-
-// TestRowsTwoServers: two servers share a folder, its limit and what either kept.
-func TestRowsTwoServers(t *testing.T) {
-	dir := t.TempDir()
-	var wg sync.WaitGroup
-	for n := range uint64(2) {
-		f, err := openFolder(dir, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.(*folder).wait = time.Minute // on a machine that is busy with other work a change may take its time
-		d := open(t, Options{disk: f, Size: testSize, Off: func(err error) { t.Error(err) }})
-		for w := range uint64(2) {
-			wg.Go(func() {
-				s := d.Space(owner(""))
-				rng := rand.New(rand.NewPCG(n, w))
-				for range 60 {
-					ids := text(rng.Uint64N(12), 3*prefix.Shared)
-					if rng.IntN(2) == 0 {
-						found(t, s, ids)
-						continue
-					}
-					for i, k := range s.Keys(ids) {
-						if err := s.Save(k, content(ids, i)); err != nil {
-							t.Error(err)
-						}
-					}
-				}
-			})
-		}
-	}
-	wg.Wait()
-	if n := len(files(t, dir)); n > 20 || n < 15 {
-		t.Errorf("%d blocks, 20 fit", n)
-	}
-	d := open(t, Options{Dir: dir, Size: testSize})
-	hits := 0
-	for i := range uint64(12) {
-		hits += found(t, d.Space(owner("")), text(i, 3*prefix.Shared))
-	}
-	if hits == 0 || d.Stats().Damaged != 0 {
-		t.Errorf("%d blocks are found, %+v", hits, d.Stats())
 	}
 }
 
