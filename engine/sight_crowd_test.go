@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/pictures"
@@ -121,14 +122,17 @@ func TestPictureRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := newGallery(s.v, enc, sightHidden, decoding())
+	g.most = 20 * g.each
 	g.room = fair.New(0, g.most)
 	if g.rows <= 0 || g.rows >= g.each {
 		t.Fatalf("a picture takes %d bytes, and then %d", g.each, g.rows)
 	}
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second) // where room is not given back, the next one waits
+	defer stop()
 	var lets []func()
 	hold := func(data ...[]byte) []*picture {
 		t.Helper()
-		ps, let, err := g.hold(t.Context(), "key", data)
+		ps, let, err := g.hold(ctx, "key", data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +168,7 @@ func TestPictureRoom(t *testing.T) {
 	lets = nil
 	hold(shot(1))
 	taken("one that is kept", g.rows)
-	if _, _, err := g.hold(t.Context(), "key", [][]byte{shot(3), []byte("no picture")}); err == nil {
+	if _, _, err := g.hold(ctx, "key", [][]byte{shot(3), []byte("no picture")}); err == nil {
 		t.Error("no picture is held")
 	}
 	taken("a request that failed", g.rows)
