@@ -177,16 +177,23 @@ func (b *Bench) Start(a Ask, owner Owner, subject func(context.Context) (*Subjec
 			b.err = err.Error()
 			return
 		}
-		b.load()
-		if last := b.results[r.Model]; last != nil {
-			r.Last, last.Last = last, nil
-		}
-		b.results[r.Model] = r
-		if err := b.save(r); err != nil {
+		if err := b.keep(r); err != nil {
 			b.err = "the result could not be kept: " + err.Error()
 		}
 	}()
 	return nil
+}
+
+// keep puts a result in the place of the model's last one, which it holds as Last. A result that Tell gave is not changed: its reader
+// may be encoding it. The caller holds mu.
+func (b *Bench) keep(r *Result) error {
+	b.load()
+	if last := b.results[r.Model]; last != nil {
+		before := *last
+		before.Last, r.Last = nil, &before
+	}
+	b.results[r.Model] = r
+	return b.save(r)
 }
 
 func (b *Bench) measure(ctx context.Context, a Ask, subject func(context.Context) (*Subject, error)) (*Result, error) {

@@ -109,6 +109,28 @@ func TestResultsKept(t *testing.T) {
 	}
 }
 
+// A result that was told stays as it is when newer ones come: an answer may be encoding it.
+func TestToldResults(t *testing.T) {
+	b := NewBench("", nil)
+	defer b.Close()
+	keep := func(digest string) *Result {
+		if err := b.keep(&Result{Model: "a", Digest: digest}); err != nil {
+			t.Fatal(err)
+		}
+		_, _, told := b.Tell(Owner{})
+		return told[0]
+	}
+	keep("1")
+	second := keep("2")
+	third := keep("3")
+	if second.Last == nil || second.Last.Digest != "1" {
+		t.Errorf("the second result's last one, after a third: %+v", second.Last)
+	}
+	if third.Last == nil || third.Last.Digest != "2" || third.Last.Last != nil {
+		t.Errorf("the third result's last one: %+v", third.Last)
+	}
+}
+
 // A nil stream takes everything: requests of the vendor's API have none.
 func TestNoStream(t *testing.T) {
 	st := Of(context.Background())
