@@ -28,7 +28,7 @@ func (m *lm) verify() {
 	if err := m.cache.Check(m.places(), m.kept.slots()); err != nil {
 		panic("engine: invariant: " + err.Error())
 	}
-	if err := m.tier.ram().Check(); err != nil {
+	if err := m.ram.Check(); err != nil {
 		panic("engine: invariant: in memory: " + err.Error())
 	}
 }

@@ -50,8 +50,9 @@ type lm struct {
 	highUntil uint64
 	admitted  uint64
 	ledger    ledger
-	carried   uint64 // rows that were moved to other cells
-	tier      *tier  // nil: rows are on the card or nowhere
+	carried   uint64     // rows that were moved to other cells
+	tier      *tier      // nil: rows are on the card or nowhere
+	ram       *cache.RAM // of tier
 
 	pass   axcl.Pass
 	shares []share

@@ -127,7 +127,7 @@ func (m *lm) lowers(s *seq, path []int32) bool {
 	}
 	low := slices.IndexFunc(path, func(n int32) bool { return int(n) >= m.wideReach })
 	other := min(float64(rest)*m.lone(m.cells.Size()), m.redo(low, len(s.ids)))
-	if t := m.tier; t != nil && !t.off {
+	if t := m.ram; t.On() {
 		if copied := t.Copied(path[low:]...); copied == len(path)-low {
 			other = min(other, t.In.Cost(copied, t.Piece())+m.redo(len(path), len(s.ids)))
 		}
@@ -330,7 +330,7 @@ func (m *lm) raiseCached(n int) (bool, error) {
 	}
 	rows = rows[:min(len(rows), free, max(lack, m.shape.Piece))]
 	again := m.redo(length-len(rows), length)
-	if t := m.tier; t != nil && !t.off {
+	if t := m.ram; t.On() {
 		if t.Copied(oldest) > 0 {
 			again = min(again, t.In.Cost(len(rows), t.Piece()))
 		}
@@ -378,7 +378,7 @@ func (m *lm) move(from, to []int32) (bool, error) {
 	for i := range n {
 		now[from[i]] = to[i]
 		m.cells.Shift(from[i], to[i])
-		m.tier.ram().Shift(from[i], to[i])
+		m.ram.Shift(from[i], to[i])
 	}
 	for _, s := range m.running {
 		//rule:G18 TestMovesSameTokens drop

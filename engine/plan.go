@@ -326,14 +326,12 @@ func (m *lm) build() error {
 			greedy, logits = greedy || s.greedy, logits || !s.unchecked()
 		}
 	}
-	if m.gallery != nil {
-		pictures.Place(p, m.shape.Hidden, m.placed)
-		for _, at := range m.placed {
-			if err := m.picturedRow(p, at.Row); err != nil {
-				m.giveBack()
-				m.lostState(true)
-				return err
-			}
+	pictures.Place(p, m.shape.Hidden, m.placed)
+	for _, at := range m.placed {
+		if err := m.picturedRow(p, at.Row); err != nil {
+			m.giveBack()
+			m.lostState(true)
+			return err
 		}
 	}
 	p.Logits, p.Argmax, p.HiddenOut = nil, nil, nil

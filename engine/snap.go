@@ -77,7 +77,7 @@ func (m *lm) statePiece(s *seq) (err error) {
 		return m.model.RestoreState(s.State, s.Coming, state[s.Coming:s.Coming+n])
 	})
 	if !ok {
-		t.off = true
+		t.Off = true
 		m.stay(s)
 		return err
 	}
@@ -122,7 +122,7 @@ func (m *lm) stashState() (bool, error) {
 	n := min(m.shape.StatePiece(), len(h.State)-h.At)
 	took, ok, err := m.mover.Carry(cache.ToMemory, nil, func() error { return m.model.SaveState(h.Slot, h.At, h.State[h.At:h.At+n]) })
 	if t.StoreState(h, n, !ok); !ok {
-		t.off = true
+		t.Off = true
 		return true, err
 	}
 	t.outBytes += uint64(n)

@@ -29,8 +29,6 @@ func RowsIn(limit int64, bytes, piece int) (rows, travel int) {
 // need is never kept waiting for it. What a row is worth is a matter of the cost table: see bring and worthStashing.
 type tier struct {
 	*cache.RAM
-	off bool // it failed: nothing goes in or out any more
-
 	hits     struct{ rows, bytes uint64 } // brought back
 	outBytes uint64
 	saved    float64 // seconds that evaluating what came back would have taken longer
@@ -49,14 +47,14 @@ func (m *lm) openTier(memory *Memory) error {
 	if ram == nil {
 		return nil
 	}
-	m.tier = &tier{RAM: ram}
+	m.tier, m.ram = &tier{RAM: ram}, ram
 	err := m.priceTier()
 	if err == nil {
 		err = m.openShelf()
 	}
 	if err != nil {
 		m.tier.close()
-		m.tier = nil
+		m.tier, m.ram = nil, nil
 		return err
 	}
 	m.tierStats(0)
@@ -94,18 +92,10 @@ func (m *lm) priceTier() error {
 	return err
 }
 
-// ram is the tier's; nil where there is none.
-func (t *tier) ram() *cache.RAM {
-	if t == nil {
-		return nil
-	}
-	return t.RAM
-}
-
 // close gives the tier's memory back.
 func (t *tier) close() {
 	if t != nil {
-		t.off = true
+		t.Off = true
 		t.RAM.Close()
 	}
 }
@@ -113,14 +103,14 @@ func (t *tier) close() {
 // distrust forgets what is not in use, on the card and in memory.
 func (m *lm) distrust() {
 	m.cells.Forget()
-	m.tier.ram().Forget()
+	m.ram.Forget()
 }
 
 // inMemory decides how far the text of s is to be brought back beyond what it stands on: 0 where nothing is there, or evaluating is
 // cheaper.
 func (m *lm) inMemory(s *seq) int {
 	t := m.tier
-	if t == nil || t.off || s.whole() || s.solo {
+	if t == nil || t.Off || s.whole() || s.solo {
 		return 0
 	}
 	if m.limits.Stops {
@@ -196,7 +186,7 @@ func (m *lm) piece(s *seq) error {
 	rows := t.Load(from)
 	took, ok, err := m.mover.Carry(cache.FromMemory, cells, func() error { return m.model.Restore(cells, rows) })
 	if !ok {
-		s.Bring, t.off = 0, true
+		s.Bring, t.Off = 0, true
 		for _, c := range taken {
 			m.cells.Give(c)
 		}
@@ -233,7 +223,7 @@ func (m *lm) worthStashing(n, runs, from, to int) bool {
 // survive.
 func (m *lm) stash(busy bool) (bool, error) {
 	t := m.tier
-	if t == nil || t.off || busy && m.cache.Ample(m.wideReach) {
+	if t == nil || t.Off || busy && m.cache.Ample(m.wideReach) {
 		return false, nil
 	}
 	if busy {
@@ -265,7 +255,7 @@ func (m *lm) stashRows(p cache.Piece) (bool, error) {
 	buf := t.Buffer(n)
 	took, ok, err := m.mover.Carry(cache.ToMemory, nil, func() error { return m.model.Save(p.Cells, buf) })
 	if t.Store(p, !ok); !ok {
-		t.off = true
+		t.Off = true
 		return true, err
 	}
 	t.Out.Observe(n, axcl.Runs(p.Cells), took.Seconds())

@@ -153,8 +153,8 @@ func TestTierFails(t *testing.T) {
 				return
 			}
 			stays, _ := st.crowd(t, text)
-			if stays[0].err != nil || stays[0].tokens != 2 || !st.m.tier.off {
-				t.Errorf("%+v, off %v", stays[0], st.m.tier.off)
+			if stays[0].err != nil || stays[0].tokens != 2 || !st.m.tier.Off {
+				t.Errorf("%+v, off %v", stays[0], st.m.tier.Off)
 			}
 		})
 	}

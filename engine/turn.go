@@ -219,7 +219,7 @@ func (m *lm) end(s *seq, err error) {
 // drop takes a sequence off its cells, which keep nothing that only it needed.
 func (m *lm) drop(s *seq) {
 	tip := m.cells.Tip(&s.Seq)
-	m.tier.ram().Cut(s.Key, s.ids)
+	m.ram.Cut(s.Key, s.ids)
 	m.leave(s)
 	if tip >= 0 {
 		m.cells.Prune(tip, m.cells.Size())

@@ -18,6 +18,7 @@ import (
 // travel.
 type RAM struct {
 	In, Out Travel // to the card, and from there
+	Off     bool   // it failed: nothing goes in or out any more; the worker's
 
 	memory *Memory
 	card   *Tree
@@ -32,6 +33,9 @@ type RAM struct {
 	back   []int32 // of each row: the cell, if that says so too; or none
 	shelf
 }
+
+// On reports whether rows may go in and out. A nil RAM is off.
+func (r *RAM) On() bool { return r != nil && !r.Off }
 
 // row is where row h lies.
 func (r *RAM) row(h int32) []byte { return r.rows[int(h)*r.stride : (int(h)+1)*r.stride] }
