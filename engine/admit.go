@@ -43,19 +43,19 @@ func (m *lm) admit() {
 		}
 		m.start(s)
 		//rule:G20 TestRestartSoon false
-		if m.fetch(s) {
+		if m.kept.fetch(s) {
 			continue
 		}
-		if !m.fits(s) {
+		if !m.layout.fits(s) {
 			m.aside()
-			if live > 0 && !m.fits(s) {
+			if live > 0 && !m.layout.fits(s) {
 				m.leave(s)
 				m.requeue(s)
 				return
 			}
 		}
 		m.admitted++
-		s.admit, s.served = m.admitted, m.passes
+		s.admit, s.served = m.admitted, m.batch.passes
 		if !s.begun {
 			s.begun = true
 			s.started = m.card.now()
@@ -64,14 +64,14 @@ func (m *lm) admit() {
 			s.usage.Prompt = len(s.ids)
 		}
 		//rule:G17 TestTurns drop
-		s.Bring = m.inMemory(s)
+		s.Bring = m.tier.inMemory(s)
 		m.running = append(m.running, s)
 		m.count(func(*Stats) {})
 	}
 }
 
 // live is how many run whose readers read.
-func (m *lm) live() (n int) {
+func (m *core) live() (n int) {
 	for _, r := range m.running {
 		if !r.box.full() {
 			n++
@@ -81,7 +81,7 @@ func (m *lm) live() (n int) {
 }
 
 // aside takes the sequences whose readers do not read off their cells, and reports whether there was one.
-func (m *lm) aside() (any bool) {
+func (m *core) aside() (any bool) {
 	for _, r := range m.running {
 		if r.box.full() && len(r.Path) > 0 {
 			m.mark(r, false)
@@ -94,7 +94,7 @@ func (m *lm) aside() (any bool) {
 
 // fits reports whether s may run beside the others: whether there are cells for all until they end, or what may come of letting it in all
 // the same is worth it.
-func (m *lm) fits(s *seq) bool {
+func (m *layout) fits(s *seq) bool {
 	if !m.proven.Mixed || !m.proven.Chunk {
 		// Prompts cannot share passes: they go one after the other, and what one has the next finds.
 		for _, r := range m.running {
@@ -156,7 +156,7 @@ func (m *lm) fits(s *seq) bool {
 // worth cuts a cached path where that makes the rest of s cheaper: where it begins to lie beyond what wide passes see, if the rows that
 // would have to follow one by one cost more than evaluating from there on again in near cells; and where the card only takes full chunks,
 // so that the rest is some.
-func (m *lm) worth(s *seq, path []int32) []int32 {
+func (m *layout) worth(s *seq, path []int32) []int32 {
 	rest := len(s.ids) - len(path)
 	if m.wide == 0 {
 		return path
@@ -176,7 +176,7 @@ func (m *lm) worth(s *seq, path []int32) []int32 {
 
 // beyond is what it costs that rows of prompts, the others' and that of s, lie beyond what wide passes see: 0 where they find near cells.
 // Prompts that crowd each other out of the ladder's reach go row by row.
-func (m *lm) beyond(s *seq) float64 {
+func (m *layout) beyond(s *seq) float64 {
 	if m.wide == 0 {
 		return 0
 	}
@@ -240,7 +240,7 @@ func (m *lm) beyond(s *seq) float64 {
 
 // between is how much more the passes of a prompt take whose rows come between those of others, as far up as wide passes see, than where
 // they begin at the first cell.
-func (m *lm) between(s *seq) (sec float64) {
+func (m *layout) between(s *seq) (sec float64) {
 	far := m.stretch(m.wideReach, m.wide)
 	for n := len(s.Path) + m.wide; n < min(len(s.ids), m.wideReach); n += m.wide {
 		sec += max(far-m.stretch(n, m.wide), 0)

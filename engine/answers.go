@@ -38,7 +38,7 @@ type record struct {
 }
 
 // recordOf reads a package's record.
-func (m *lm) recordOf(p *models.Package, o OpenOptions) *record {
+func (m *prover) recordOf(p *models.Package, o OpenOptions) *record {
 	i := m.card.Info()
 	r := &record{on: strings.Join([]string{i.Name, i.Version, i.Firmware}, " ")}
 	if o.Remember == "" {
@@ -108,13 +108,13 @@ func (r *record) keep() {
 
 // believe compares what the card said with what is known of the package, or was said earlier; before is what else was kept of it, nil
 // for nothing. The error wraps ErrWrong and says what to do; nothing of what was proven is kept then.
-func (m *lm) believe(p *models.Package, o OpenOptions, before []int32) error {
-	if m.sample == nil {
+func (m *prover) believe(p *models.Package, o OpenOptions, before []int32) error {
+	if m.canary.sample == nil {
 		return nil
 	}
 	on := m.card.Info().ID
 	if known := models.KnownAnswers(p.Digest()); known != nil {
-		if err := differs(m.sample, known); err != nil {
+		if err := differs(m.canary.sample, known); err != nil {
 			return fmt.Errorf("%w: %s on %s says something else than a sound card does: power-cycle the card, and see axle doctor "+
 				"--conformance; axle verify checks the model's files", err, p.Name, on)
 		}
@@ -125,7 +125,7 @@ func (m *lm) believe(p *models.Package, o OpenOptions, before []int32) error {
 	if before != nil && len(r.Said) == 0 {
 		r.Said = []spoken{{before, 2, r.on, true}}
 	}
-	with, ok := r.note(m.sample)
+	with, ok := r.note(m.canary.sample)
 	if !ok {
 		return fmt.Errorf("%w: %s on %s says something else than at an earlier load, and which of the two is wrong is not known: load it "+
 			"again, and what two loads say counts; axle verify checks its files, a card that was power-cycled may be sound again, and "+

@@ -71,7 +71,7 @@ func TestFirstLoadWrong(t *testing.T) {
 		if err := os.WriteFile(files[0], []byte(junk), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, b := load(t, dir, open, OpenOptions{Remember: kept}); b.m.sample == nil {
+		if _, b := load(t, dir, open, OpenOptions{Remember: kept}); b.m.canary.sample == nil {
 			t.Errorf("%.40q", junk)
 		}
 	}

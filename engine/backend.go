@@ -97,15 +97,15 @@ func (b *cardBackend) Complete(ctx context.Context, job Job) iter.Seq2[Token, er
 
 // sight is how pictures stand in a prompt; nil where the model does not see.
 func (b *cardBackend) sight() *models.Vision {
-	if b.m.gallery == nil {
+	if b.m.eyes.gallery == nil {
 		return nil
 	}
-	return b.m.gallery.sees
+	return b.m.eyes.gallery.sees
 }
 
 // reached reports whether a prompt's last picture may end at row end.
 func (b *cardBackend) reached(end int) bool {
-	_, ok := b.m.reaches(end)
+	_, ok := b.m.eyes.reaches(end)
 	return ok
 }
 
@@ -114,14 +114,14 @@ func (b *cardBackend) hold(ctx context.Context, job *Job) (ps []*picture, releas
 	switch n := len(job.Images); {
 	case n == 0:
 		return nil, func() {}, nil
-	case b.m.gallery == nil && b.m.blind != nil:
-		return nil, nil, fmt.Errorf("%w: %s cannot see: %w", ErrUnsupported, b.info.Name, b.m.blind)
-	case b.m.gallery == nil:
+	case b.m.eyes.gallery == nil && b.m.eyes.blind != nil:
+		return nil, nil, fmt.Errorf("%w: %s cannot see: %w", ErrUnsupported, b.info.Name, b.m.eyes.blind)
+	case b.m.eyes.gallery == nil:
 		return nil, nil, fmt.Errorf("%w: %s takes no images", ErrUnsupported, b.info.Name)
-	case n > b.m.shape.Cells/b.m.gallery.sees.Rows:
-		return nil, nil, &ContextError{Have: n * b.m.gallery.sees.Rows, Max: b.m.shape.Cells}
+	case n > b.m.shape.Cells/b.m.eyes.gallery.sees.Rows:
+		return nil, nil, &ContextError{Have: n * b.m.eyes.gallery.sees.Rows, Max: b.m.shape.Cells}
 	}
-	return b.m.gallery.hold(ctx, job.Key, job.Images)
+	return b.m.eyes.gallery.hold(ctx, job.Key, job.Images)
 }
 
 // forgetCaller tells the worker that s's caller has gone.
@@ -253,11 +253,11 @@ func (b *cardBackend) Stats() Stats {
 	st.Disk = b.m.kept.stats()
 	st.Proven = map[string]bool{"chunk": b.m.proven.Chunk, "mixed": b.m.proven.Mixed, "scatter": b.m.proven.Scatter,
 		"place":         b.m.shape.Place,
-		"alike_ordered": b.m.alike.Ordered, "alike_anywhere": b.m.alike.Anywhere}
+		"alike_ordered": b.m.prover.alike.Ordered, "alike_anywhere": b.m.prover.alike.Anywhere}
 	if b.m.wide > 0 || b.m.proven.Narrow {
 		st.Proven["wide"] = !b.m.proven.Narrow
 	}
-	st.Compared = b.m.compared
+	st.Compared = b.m.prover.compared
 	if b.m.limits.Stops {
 		st.Proven["kept"], st.Proven["stepped"] = b.m.proven.Kept, b.m.proven.Stepped
 	}
@@ -274,7 +274,7 @@ func (b *cardBackend) Close() error {
 			b.card.ours.Add(-b.took)
 			b.m.Fail(ErrClosed)
 			b.m.tier.close()
-			err := errors.Join(b.card.watched(b.m.gallery.close), b.card.Unload(b.m.model))
+			err := errors.Join(b.card.watched(b.m.eyes.gallery.close), b.card.Unload(b.m.model))
 			if b.draft != nil {
 				err = errors.Join(err, b.card.Unload(b.draft.model))
 			}

@@ -91,11 +91,11 @@ func TestCardsClock(t *testing.T) {
 		b := onFake(t, f, OpenOptions{CardOptions: CardOptions{Check: 5 * time.Minute,
 			Clock: func() time.Duration { return time.Duration(clock.Load()) }}})
 		defer b.Close()
-		b.m.sample = []int32{1} // it has something to be held against
+		b.m.canary.sample = []int32{1} // it has something to be held against
 		rest := func(d time.Duration) (n int64, checked time.Duration) {
 			<-time.After(d)
 			synctest.Wait()
-			return asked.Load(), b.m.checked
+			return asked.Load(), b.m.canary.checked
 		}
 		before, _ := rest(0)
 		if n, checked := rest(10 * time.Minute); n != before || checked != 0 {

@@ -360,7 +360,7 @@ func TestCheckupInOrder(t *testing.T) {
 		f := newFake()
 		f.ordered = true
 		b := onFake(t, f, OpenOptions{})
-		if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.remember(nil) }); err != nil {
+		if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.canary.remember(nil) }); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := run(b, greedy([]int32{1, 2, 3}, 20)); err != nil {
@@ -389,7 +389,7 @@ func TestCheckupFails(t *testing.T) {
 					}
 					return nil
 				}
-				b.m.sample = []int32{0} // something to ask
+				b.m.canary.sample = []int32{0} // something to ask
 				return nil
 			}); err != nil {
 				t.Fatal(err)

@@ -230,10 +230,10 @@ func onDevice(t testing.TB, d *paced, dev soleModel, o OpenOptions) *stage {
 		if o.Proven != nil {
 			st.m.proven = *o.Proven
 		}
-		if err := st.m.measure(context.Background()); err != nil {
+		if err := st.m.prover.measure(context.Background()); err != nil {
 			return err
 		}
-		return st.m.openTier(o.CacheRAM)
+		return st.m.openRAM(o.CacheRAM)
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 	}
 	for round := 0; ; round++ {
 		tr := d.m.begin()
-		d.m.shares = d.m.shares[:0]
+		d.m.batch.shares = d.m.batch.shares[:0]
 		room := max(d.m.wide, 1)
 		if !d.m.proven.Mixed {
 			room = 1
@@ -75,26 +75,26 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 				continue // still catching up
 			}
 			if d.m.wide == 0 || !d.m.proven.Chunk || sh.Reach() > d.m.wideReach || !d.m.proven.Mixed && rows == 1 {
-				if len(d.m.shares) > 0 {
+				if len(d.m.batch.shares) > 0 {
 					continue
 				}
-				d.m.shares = append(d.m.shares, share{s: sh, from: len(sh.Path), n: 1})
+				d.m.batch.shares = append(d.m.batch.shares, share{s: sh, from: len(sh.Path), n: 1})
 				room = 0
 				continue
 			}
-			if len(d.m.shares) > 0 || d.m.proven.Mixed {
+			if len(d.m.batch.shares) > 0 || d.m.proven.Mixed {
 				rows = min(rows, room)
 			} else {
 				rows = min(rows, d.m.wide)
 			}
-			d.m.shares = append(d.m.shares, share{s: sh, from: len(sh.Path), n: rows})
+			d.m.batch.shares = append(d.m.batch.shares, share{s: sh, from: len(sh.Path), n: rows})
 			room = max(room-rows, 0)
 		}
-		if len(d.m.shares) == 0 {
+		if len(d.m.batch.shares) == 0 {
 			return true
 		}
 		tr.lap(planTime)
-		if err := d.m.build(); errors.Is(err, errNoCells) {
+		if err := d.m.batch.build(); errors.Is(err, errNoCells) {
 			for _, s := range seqs {
 				d.leave(s) // their rows stay as a cache until they are needed, which is now
 			}
@@ -102,26 +102,26 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 		} else if err != nil {
 			return false
 		}
-		g := d.m.shape.GroupFor(d.m.pass.Rows(), d.m.pass.Reach(d.m.shape))
+		g := d.m.shape.GroupFor(d.m.batch.pass.Rows(), d.m.batch.pass.Reach(d.m.shape))
 		tr.lap(buildTime)
 		tr.describe(d.m, g)
 		t0 := d.m.card.now()
-		if err := d.m.card.run(d.m.model, &d.m.pass, d.m.costs.predict(g, len(d.m.pass.Want))); err != nil {
-			d.m.giveBack()
+		if err := d.m.card.run(d.m.model, &d.m.batch.pass, d.m.costs.predict(g, len(d.m.batch.pass.Want))); err != nil {
+			d.m.batch.giveBack()
 			return false
 		}
-		d.m.passes++
-		d.m.costs.observe(g, len(d.m.pass.Want), d.m.pass.Cell, d.m.card.now()-t0)
+		d.m.batch.passes++
+		d.m.costs.observe(g, len(d.m.batch.pass.Want), d.m.batch.pass.Cell, d.m.card.now()-t0)
 		tr.lap(runTime)
-		for i := range d.m.shares {
-			h := &d.m.shares[i]
+		for i := range d.m.batch.shares {
+			h := &d.m.batch.shares[i]
 			for j := range h.n {
-				d.m.cells.Commit(&h.s.Seq, d.m.taken[h.row+j], h.s.ids[h.from+j])
+				d.m.cells.Commit(&h.s.Seq, d.m.batch.taken[h.row+j], h.s.ids[h.from+j])
 			}
 			if h.want < 0 {
 				continue
 			}
-			id := d.m.pass.Argmax[h.want]
+			id := d.m.batch.pass.Argmax[h.want]
 			if id < 0 || int(id) >= d.m.shape.Out {
 				return false
 			}

@@ -42,12 +42,12 @@ func (m *Model) ProbeSight(ctx context.Context, tell func(Probe)) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("%w: pictures are probed on one card: name one", ErrUnsupported)
-	case b.m.gallery == nil && b.m.blind != nil:
-		return fmt.Errorf("%w: %s cannot see: %w", ErrUnsupported, m.info.Name, b.m.blind)
-	case b.m.gallery == nil:
+	case b.m.eyes.gallery == nil && b.m.eyes.blind != nil:
+		return fmt.Errorf("%w: %s cannot see: %w", ErrUnsupported, m.info.Name, b.m.eyes.blind)
+	case b.m.eyes.gallery == nil:
 		return fmt.Errorf("%w: %s takes no images", ErrUnsupported, m.info.Name)
 	}
-	e := &eyesight{m: m, b: b, l: b.m, v: b.m.gallery.sees, name: rand.Text()}
+	e := &eyesight{m: m, b: b, l: b.m, v: b.m.eyes.gallery.sees, name: rand.Text()}
 	for _, probe := range []func(context.Context) (Probe, error){e.tensors, e.colours, e.quarters, e.apart, e.deep, e.textAlone, e.across,
 		e.again, e.together} {
 		p, err := probe(ctx)
@@ -213,13 +213,13 @@ func verdict(ok bool, name, gave, good, bad string) Probe {
 func (e *eyesight) tensors(ctx context.Context) (p Probe, err error) {
 	gave := e.v.String()
 	err = e.l.card.Do(ctx, func(axcl.Device) error {
-		ins, outs := e.l.gallery.enc.Tensors()
+		ins, outs := e.l.eyes.gallery.enc.Tensors()
 		for i, ts := range [][]axcl.Tensor{ins, outs} {
 			for _, t := range ts {
 				gave += fmt.Sprintf("; %s %q %v %v", []string{"in", "out"}[i], t.Name, t.Type, t.Shape)
 			}
 		}
-		gave += fmt.Sprintf("; a call took %v", e.l.gallery.took.Round(time.Microsecond))
+		gave += fmt.Sprintf("; a call took %v", e.l.eyes.gallery.took.Round(time.Microsecond))
 		return nil
 	})
 	means := fmt.Sprintf("the card and the file agree; a picture becomes %d rows of the prompt", e.v.Rows)
@@ -379,7 +379,7 @@ func (e *eyesight) textAlone(ctx context.Context) (Probe, error) {
 	if err != nil {
 		return Probe{}, err
 	}
-	enc := e.l.gallery.enc
+	enc := e.l.eyes.gallery.enc
 	if err := e.l.card.Do(ctx, func(axcl.Device) error { return e.l.card.watched(enc.Close) }); err != nil {
 		return Probe{}, err
 	}

@@ -80,8 +80,8 @@ func TestProbesFind(t *testing.T) {
 	}
 	m, b := load(t, dir, openSoft, OpenOptions{})
 	err := b.card.Do(context.Background(), func(axcl.Device) error { // the worker reads them
-		enc := b.m.gallery.enc
-		b.m.gallery, b.m.blind = nil, errors.New("no room")
+		enc := b.m.eyes.gallery.enc
+		b.m.eyes.gallery, b.m.eyes.blind = nil, errors.New("no room")
 		return enc.Close()
 	})
 	if err != nil {

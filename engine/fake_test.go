@@ -375,21 +375,21 @@ func onFake(t testing.TB, f *fake, o OpenOptions) *cardBackend {
 		info: Info{Name: "fake", Context: f.shape.Cells, Vocab: fakeVocab, Hidden: f.shape.Hidden}}
 	if err := card.Do(context.Background(), func(axcl.Device) error {
 		b.m = newLM(card, f, f, nil, nil, o)
-		if err := b.m.measure(context.Background()); err != nil {
+		if err := b.m.prover.measure(context.Background()); err != nil {
 			return err
 		}
 		if o.Proven != nil {
 			b.m.proven = *o.Proven
-		} else if err := b.m.probe(context.Background()); err != nil {
+		} else if err := b.m.prover.probe(context.Background()); err != nil {
 			return err
-		} else if err := b.m.compare(context.Background()); err != nil {
+		} else if err := b.m.prover.compare(context.Background()); err != nil {
 			return err
 		}
 		var err error
-		if b.m.kept, err = b.m.newKeeper(mediumOf(o), "a digest", "fake"); err != nil {
+		if err = b.m.openDisk(mediumOf(o), "a digest", "fake"); err != nil {
 			return err
 		}
-		if err := b.m.openTier(o.CacheRAM); err != nil {
+		if err := b.m.openRAM(o.CacheRAM); err != nil {
 			return err
 		}
 		card.Attach(b.m, 1)

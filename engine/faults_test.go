@@ -304,7 +304,7 @@ func TestCheckup(t *testing.T) {
 		f := newFake()
 		lost := make(chan error, 1)
 		b := onFake(t, f, OpenOptions{CardOptions: CardOptions{Lost: func(err error) { lost <- err }}})
-		if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.remember(nil) }); err != nil {
+		if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.canary.remember(nil) }); err != nil {
 			t.Fatal(err)
 		}
 		passes := func() (n int) {
@@ -354,7 +354,7 @@ func TestRemembered(t *testing.T) {
 	_, first := load(t, dir, open, OpenOptions{Remember: kept})
 	probing := runs()
 	_, second := load(t, dir, open, OpenOptions{Remember: kept})
-	if runs() >= probing || second.m.proven != first.m.proven || len(second.m.sample) != sampleLen {
+	if runs() >= probing || second.m.proven != first.m.proven || len(second.m.canary.sample) != sampleLen {
 		t.Errorf("%d passes at the first load, %d at the second; proven %+v and %+v", probing, runs(), first.m.proven, second.m.proven)
 	}
 	files, _ := filepath.Glob(filepath.Join(kept, "proven-*"))
@@ -365,11 +365,11 @@ func TestRemembered(t *testing.T) {
 	if err := os.Remove(spoken[0]); err != nil { // an older program kept none
 		t.Fatal(err)
 	}
-	tokens := slices.Clone(first.m.sample)
+	tokens := slices.Clone(first.m.canary.sample)
 	for i := range tokens {
 		tokens[i]++
 	}
-	b, _ := json.Marshal(memory{Sound: true, Proven: first.m.proven, Alike: first.m.alike, Tokens: tokens, Groups: first.m.costs.group,
+	b, _ := json.Marshal(memory{Sound: true, Proven: first.m.proven, Alike: first.m.prover.alike, Tokens: tokens, Groups: first.m.costs.group,
 		Head: first.m.costs.head, Together: &together{Tokens: tokens}})
 	if err := os.WriteFile(files[0], b, 0o644); err != nil {
 		t.Fatal(err)

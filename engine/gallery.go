@@ -82,9 +82,16 @@ type pictureRows struct {
 	of          *picture
 }
 
+// eyes are how a model sees.
+type eyes struct {
+	*core
+	gallery *gallery // nil: it cannot see
+	blind   error    // why, where its package says that it does
+}
+
 // openEyes makes the model see, where its package has an encoder and the card has room for it. What is wrong with the encoder is said to
 // who asks about pictures: text needs none. The error is one that the load does not survive.
-func (m *lm) openEyes(dev axcl.Device, p *models.Package) error {
+func (m *eyes) openEyes(dev axcl.Device, p *models.Package) error {
 	sees, err := p.Vision()
 	if err == nil && sees != nil {
 		if err := m.card.Refresh(); err != nil {
@@ -107,7 +114,7 @@ func (m *lm) openEyes(dev axcl.Device, p *models.Package) error {
 
 // openGallery loads the encoder and makes a first call of it: what else it needs is taken now or never, and how long it holds the card
 // is known. It runs on the worker.
-func (m *lm) openGallery(dev axcl.Device, sees *models.Vision, digest string) (*gallery, error) {
+func (m *eyes) openGallery(dev axcl.Device, sees *models.Vision, digest string) (*gallery, error) {
 	if m.proven.Narrow {
 		return nil, fmt.Errorf("%w: a picture's rows go through prefill groups, and this card gives wrong rows for wide passes",
 			ErrUnsupported)
@@ -299,7 +306,7 @@ func (g *gallery) ranOut() bool {
 }
 
 // show puts a job's pictures where its ids have places for their rows: the rows' numbers in place of the placeholder.
-func (m *lm) show(s *seq, ps []*picture) error {
+func (m *eyes) show(s *seq, ps []*picture) error {
 	if len(ps) == 0 {
 		return nil
 	}
@@ -338,7 +345,7 @@ func (m *lm) show(s *seq, ps []*picture) error {
 
 // reaches reports whether wide passes get as far as row end, and how far they do. They go on from what they see, which ends where the
 // farthest group does.
-func (m *lm) reaches(end int) (reach int, ok bool) {
+func (m *eyes) reaches(end int) (reach int, ok bool) {
 	for at := 0; at < end; at += m.widest(at) {
 		if at > m.wideReach {
 			return at, false
@@ -349,7 +356,7 @@ func (m *lm) reaches(end int) (reach int, ok bool) {
 
 // lay gives the rows of a prompt with pictures their positions: a row's place in the text is not its position, where pictures' rows lie
 // on a grid.
-func (m *lm) lay(s *seq) (err error) {
+func (m *eyes) lay(s *seq) (err error) {
 	s.pos, s.lag = s.pos[:0], 0
 	if len(s.pictures) == 0 || !m.gallery.sees.MRope {
 		return nil
@@ -418,14 +425,14 @@ func (m *lm) encode() (bool, error) {
 		if s.unseen() == nil || s.box.full() || s.Bring > len(s.Path) {
 			continue
 		}
-		if m.adopt(s); s.unseen() != nil && (first == nil || s.admit < first.admit) {
+		if m.planner.adopt(s); s.unseen() != nil && (first == nil || s.admit < first.admit) {
 			first = s
 		}
 	}
 	if first == nil {
 		return false, nil
 	}
-	g, p := m.gallery, first.unseen()
+	g, p := m.eyes.gallery, first.unseen()
 	t0 := m.card.now()
 	err := m.card.Watched(20*g.took, func() error { return g.enc.Step(p.made) })
 	took := m.card.now() - t0
@@ -456,7 +463,7 @@ func (m *lm) encode() (bool, error) {
 
 // sink sends a sequence back to the queue that stands on cells beyond what wide passes see, and has a picture to come: it begins anew when
 // those that run have ended, and finds the lowest cells then.
-func (m *lm) sink(s *seq) {
+func (m *core) sink(s *seq) {
 	m.mark(s, false)
 	m.leave(s)
 	m.remove(s)
@@ -466,7 +473,7 @@ func (m *lm) sink(s *seq) {
 
 // turnsOut makes a cut of [keep, keep+cut) of a sequence with pictures one of whole turns, as far as the text says where turns begin; and
 // never one of half a picture. What of the pictures is left is said anew.
-func (m *lm) turnsOut(s *seq, keep, cut int) (from, n int) {
+func (m *eyes) turnsOut(s *seq, keep, cut int) (from, n int) {
 	from, end := keep, keep+cut
 	//rule:G19 TestShiftTurns false
 	if _, answer := m.turns(s.ids); answer > 0 {

@@ -47,10 +47,10 @@ func (g *givenRows) Row(dst []uint16, id int32, embed []uint16) error {
 }
 
 // layerInputs is how many values the layers of a model are given of a row, all together.
-func (m *lm) layerInputs() int { return m.shape.Layers * m.shape.Given }
+func (m *core) layerInputs() int { return m.shape.Layers * m.shape.Given }
 
 // tokenRow makes row r of a pass, which has room for it: the token's embedding, and what the layers are given of it in addition.
-func (m *lm) tokenRow(p *axcl.Pass, r int, id int32) error {
+func (m *core) tokenRow(p *axcl.Pass, r int, id int32) error {
 	h, n := m.shape.Hidden, m.layerInputs()
 	row := p.Hidden[r*h:][:h]
 	if err := m.embed.Row(row, id); err != nil || n == 0 {
@@ -61,7 +61,7 @@ func (m *lm) tokenRow(p *axcl.Pass, r int, id int32) error {
 }
 
 // picturedRow makes what layers are given of a row that a picture's encoder made: the pad token's, by that row.
-func (m *lm) picturedRow(p *axcl.Pass, r int) error {
+func (m *core) picturedRow(p *axcl.Pass, r int) error {
 	h, n := m.shape.Hidden, m.layerInputs()
 	if n == 0 {
 		return nil

@@ -63,7 +63,7 @@ func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card 
 func TestGivenKept(t *testing.T) {
 	//proves:G12 Gemma-4: what the host makes of a token
 	made := &countsGiven{}
-	m := &lm{prices: prices{shape: axcl.Shape{Hidden: 2, Layers: 3, Given: 1}}, given: &givenRows{from: made}}
+	m := &core{prices: prices{shape: axcl.Shape{Hidden: 2, Layers: 3, Given: 1}}, given: &givenRows{from: made}}
 	p := &axcl.Pass{Hidden: []uint16{7, 8, 9, 10}, Given: make([]uint16, 6)}
 	for range 2 {
 		if err := m.picturedRow(p, 1); err != nil {

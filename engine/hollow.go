@@ -49,22 +49,22 @@ func OpenHollow(ctx context.Context, c *Card, dir string, s axmodel.HollowShape,
 		} else {
 			b.m.proven = Proven{Chunk: true, Mixed: state == 0, Scatter: true, Kept: state > 0}
 		}
-		if err := b.m.measure(ctx); err != nil {
+		if err := b.m.prover.measure(ctx); err != nil {
 			_ = c.Unload(model)
 			return err
 		}
-		if b.m.kept, err = b.m.newKeeper(mediumOf(o), "hollow "+s.Name, s.Name); err != nil {
+		if err = b.m.openDisk(mediumOf(o), "hollow "+s.Name, s.Name); err != nil {
 			_ = c.Unload(model)
 			return err
 		}
-		if err := b.m.openTier(o.CacheRAM); err != nil {
+		if err := b.m.openRAM(o.CacheRAM); err != nil {
 			_ = c.Unload(model)
 			return err
 		}
 		if s.Sight != nil {
 			sees, err := hollowSight(dir, s)
 			if err == nil {
-				b.m.gallery, err = b.m.openGallery(dev, sees, "hollow "+s.Name)
+				b.m.eyes.gallery, err = b.m.eyes.openGallery(dev, sees, "hollow "+s.Name)
 			}
 			if err != nil {
 				_ = c.Unload(model)

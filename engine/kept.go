@@ -30,6 +30,8 @@ const (
 
 // keeper is one model's use of a disk. Its fields are the worker's, but for those that are said to be otherwise.
 type keeper struct {
+	*core
+	tier  *tier
 	disk  cache.Medium
 	owner cache.Owner
 	up    float64      // seconds a row takes to the card, measured at load
@@ -93,25 +95,25 @@ type saving struct {
 
 // newKeeper measures what a row costs to the card, on unused cells, and a state. Without a disk, or where rows cannot travel
 // or lie anywhere, it gives nil, which keeps nothing.
-func (m *lm) newKeeper(d cache.Medium, digest, model string) (*keeper, error) {
-	if d == nil || m.shape.Piece == 0 || !m.restores() {
+func newKeeper(c *core, d cache.Medium, digest, model string) (*keeper, error) {
+	if d == nil || c.shape.Piece == 0 || !c.restores() {
 		return nil, nil
 	}
-	info := m.card.Info()
-	k := &keeper{disk: d, closed: make(chan struct{}),
-		owner: cache.Owner{Package: digest, Model: model, Card: strings.Join([]string{info.Kind, info.Name}, " "), Row: m.shape.RowBytes()}}
+	info := c.card.Info()
+	k := &keeper{core: c, disk: d, closed: make(chan struct{}),
+		owner: cache.Owner{Package: digest, Model: model, Card: strings.Join([]string{info.Kind, info.Name}, " "), Row: c.shape.RowBytes()}}
 	k.rate.Store(keptRate)
-	cells := make([]uint32, min(m.shape.Piece, d.Block()))
+	cells := make([]uint32, min(c.shape.Piece, d.Block()))
 	for i := range cells {
 		cells[i] = uint32(i)
 	}
-	piece := make([]byte, len(cells)*m.shape.RowBytes())
-	t0 := m.card.now()
-	if err := m.card.watched(func() error { return m.model.Restore(cells, piece) }); err != nil {
+	piece := make([]byte, len(cells)*c.shape.RowBytes())
+	t0 := c.card.now()
+	if err := c.card.watched(func() error { return c.model.Restore(cells, piece) }); err != nil {
 		return nil, err
 	}
-	k.up = (m.card.now() - t0).Seconds() / float64(len(cells))
-	if err := m.keepsStates(k); err != nil {
+	k.up = (c.card.now() - t0).Seconds() / float64(len(cells))
+	if err := k.keepsStates(); err != nil {
 		return nil, err
 	}
 	return k, nil
@@ -134,34 +136,33 @@ func (k *keeper) ask(s *seq) {
 
 // fetch has what the disk keeps of a sequence brought, where that is quicker than evaluating it, and reports whether the sequence is to
 // wait for it. It stands on nothing meanwhile.
-func (m *lm) fetch(s *seq) bool {
-	k := m.kept
+func (k *keeper) fetch(s *seq) bool {
 	if k == nil || s.kept == 0 || len(k.fetching) >= keptFetches {
 		return false
 	}
 	size, end := k.disk.Block(), s.kept
 	have, least := len(s.Path), size/2
-	near := max(have, m.inMemory(s)) // what memory has comes from there: no disk is quicker
+	near := max(have, k.tier.inMemory(s)) // what memory has comes from there: no disk is quicker
 	if k.owner.State > 0 {
-		if m.live()+k.waiting() >= m.limits.Sequences {
+		if k.live()+k.waiting() >= k.limits.Sequences {
 			return false // no slot is sure for its state
 		}
-		have, least = len(m.cells.Peek(s.Key, s.ids[:end])), 1
+		have, least = len(k.cells.Peek(s.Key, s.ids[:end])), 1
 	}
 	if end-near < least {
 		return false
 	}
 	from := have / size
-	bytes := float64(end-from*size)*float64(m.shape.RowBytes()) + float64(k.owner.State)
-	if bytes/float64(k.rate.Load())+float64(end-have)*k.up+k.state >= m.redo(near, end) {
+	bytes := float64(end-from*size)*float64(k.shape.RowBytes()) + float64(k.owner.State)
+	if bytes/float64(k.rate.Load())+float64(end-have)*k.up+k.state >= k.redo(near, end) {
 		return false
 	}
-	f := &fetch{s: s, to: end, last: m.card.now(), got: make(chan *part, 1), ended: make(chan struct{})}
+	f := &fetch{s: s, to: end, last: k.card.now(), got: make(chan *part, 1), ended: make(chan struct{})}
 	s.kept = 0 // it is asked for once
-	m.leave(s)
+	k.leave(s)
 	k.fetching = append(k.fetching, f)
 	ids := slices.Clone(s.ids[:end])
-	k.tasks.Go(func() { k.read(f, k.on(f.s.Key, ids), from, m.card) })
+	k.tasks.Go(func() { k.read(f, k.on(f.s.Key, ids), from, k.card) })
 	return true
 }
 
@@ -213,8 +214,7 @@ func (k *keeper) read(f *fetch, text cache.Text, from int, card *Card) {
 }
 
 // graft puts at most one piece of what came from disk on the card. It reports whether it did anything; a fatal error is the card's end.
-func (m *lm) graft() (bool, error) {
-	k := m.kept
+func (k *keeper) graft() (bool, error) {
 	if k == nil {
 		return false, nil
 	}
@@ -223,9 +223,9 @@ func (m *lm) graft() (bool, error) {
 		if !over && f.part == nil {
 			select {
 			case p, ok := <-f.got:
-				f.part, over, f.last = p, !ok, m.card.now()
+				f.part, over, f.last = p, !ok, k.card.now()
 			default:
-				over = m.card.now()-f.last > keptWait
+				over = k.card.now()-f.last > keptWait
 				if !over {
 					continue
 				}
@@ -233,15 +233,15 @@ func (m *lm) graft() (bool, error) {
 		}
 		var err error
 		if !over {
-			if over, err = m.plant(f); err != nil {
+			if over, err = k.plant(f); err != nil {
 				return true, err
 			}
 		}
 		if over || f.done {
-			m.cache.Give(f.slot)
+			k.cache.Give(f.slot)
 			close(f.ended)
 			k.fetching = slices.Delete(k.fetching, i, i+1)
-			m.requeue(f.s)
+			k.requeue(f.s)
 		}
 		return true, nil
 	}
@@ -250,59 +250,59 @@ func (m *lm) graft() (bool, error) {
 
 // plant gives the card a piece of the part that a fetch has, behind what is there of its text already. It reports whether there is no use
 // in going on: then the rest is evaluated.
-func (m *lm) plant(f *fetch) (over bool, err error) {
+func (k *keeper) plant(f *fetch) (over bool, err error) {
 	p, key := f.part, f.s.Key
-	path := m.cells.Match(key, f.s.ids[:p.to], p.to)
-	n := min(p.to-len(path), m.shape.Piece)
+	path := k.cells.Match(key, f.s.ids[:p.to], p.to)
+	n := min(p.to-len(path), k.shape.Piece)
 	if n == 0 && p.state != nil {
-		return m.plantState(f, path[:p.to])
+		return k.plantState(f, path[:p.to])
 	}
 	if n > 0 {
 		if len(path) < p.from {
 			return true, nil // what it would hang on has gone
 		}
-		taken, ok := m.ground(key, path, n, p.to)
+		taken, ok := k.ground(key, path, n, p.to)
 		if !ok {
 			return true, nil
 		}
-		at, size := len(path)-p.from, m.shape.RowBytes()
+		at, size := len(path)-p.from, k.shape.RowBytes()
 		cells := make([]uint32, n)
 		for i, c := range taken {
 			cells[i] = uint32(c)
 		}
-		if _, ok, err := m.mover.Carry(cache.FromDisk, cells, func() error {
-			return m.model.Restore(cells, p.rows[at*size:(at+n)*size])
+		if _, ok, err := k.mover.Carry(cache.FromDisk, cells, func() error {
+			return k.model.Restore(cells, p.rows[at*size:(at+n)*size])
 		}); !ok {
 			for _, c := range taken {
-				m.cells.Give(c)
+				k.cells.Give(c)
 			}
 			return true, err
 		}
-		m.cells.Graft(key, path, taken, f.s.ids[len(path):])
-		m.kept.back.Add(int64(n))
-		m.kept.in.Add(int64(n * size))
-		m.kept.saved.Add(int64((m.redo(len(path), len(path)+n) - float64(n)*m.kept.up) * 1e9))
+		k.cells.Graft(key, path, taken, f.s.ids[len(path):])
+		k.back.Add(int64(n))
+		k.in.Add(int64(n * size))
+		k.saved.Add(int64((k.redo(len(path), len(path)+n) - float64(n)*k.up) * 1e9))
 	}
 	if len(path)+n == p.to && p.state == nil {
-		f.part, f.done = nil, p.to == f.to && m.kept.owner.State == 0
+		f.part, f.done = nil, p.to == f.to && k.owner.State == 0
 	}
 	return false, nil
 }
 
 // ground takes n cells behind path for a text that will be end rows long, low ones where wide passes must see them, and none that those who
 // run will need.
-func (m *lm) ground(key string, path []int32, n, end int) ([]int32, bool) {
+func (k *keeper) ground(key string, path []int32, n, end int) ([]int32, bool) {
 	need := n
-	for _, r := range m.running {
+	for _, r := range k.running {
 		if !r.box.full() {
 			need += r.pending() + 16
 		}
 	}
 	below := 0
-	if end <= m.wideReach {
-		below = m.wideReach
+	if end <= k.wideReach {
+		below = k.wideReach
 	}
-	return m.cells.TakeBehind(key, path, n, need, below)
+	return k.cells.TakeBehind(key, path, n, need, below)
 }
 
 // note remembers that a sequence which ends has rows that are worth keeping.
@@ -325,8 +325,7 @@ func (k *keeper) note(s *seq) {
 
 // keep takes a piece of what is to be kept off the card, the latest text first. It reports whether it did anything; a fatal error is the
 // card's end.
-func (m *lm) keep() (bool, error) {
-	k := m.kept
+func (k *keeper) keep() (bool, error) {
 	if k == nil || k.disk.Off() {
 		return false, nil
 	}
@@ -338,9 +337,9 @@ func (m *lm) keep() (bool, error) {
 		}
 		v = &saving{text: k.texts[n], away: true, back: make(chan int, 1)}
 		v.on, k.texts, k.save = k.on(v.key, v.ids), k.texts[:n], v
-		v.block = make([]byte, k.disk.Block()*m.shape.RowBytes())
-		v.stops = m.leaves(v.text)
-		m.beside(v, func() int {
+		v.block = make([]byte, k.disk.Block()*k.shape.RowBytes())
+		v.stops = k.leaves(v.text)
+		k.beside(v, func() int {
 			v.stops = slices.DeleteFunc(v.stops, func(n int) bool { return v.on.HasState(n) })
 			return v.on.Blocks()
 		})
@@ -355,28 +354,28 @@ func (m *lm) keep() (bool, error) {
 		}
 	}
 	if v.next >= 0 && k.owner.State > 0 {
-		return m.keepState(v)
+		return k.keepState(v)
 	}
 	if v.next < 0 || v.next == len(v.ids)/k.disk.Block() {
 		k.save = nil
 		return true, nil
 	}
 	end := (v.next + 1) * k.disk.Block()
-	path := m.cells.Peek(v.key, v.ids[:end])
+	path := k.cells.Peek(v.key, v.ids[:end])
 	if len(path) < end {
 		k.save = nil // gone before it could be kept
 		return true, nil
 	}
-	return true, m.keepBlock(v, path)
+	return true, k.keepBlock(v, path)
 }
 
 // keepBlock takes a piece of a text's next block off the card, and has the block written when it is whole.
-func (m *lm) keepBlock(v *saving, path []int32) error {
-	from, k := v.next*m.kept.disk.Block(), m.kept
-	full, err := m.gather(v, path[from:from+k.disk.Block()])
+func (k *keeper) keepBlock(v *saving, path []int32) error {
+	from := v.next * k.disk.Block()
+	full, err := k.gather(v, path[from:from+k.disk.Block()])
 	if full {
 		block, next := v.next, v.next+1
-		m.beside(v, func() int {
+		k.beside(v, func() int {
 			if senselessRows(v.block) || v.on.Save(block, v.block) != nil {
 				return -1
 			}
@@ -388,17 +387,17 @@ func (m *lm) keepBlock(v *saving, path []int32) error {
 }
 
 // gather takes a piece of the rows off the card that v's block is to hold, and reports whether all are there.
-func (m *lm) gather(v *saving, rows []int32) (full bool, err error) {
-	n, size := min(len(rows)-v.filled, m.shape.Piece), m.shape.RowBytes()
+func (k *keeper) gather(v *saving, rows []int32) (full bool, err error) {
+	n, size := min(len(rows)-v.filled, k.shape.Piece), k.shape.RowBytes()
 	if n > 0 {
 		cells := make([]uint32, n)
 		for i, c := range rows[v.filled : v.filled+n] {
 			cells[i] = uint32(c)
 		}
-		if _, ok, err := m.mover.Carry(cache.ToDisk, nil, func() error {
-			return m.model.Save(cells, v.block[v.filled*size:(v.filled+n)*size])
+		if _, ok, err := k.mover.Carry(cache.ToDisk, nil, func() error {
+			return k.model.Save(cells, v.block[v.filled*size:(v.filled+n)*size])
 		}); !ok {
-			m.kept.save = nil
+			k.save = nil
 			return false, err
 		}
 		v.filled += n
@@ -417,10 +416,10 @@ func senselessRows(block []byte) bool {
 }
 
 // beside works for v on a goroutine of its own.
-func (m *lm) beside(v *saving, work func() int) {
+func (k *keeper) beside(v *saving, work func() int) {
 	v.away = true
-	wake := m.card.wakeUp
-	m.kept.tasks.Go(func() {
+	wake := k.card.wakeUp
+	k.tasks.Go(func() {
 		v.back <- work()
 		wake()
 	})

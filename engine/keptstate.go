@@ -14,19 +14,19 @@ import (
 // longer than reading it will. The slot that a state comes to is kept free of sequences: as many fewer run meanwhile.
 
 // keepsStates says how large a model's states are, and measures what one costs to the card, in an unused slot.
-func (m *lm) keepsStates(k *keeper) error {
-	if !m.limits.Stops {
+func (k *keeper) keepsStates() error {
+	if !k.limits.Stops {
 		return nil
 	}
-	slot, _ := m.cache.Scratch()
-	defer m.cache.Give(slot)
-	piece := make([]byte, m.shape.StatePiece())
-	t0 := m.card.now()
-	if err := m.card.watched(func() error { return m.model.RestoreState(slot, 0, piece) }); err != nil {
+	slot, _ := k.cache.Scratch()
+	defer k.cache.Give(slot)
+	piece := make([]byte, k.shape.StatePiece())
+	t0 := k.card.now()
+	if err := k.card.watched(func() error { return k.model.RestoreState(slot, 0, piece) }); err != nil {
 		return err
 	}
-	k.owner.State = m.shape.State
-	k.state = (m.card.now() - t0).Seconds() * float64((m.shape.State+len(piece)-1)/len(piece))
+	k.owner.State = k.shape.State
+	k.state = (k.card.now() - t0).Seconds() * float64((k.shape.State+len(piece)-1)/len(piece))
 	return nil
 }
 
@@ -52,8 +52,8 @@ func (k *keeper) waiting() int {
 
 // plantState gives the card a piece of the state that a fetch has, which belongs after a path, and leaves it there for the sequence to find
 // when all of it has come. It reports whether there is no use in going on.
-func (m *lm) plantState(f *fetch, path []int32) (over bool, err error) {
-	p := m.cells.Snapshots()
+func (k *keeper) plantState(f *fetch, path []int32) (over bool, err error) {
+	p := k.cells.Snapshots()
 	if f.done = p.After(path) != 0; f.done {
 		return false, nil // somebody was quicker
 	}
@@ -63,24 +63,24 @@ func (m *lm) plantState(f *fetch, path []int32) (over bool, err error) {
 		}
 	}
 	state := f.part.state
-	piece := state[f.at:min(f.at+m.shape.StatePiece(), len(state))]
-	if _, ok, err := m.mover.Carry(cache.FromDisk, nil, func() error { return m.model.RestoreState(f.slot, f.at, piece) }); !ok {
+	piece := state[f.at:min(f.at+k.shape.StatePiece(), len(state))]
+	if _, ok, err := k.mover.Carry(cache.FromDisk, nil, func() error { return k.model.RestoreState(f.slot, f.at, piece) }); !ok {
 		return true, err
 	}
-	m.kept.in.Add(int64(len(piece)))
+	k.in.Add(int64(len(piece)))
 	//rule:G20 TestStatesOnDiskFaults false
 	if f.at += len(piece); f.at < len(state) {
 		return false, nil
 	}
-	m.kept.saved.Add(-int64(m.kept.state * 1e9))
-	p.Hang(f.slot, path[len(path)-1], false, m.places())
+	k.saved.Add(-int64(k.state * 1e9))
+	p.Hang(f.slot, path[len(path)-1], false, k.places())
 	f.slot, f.done = 0, true
 	return false, nil
 }
 
 // leaves are the lengths of a text after which snapshots lie that are worth keeping on disk, ascending.
-func (m *lm) leaves(t text) (at []int) {
-	p := m.cells.Snapshots()
+func (k *keeper) leaves(t text) (at []int) {
+	p := k.cells.Snapshots()
 	if p == nil {
 		return nil
 	}
@@ -91,10 +91,10 @@ func (m *lm) leaves(t text) (at []int) {
 		}
 	}
 	slices.Reverse(at)
-	before, rate := 0, float64(m.kept.rate.Load())
+	before, rate := 0, float64(k.rate.Load())
 	return slices.DeleteFunc(at, func(n int) bool {
-		bytes := float64(m.kept.owner.State) + float64(n-before)*float64(m.kept.owner.Row)
-		if m.redo(before, n) <= bytes/rate+m.kept.state {
+		bytes := float64(k.owner.State) + float64(n-before)*float64(k.owner.Row)
+		if k.redo(before, n) <= bytes/rate+k.state {
 			return true
 		}
 		before = n
@@ -103,8 +103,8 @@ func (m *lm) leaves(t text) (at []int) {
 }
 
 // keepState is keep for a model with states: a piece of the rows before the next state that is to go, or of the state.
-func (m *lm) keepState(v *saving) (bool, error) {
-	k, p := m.kept, m.cells.Snapshots()
+func (k *keeper) keepState(v *saving) (bool, error) {
+	p := k.cells.Snapshots()
 	if len(v.stops) == 0 {
 		k.save = nil
 		return true, nil
@@ -116,29 +116,29 @@ func (m *lm) keepState(v *saving) (bool, error) {
 		return true, nil
 	}
 	if v.next < end/size {
-		return true, m.keepBlock(v, path)
+		return true, k.keepBlock(v, path)
 	}
-	full, err := m.gather(v, path[end-end%size:])
+	full, err := k.gather(v, path[end-end%size:])
 	if err != nil || !full {
 		return true, err
 	}
 	if v.state == nil {
-		v.state = make([]byte, m.shape.State)
+		v.state = make([]byte, k.shape.State)
 	}
 	if use := p.Use(slot); v.at == 0 || v.slot != slot || v.use != use {
 		v.at, v.slot, v.use = 0, slot, use
 	}
-	piece := v.state[v.at:min(v.at+m.shape.StatePiece(), len(v.state))]
-	if _, ok, err := m.mover.Carry(cache.ToDisk, nil, func() error { return m.model.SaveState(slot, v.at, piece) }); !ok {
+	piece := v.state[v.at:min(v.at+k.shape.StatePiece(), len(v.state))]
+	if _, ok, err := k.mover.Carry(cache.ToDisk, nil, func() error { return k.model.SaveState(slot, v.at, piece) }); !ok {
 		k.save = nil
 		return true, err
 	}
 	if v.at += len(piece); v.at < len(v.state) {
 		return true, nil
 	}
-	next, tail := v.next, v.block[:end%size*m.shape.RowBytes()]
+	next, tail := v.next, v.block[:end%size*k.shape.RowBytes()]
 	v.stops, v.at = v.stops[1:], 0
-	m.beside(v, func() int {
+	k.beside(v, func() int {
 		if senselessRows(tail) || v.on.SaveState(end, tail, v.state) != nil {
 			return -1
 		}

@@ -184,7 +184,7 @@ func TestStatesSameOnDisk(t *testing.T) {
 				f.shape.State = c.state
 				b := onDisk(t, f, openRows(t, rows.Options{Dir: dir, Size: c.size}), time.Second)
 				if c.ram > 0 {
-					err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.openTier(NewMemory(c.ram)) })
+					err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.openRAM(NewMemory(c.ram)) })
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/prove"
@@ -29,8 +30,26 @@ type known struct {
 	want           int     // its place among the pass's wanted rows
 }
 
+// canary holds what the card says against what it said at load: to a fixed text while nothing runs, and of a row with known results while
+// passes do.
+type canary struct {
+	*core
+	sample  []int32          // what the card said to the fixed text at load; nil: not asked
+	checked time.Duration    // when it was last asked
+	checker *sampler.Sampler // finds logits that are nonsense
+	row     known
+	looked  looked // at the pass that ran last
+}
+
+func newCanary(c *core) *canary {
+	greedy := sampler.Defaults()
+	greedy.Temperature = 0
+	checker, _ := sampler.New(greedy, max(c.shape.Out, 2))
+	return &canary{core: c, checked: c.card.now(), checker: checker, row: known{cell: none}}
+}
+
 // learnKnown makes the known row's results, at load.
-func (m *lm) learnKnown() (err error) {
+func (m *canary) learnKnown() (err error) {
 	m.row.cell = none
 	if m.card.o.CheckWork < 0 || m.shape.Cells < 2 {
 		return nil
@@ -47,7 +66,7 @@ func (m *lm) learnKnown() (err error) {
 }
 
 // runKnown sends the known row alone.
-func (m *lm) runKnown() (hidden, logits []uint16, err error) {
+func (m *canary) runKnown() (hidden, logits []uint16, err error) {
 	cells, ok := m.cells.Take(nil, 1, 0, false)
 	if !ok {
 		return nil, nil, errNoCells
@@ -79,7 +98,7 @@ func (m *lm) runKnown() (hidden, logits []uint16, err error) {
 }
 
 // overdue reports whether the row is to be looked at, and whether it has waited for room long enough.
-func (m *lm) overdue() (due, now bool) {
+func (m *canary) overdue() (due, now bool) {
 	if m.row.hidden == nil {
 		return false, false
 	}
@@ -88,15 +107,15 @@ func (m *lm) overdue() (due, now bool) {
 }
 
 // slip adds the known row to the pass that was built, where it is due and costs no dearer pass.
-func (m *lm) slip() {
-	p := &m.pass
+func (m *canary) slip(b *batch) {
+	p := &b.pass
 	n := p.Rows()
 	due, _ := m.overdue()
 	if !due {
 		return
 	}
 	m.row.waited++
-	if !m.proven.Mixed || !m.proven.Chunk || m.shares[0].s.solo || m.cells.Free() == 0 || n%64 == 0 {
+	if !m.proven.Mixed || !m.proven.Chunk || b.shares[0].s.solo || m.cells.Free() == 0 || n%64 == 0 {
 		return
 	}
 	reach := p.Reach(m.shape)
@@ -112,7 +131,7 @@ func (m *lm) slip() {
 		return
 	}
 	m.row.cell, m.row.want = cells[0], len(p.Want)
-	m.taken = append(m.taken, cells[0])
+	b.taken = append(b.taken, cells[0])
 	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(n)
 	p.Hidden, p.Pos, p.Cell = append(p.Hidden, row.Hidden...), append(p.Pos, make([]uint32, m.shape.Pos)...),
 		append(p.Cell, uint32(cells[0]))
@@ -122,36 +141,36 @@ func (m *lm) slip() {
 		p.LocalCells, p.LocalRows = append(p.LocalCells, make([]uint64, cw)...), append(p.LocalRows, make([]uint64, rw)...)
 	}
 	if !m.shape.Whole {
-		m.hidden = grow(m.hidden, (n+1)*m.shape.Hidden)
-		p.HiddenOut = m.hidden
+		b.hidden = grow(b.hidden, (n+1)*m.shape.Hidden)
+		p.HiddenOut = b.hidden
 	}
 	if m.shape.Out == 0 {
 		return
 	}
 	p.Want = append(p.Want, n)
-	m.logits = grow(m.logits, len(p.Want)*m.shape.Out)
-	p.Logits = m.logits
+	b.logits = grow(b.logits, len(p.Want)*m.shape.Out)
+	p.Logits = b.logits
 	if p.Argmax != nil {
-		m.argmax = grow(m.argmax, len(p.Want))
-		p.Argmax = m.argmax
+		b.argmax = grow(b.argmax, len(p.Want))
+		p.Argmax = b.argmax
 	}
 }
 
 // rode takes the known row out of a pass that has run, and looks at it. An error says that the pass's results are not to be used.
-func (m *lm) rode() error {
+func (m *canary) rode(b *batch) error {
 	cell := m.row.cell
 	if cell == none {
 		return nil
 	}
 	m.row.cell = none
-	n := m.pass.Rows() - 1
+	n := b.pass.Rows() - 1
 	var logits []uint16
 	if m.shape.Out > 0 {
-		logits = m.pass.Logits[m.row.want*m.shape.Out : (m.row.want+1)*m.shape.Out]
+		logits = b.pass.Logits[m.row.want*m.shape.Out : (m.row.want+1)*m.shape.Out]
 	}
 	hidden := logits
 	if !m.shape.Whole {
-		hidden = m.pass.HiddenOut[n*m.shape.Hidden : (n+1)*m.shape.Hidden]
+		hidden = b.pass.HiddenOut[n*m.shape.Hidden : (n+1)*m.shape.Hidden]
 	}
 	switch err := senseless(hidden); {
 	case err != nil:
@@ -161,7 +180,7 @@ func (m *lm) rode() error {
 	}
 	m.row.worked, m.row.waited = 0, 0
 	m.cells.Give(cell)
-	m.taken = m.taken[:len(m.taken)-1]
+	b.taken = b.taken[:len(b.taken)-1]
 	return nil
 }
 
@@ -173,9 +192,9 @@ func (k *known) as(hidden, logits []uint16) bool {
 // wrong follows a pass whose known row came out otherwise: where the row alone does too, the card is lost; else it was this pass, which
 // counts as one that failed, and nothing builds on what lies in the cache, since it is unknown since when.
 func (m *lm) wrong(err error) error {
-	hidden, logits, e := m.runKnown()
+	hidden, logits, e := m.canary.runKnown()
 	switch {
-	case e == nil && !m.row.as(hidden, logits), errors.Is(e, sampler.ErrBadLogits):
+	case e == nil && !m.canary.row.as(hidden, logits), errors.Is(e, sampler.ErrBadLogits):
 		return err
 	case axcl.Fatal(e):
 		return e
@@ -195,10 +214,10 @@ func (m *lm) wrong(err error) error {
 
 // lookKnown sends the row alone where no pass has had room for it.
 func (m *lm) lookKnown() error {
-	if _, now := m.overdue(); !now {
+	if _, now := m.canary.overdue(); !now {
 		return nil
 	}
-	hidden, logits, err := m.runKnown()
+	hidden, logits, err := m.canary.runKnown()
 	switch {
 	case errors.Is(err, errNoCells):
 		return nil
@@ -207,13 +226,13 @@ func (m *lm) lookKnown() error {
 	case err != nil:
 		return m.card.strike(err)
 	}
-	m.row.worked, m.row.waited = 0, 0
+	m.canary.row.worked, m.canary.row.waited = 0, 0
 	if err := senseless(hidden); err != nil {
-		m.looked = looked{}
-		_ = m.noteRow(hidden, err)
+		m.canary.looked = looked{}
+		_ = m.canary.noteRow(hidden, err)
 		return m.spoiled()
 	}
-	if !m.row.as(hidden, logits) {
+	if !m.canary.row.as(hidden, logits) {
 		return fmt.Errorf("%w: a known row, alone", ErrWrong)
 	}
 	return nil

@@ -30,7 +30,7 @@ func TestKnownRow(t *testing.T) {
 					o.Proven = &Proven{} // no pass has room for a row besides
 				}
 				b := onFake(t, f, o)
-				if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.learnKnown() }); err != nil {
+				if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.canary.learnKnown() }); err != nil {
 					t.Fatal(err)
 				}
 				f.run = func(int) error { <-time.After(50 * time.Millisecond); return nil }
@@ -74,7 +74,7 @@ func TestKnownRowOnce(t *testing.T) {
 	var clock atomic.Int64 // every pass takes as long
 	b := onFake(t, f, OpenOptions{CardOptions: CardOptions{Check: -1, CheckWork: 1,
 		Clock: func() time.Duration { return time.Duration(clock.Add(1e6)) }}})
-	if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.learnKnown() }); err != nil {
+	if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.canary.learnKnown() }); err != nil {
 		t.Fatal(err)
 	}
 	ids := []int32{5, 6, 7, 8, 9, 10, 11}

@@ -223,7 +223,7 @@ func (l *lentCall) run() ([]uint16, error) {
 
 // checkGiven is the part that needs the model: what each layer is given of a row must matter, and rows that share a call must give what
 // they give alone.
-func (m *lm) checkGiven(ctx context.Context, name string) error {
+func (m *prover) checkGiven(ctx context.Context, name string) error {
 	const first, more = 4, 2
 	info, trials := m.card.Info(), m.trials()
 	if m.layerInputs() == 0 || m.shape.Cells < 24 {

@@ -153,7 +153,7 @@ func TestGap(t *testing.T) {
 			worst := uint64(0)
 			f.run = func(int) error {
 				for _, s := range b.m.running {
-					worst = max(worst, b.m.passes-s.served)
+					worst = max(worst, b.m.batch.passes-s.served)
 				}
 				return nil
 			}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/cache"
-	"github.com/axle-llm/axle/engine/pictures"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer"
@@ -24,63 +23,22 @@ type rowSource interface {
 
 // lm is a language model on a card. Everything in it belongs to the card's worker, except what is said to be otherwise.
 type lm struct {
-	card      *Card
-	model     axcl.Model
-	embed     rowSource
-	given     *givenRows           // nil: layers are given nothing else
-	tokenizer *tokenizer.Tokenizer // nil: texts are ids
-	stop      map[int32]bool       // ids that end an answer
-	cells     *cache.Tree
-	cache     cache.Cache
-	limits    cache.Limits // of cache
-	mover     cache.Mover
+	*core
+	layout  *layout
+	tier    *tier   // nil: rows are on the card or nowhere
+	kept    *keeper // nil: nothing is kept on disk
+	canary  *canary
+	prover  *prover
+	batch   *batch
+	planner *planner
+	eyes    *eyes
 
-	prices
-	window int // local layers see rows whose position is within this many of a row's own; 0: there are none
-
-	pause      func() error // while it is loaded: see breathe
-	repeatable bool         // every sequence is: see solo.go
-	alike      Alike
-
-	parallel int
-	running  []*seq
-	turn     turn
-	passes   uint64
-	// highUntil is the pass until which new rows may lie high: there was nothing to be had lower.
-	highUntil uint64
-	admitted  uint64
-	ledger    ledger
-	carried   uint64     // rows that were moved to other cells
-	tier      *tier      // nil: rows are on the card or nowhere
-	ram       *cache.RAM // of tier
-
-	pass   axcl.Pass
-	shares []share
-	ready  []*seq
-	tried  []int // scratch of fill
-	taken  []int32
-	logits []uint16
-	argmax []int32
-	hidden []uint16
-
-	gallery  *gallery // nil: it cannot see
-	blind    error    // why, where its package says that it does
-	placed   []pictures.Placed
-	kept     *keeper          // nil: nothing is kept on disk
-	drawn    drawn            // the map of the cells: see map.go
-	trace    *tracer          // nil: passes are not traced
-	drafter  *drafter         // nil: no draft model
-	sample   []int32          // what the card said to a fixed text at load; nil: not asked
-	compared Compared         // with what that was
-	checked  time.Duration    // when it was last asked
-	checker  *sampler.Sampler // finds logits that are nonsense
-	looked   looked
-	row      known
-	asking   []*seq
-	askFor   []int
-
-	queue   queue
-	counted time.Duration // when cells were last counted
+	stop       map[int32]bool // ids that end an answer
+	repeatable bool           // every sequence is: see solo.go
+	parallel   int
+	admitted   uint64
+	turn       turn
+	drawn      drawn // the map of the cells: see map.go
 }
 
 // embedding collects the rows of a sequence that asks for a vector: the head's where it gives vectors, else the last layer's.
@@ -115,33 +73,34 @@ func (s *seq) wants(i int) bool {
 }
 
 func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokenizer, stop []int32, o OpenOptions) *lm {
-	m := &lm{card: card, model: model, prices: prices{shape: model.Shape()}, embed: embed, tokenizer: tok, stop: map[int32]bool{},
-		queue: queue{open: map[*seq]struct{}{}, most: o.MaxQueue}, parallel: o.Parallel, repeatable: o.Repeatable}
-	m.shape.Pos = max(m.shape.Pos, 1)
+	c := newCore(card, model, embed, tok, o)
+	m := &lm{core: c, layout: &layout{core: c}, canary: newCanary(c), stop: map[int32]bool{}, repeatable: o.Repeatable,
+		parallel: o.Parallel}
+	m.prover = &prover{core: c, canary: m.canary}
+	m.batch = &batch{core: c, layout: m.layout}
+	m.planner = &planner{core: c, layout: m.layout, batch: m.batch}
+	m.eyes = &eyes{core: c}
 	for _, id := range stop {
 		m.stop[id] = true
 	}
 	if m.parallel <= 0 {
 		m.parallel = 32
 	}
-	if m.queue.most <= 0 {
-		m.queue.most = 512
-	}
-	m.row.cell = none
-	m.cells = cache.New(m.shape.Cells, reaches(m.shape.Groups)...)
-	m.cache = m.cells.Cache(m.shape.Slots)
-	m.limits = m.cache.Limits()
-	m.mover = cache.Mover{Watched: card.watched, Strike: card.strike, Clear: m.clear, Now: card.now}
 	m.drawn.turn = make(chan struct{}, 1)
-	m.checked = card.now()
-	greedy := sampler.Defaults()
-	greedy.Temperature = 0
-	m.checker, _ = sampler.New(greedy, max(m.shape.Out, 2))
-	m.costs.group = make([]float64, len(m.shape.Groups))
-	m.groups()
-	m.queue.stats = Stats{State: "ready", Passes: map[string]uint64{}}
-	m.queue.stats.Slots, _, _ = m.cache.Slots()
 	return m
+}
+
+// openDisk gives the model its use of a disk, and openRAM, after it, of memory: what they measure is measured before anything runs.
+func (m *lm) openDisk(d cache.Medium, digest, model string) (err error) {
+	m.kept, err = newKeeper(m.core, d, digest, model)
+	return err
+}
+
+func (m *lm) openRAM(memory *Memory) (err error) {
+	if m.tier, err = openTier(m.core, m.layout, memory); m.kept != nil {
+		m.kept.tier = m.tier
+	}
+	return err
 }
 
 // submit queues a sequence.
@@ -171,7 +130,7 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) 
 	s.Seq = cache.NewSeq(job.Key, m.shape.Cells, m.shape.Local)
 	s.greedy = e == nil && sm.Greedy() && job.Mask == nil && !job.Sampling.Logprobs
 	s.solo, s.prompt = job.Repeatable || m.repeatable, len(job.IDs)
-	if err := m.show(s, ps); err != nil {
+	if err := m.eyes.show(s, ps); err != nil {
 		return nil, err
 	}
 	s.spec = speculator{guess: none, rate: [2]float64{fromModel: 0.6},
@@ -199,7 +158,7 @@ func reaches(groups []axcl.Group) (cells []int) {
 }
 
 // vocab is how many ids may be asked for: those that have an embedding, where that is known.
-func (m *lm) vocab() int {
+func (m *core) vocab() int {
 	n := m.shape.Out
 	if m.tokenizer != nil {
 		n = max(m.tokenizer.Vocab(), n)
@@ -246,7 +205,7 @@ func (m *lm) reap() {
 }
 
 // leave takes a sequence off its cells; they stay as a cache.
-func (m *lm) leave(s *seq) {
+func (m *core) leave(s *seq) {
 	if m.drafter != nil {
 		m.drafter.leave(s)
 	}
@@ -254,7 +213,7 @@ func (m *lm) leave(s *seq) {
 }
 
 // requeue puts a sequence back in front of the queue, to begin anew.
-func (m *lm) requeue(s *seq) {
+func (m *core) requeue(s *seq) {
 	if s.embed != nil {
 		s.embed.reset()
 	}
@@ -285,9 +244,9 @@ func (m *lm) start(s *seq) {
 	case !m.proven.Scatter:
 		m.inOrder(s)
 	case m.limits.Stops:
-		m.rest(s)
+		m.layout.rest(s)
 	default:
-		m.cells.Stand(&s.Seq, m.worth(s, m.cells.Match(s.Key, s.ids, len(s.ids)-1)))
+		m.cells.Stand(&s.Seq, m.layout.worth(s, m.cells.Match(s.Key, s.ids, len(s.ids)-1)))
 		s.down = m.wide > 0 && s.Reach() > m.wideReach
 	}
 }
@@ -308,7 +267,7 @@ func (m *lm) inOrder(s *seq) {
 // fit builds the planned pass, and makes it smaller as long as cells are lacking. False: nothing is left of it.
 func (m *lm) fit() bool {
 	for {
-		err := m.build()
+		err := m.batch.build()
 		switch {
 		case err == nil:
 			return true
@@ -317,9 +276,9 @@ func (m *lm) fit() bool {
 				return false
 			}
 		default:
-			for i := range m.shares {
+			for i := range m.batch.shares {
 				if r := (*rowError)(nil); !errors.As(err, &r) || r.share == i {
-					m.end(m.shares[i].s, err)
+					m.end(m.batch.shares[i].s, err)
 				}
 			}
 			return false
@@ -360,12 +319,12 @@ func (m *lm) step() (did bool, err error) {
 			t.trace = m.begin()
 			m.reap()
 			m.forgetPictures()
-			did, err = m.graft()
+			did, err = m.kept.graft()
 			t.grafted = did
 		case bringing:
 			m.admit()
-			if did, err = m.way(); err == nil && !did {
-				did, err = m.bring()
+			if did, err = m.layout.way(); err == nil && !did {
+				did, err = m.tier.bring()
 			}
 		case encoding:
 			did, err = m.encode()
@@ -378,16 +337,16 @@ func (m *lm) step() (did bool, err error) {
 				return did, err
 			}
 		case knowing:
-			if _, did = m.overdue(); did {
+			if _, did = m.canary.overdue(); did {
 				//rule:D6 TestKnownRow$ drop
 				err = m.lookKnown()
 			}
 		case stashing:
-			did, err = m.stash(true)
+			did, err = m.tier.stash(true)
 			t.stashed = did
 		case toDisk:
-			if !t.grafted && !t.stashed && m.passes%keptEvery == 0 {
-				did, err = m.keep()
+			if !t.grafted && !t.stashed && m.batch.passes%keptEvery == 0 {
+				did, err = m.kept.keep()
 			}
 			m.verify()
 			if *t = (turn{took: t.took}); !did && err == nil {
@@ -404,7 +363,7 @@ func (m *lm) step() (did bool, err error) {
 
 // forgetPictures lets everybody leave the cells where numbers for pictures ran out.
 func (m *lm) forgetPictures() {
-	if m.gallery.ranOut() {
+	if m.eyes.gallery.ranOut() {
 		for _, s := range m.running {
 			m.leave(s)
 		}
@@ -419,51 +378,51 @@ func (m *lm) onePass() (passed, did bool, err error) {
 	if m.turn.worked {
 		tr = m.begin() // what was done before was a piece of its own
 	}
-	if m.plan() == nil {
+	if m.planner.plan() == nil {
 		return false, false, nil
 	}
-	if h := &m.shares[0]; !m.proven.Scatter && len(h.s.Path) == 0 {
-		m.start(h.s) // it had stood aside for another
-		m.plan()     // where it stands now decides which pass is the best
+	if h := &m.batch.shares[0]; !m.proven.Scatter && len(h.s.Path) == 0 {
+		m.start(h.s)     // it had stood aside for another
+		m.planner.plan() // where it stands now decides which pass is the best
 	}
 	tr.lap(planTime)
 	if !m.fit() {
 		return false, true, nil
 	}
-	m.slip()
-	g := m.shape.GroupFor(m.pass.Rows(), m.pass.Reach(m.shape))
+	m.canary.slip(m.batch)
+	g := m.shape.GroupFor(m.batch.pass.Rows(), m.batch.pass.Reach(m.shape))
 	tr.lap(buildTime)
 	tr.describe(m, g)
 	t0 := m.card.now()
-	err = m.card.run(m.model, &m.pass, m.costs.predict(g, len(m.pass.Want))+time.Duration(m.costs.copies(m.pass.Cell)*float64(time.Second)))
+	err = m.card.run(m.model, &m.batch.pass, m.costs.predict(g, len(m.batch.pass.Want))+time.Duration(m.costs.copies(m.batch.pass.Cell)*float64(time.Second)))
 	if err != nil {
-		m.lostState(errors.Is(err, axcl.ErrPass))
+		m.batch.lostState(errors.Is(err, axcl.ErrPass))
 	}
 	took := m.card.now() - t0
 	tr.lap(runTime)
-	m.passes++
+	m.batch.passes++
 	if err != nil {
-		m.row.cell = none
+		m.canary.row.cell = none
 		return false, true, m.failed(err)
 	}
 	m.turn.took = took
-	//rule:G19 TestPictureCosts len(m.pass.Add) == 0 => true
-	if len(m.pass.Add) == 0 { // one that stops between layers says nothing of those that do not
-		m.costs.observe(g, len(m.pass.Want), m.pass.Cell, took)
+	//rule:G19 TestPictureCosts len(m.batch.pass.Add) == 0 => true
+	if len(m.batch.pass.Add) == 0 { // one that stops between layers says nothing of those that do not
+		m.costs.observe(g, len(m.batch.pass.Want), m.batch.pass.Cell, took)
 	}
-	m.ledger.lost += m.costs.copies(m.pass.Cell)
-	m.row.worked += took.Seconds()
-	m.looked = looked{}
-	if err := m.rode(); err != nil {
+	m.ledger.lost += m.costs.copies(m.batch.pass.Cell)
+	m.canary.row.worked += took.Seconds()
+	m.canary.looked = looked{}
+	if err := m.canary.rode(m.batch); err != nil {
 		return false, true, m.wrong(err)
 	}
 	drafts := 0
-	for i := range m.shares {
-		drafts += len(m.shares[i].draft)
-		if !m.shares[i].rest {
-			m.shares[i].s.served = m.passes
+	for i := range m.batch.shares {
+		drafts += len(m.batch.shares[i].draft)
+		if !m.batch.shares[i].rest {
+			m.batch.shares[i].s.served = m.batch.passes
 		}
-		m.settle(&m.shares[i])
+		m.settle(&m.batch.shares[i])
 	}
 	kind := m.account(took, drafts)
 	tr.lap(sampleTime)
@@ -474,10 +433,10 @@ func (m *lm) onePass() (passed, did bool, err error) {
 // shrink makes a pass smaller that found no cells: guesses go first, then the cells of those whose readers do not read, then the youngest
 // other sequence goes back to the queue. It reports false when the pass is over.
 func (m *lm) shrink() bool {
-	for i := range m.shares {
-		if len(m.shares[i].draft) > 0 {
-			for j := range m.shares {
-				m.shares[j].draft = nil
+	for i := range m.batch.shares {
+		if len(m.batch.shares[i].draft) > 0 {
+			for j := range m.batch.shares {
+				m.batch.shares[j].draft = nil
 			}
 			return true
 		}
@@ -503,17 +462,17 @@ func (m *lm) shrink() bool {
 	m.leave(youngest)
 	m.remove(youngest)
 	m.requeue(youngest)
-	keep := m.shares[:0]
-	for _, h := range m.shares {
+	keep := m.batch.shares[:0]
+	for _, h := range m.batch.shares {
 		if h.s != youngest {
 			keep = append(keep, h)
 		}
 	}
-	m.shares = keep
+	m.batch.shares = keep
 	return len(keep) > 0
 }
 
-func (m *lm) remove(s *seq) {
+func (m *core) remove(s *seq) {
 	for i, r := range m.running {
 		if r == s {
 			m.running = append(m.running[:i], m.running[i+1:]...)

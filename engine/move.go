@@ -19,9 +19,15 @@ import (
 // takes. While there is work, rows move for the sake of near cells alone: joining a pass's new rows in one run takes as many copies as it
 // saves, since a row goes home by a copy as it goes elsewhere. An idle card joins its free cells (tidy, in reserve.go).
 
+// layout is where rows lie: it reserves cells, moves rows, and tells whether there is room.
+type layout struct {
+	*core
+	carried uint64 // rows that were moved to other cells
+}
+
 // priceMoves measures what moving costs, with one row and with a piece, on unused cells. Where rows cannot lie anywhere, or
 // a row is not what it was after it was moved, the price stays zero and nothing is moved.
-func (m *lm) priceMoves() error {
+func (m *layout) priceMoves() error {
 	m.costs.move = cache.Travel{}
 	n := min(m.shape.Piece, m.shape.Cells/2)
 	if n <= 0 || m.wide == 0 || !m.limits.Move || m.shape.RowBytes() <= 0 || !m.proven.Scatter || !m.proven.Chunk {
@@ -55,11 +61,11 @@ func (m *lm) priceMoves() error {
 }
 
 // moves reports whether rows can be moved.
-func (m *lm) moves() bool { return m.costs.move.Run > 0 }
+func (m *core) moves() bool { return m.costs.move.Run > 0 }
 
 // way makes cells ready for the prompts that run, one piece a call, and reports whether there was one. The error is one that the card does
 // not survive.
-func (m *lm) way() (bool, error) {
+func (m *layout) way() (bool, error) {
 	for _, s := range m.running {
 		s.way = false
 	}
@@ -88,7 +94,7 @@ func (m *lm) way() (bool, error) {
 }
 
 // wait keeps s, whose cells are being made ready, out of passes, and the prompts that would take those cells.
-func (m *lm) wait(s *seq) {
+func (m *layout) wait(s *seq) {
 	s.way = true
 	for _, r := range m.running {
 		r.way = r.way || r.pending() > 1 && r.Reach() <= m.wideReach && m.cells.FreeBelow(m.wideReach) < min(r.pending(), m.wide)
@@ -96,7 +102,7 @@ func (m *lm) wait(s *seq) {
 }
 
 // high gives the rows of path that wide passes do not see, ascending.
-func (m *lm) high(path []int32) (rows []int32) {
+func (m *layout) high(path []int32) (rows []int32) {
 	for _, n := range path {
 		if int(n) >= m.wideReach {
 			rows = append(rows, n)
@@ -107,7 +113,7 @@ func (m *lm) high(path []int32) (rows []int32) {
 }
 
 // lowers reports whether it is cheapest to move the rows of path that lie too high, so that the rest of s goes in wide passes.
-func (m *lm) lowers(s *seq, path []int32) bool {
+func (m *layout) lowers(s *seq, path []int32) bool {
 	rest := len(s.ids) - len(path)
 	if !m.moves() || s.solo || s.whole() || !m.chunks(rest) || len(path) > m.wideReach {
 		return false
@@ -137,7 +143,7 @@ func (m *lm) lowers(s *seq, path []int32) bool {
 
 // lower moves a piece of what s stands on down, where that pays; where it no longer does, what lies too high is evaluated again if that is
 // the cheaper way.
-func (m *lm) lower(s *seq) (bool, error) {
+func (m *layout) lower(s *seq) (bool, error) {
 	if !m.lowers(s, s.Path) {
 		if s.down {
 			s.down = false
@@ -173,12 +179,12 @@ func (m *lm) lower(s *seq) (bool, error) {
 }
 
 // lacks is how many rows the rest of a prompt lacks below the wide passes' reach: all but its last pass's must lie there.
-func (m *lm) lacks(s *seq, below int) int {
+func (m *layout) lacks(s *seq, below int) int {
 	return min((s.pending()-1)/m.wide*m.wide, m.wideReach-len(s.Path)) - below
 }
 
 // raise moves a piece up of what lies low and need not, where s lacks near cells.
-func (m *lm) raise(s *seq) (bool, error) {
+func (m *layout) raise(s *seq) (bool, error) {
 	n := m.wide
 	if m.reserves(s) && (s.pending() >= n || len(s.Reserved) > 0) {
 		if next := min(s.pending(), n); m.reserve(s, next, 0) {
@@ -208,7 +214,7 @@ func (m *lm) raise(s *seq) (bool, error) {
 }
 
 // up moves a piece of rows up, where what was used longest ago makes room.
-func (m *lm) up(rows []int32) (bool, error) {
+func (m *layout) up(rows []int32) (bool, error) {
 	rows = rows[:min(len(rows), m.shape.Piece)]
 	m.cells.EvictAbove(len(rows), m.wideReach)
 	rows = rows[:min(len(rows), m.cells.Free()-m.cells.FreeBelow(m.wideReach))]
@@ -218,7 +224,7 @@ func (m *lm) up(rows []int32) (bool, error) {
 // answering gives up to n low rows, ascending, that only sequences stand on which have nothing to do but answer, and what moving them
 // costs: the copies, and what those sequences save no more by sharing passes. It is empty where there is no room for them higher up. s,
 // which may not run yet, keeps what it stands on.
-func (m *lm) answering(s *seq, n int) (rows []int32, cost float64) {
+func (m *layout) answering(s *seq, n int) (rows []int32, cost float64) {
 	if n <= 0 {
 		return nil, 0
 	}
@@ -286,7 +292,7 @@ func (m *lm) answering(s *seq, n int) (rows []int32, cost float64) {
 
 // vacate moves a piece up of the rows that lie in the given cells, reserved for s, where that takes less than half of what evaluating them
 // and what hangs on them again would, times the chance that anybody asks for them.
-func (m *lm) vacate(s *seq, cells []int32) (bool, error) {
+func (m *layout) vacate(s *seq, cells []int32) (bool, error) {
 	const chance = 0.5
 	c := m.cells
 	free := c.Free() - c.FreeBelow(m.wideReach) - 16*len(m.running)
@@ -317,7 +323,7 @@ func (m *lm) vacate(s *seq, cells []int32) (bool, error) {
 // raiseCached moves a piece up of the low rows of what was used longest ago and no sequence stands
 // on, until n rows are free below, where that takes less than half of what evaluating them again or
 // bringing them back would, times the chance that anybody asks for them.
-func (m *lm) raiseCached(n int) (bool, error) {
+func (m *layout) raiseCached(n int) (bool, error) {
 	const chance = 0.5
 	free := m.cells.Free() - m.cells.FreeBelow(m.wideReach) - 16*len(m.running)
 	lack := n - m.cells.FreeBelow(m.wideReach)
@@ -345,7 +351,7 @@ func (m *lm) raiseCached(n int) (bool, error) {
 
 // move makes the rows of from, ascending, those of the cells of to, which are taken: as many as travel in the time of a piece that is one
 // run. It reports whether there were any. The error is one that the card does not survive.
-func (m *lm) move(from, to []int32) (bool, error) {
+func (m *layout) move(from, to []int32) (bool, error) {
 	slices.Sort(to)
 	pair := func(rows []int32) (cells []uint32) {
 		for _, n := range rows {
@@ -388,7 +394,7 @@ func (m *lm) move(from, to []int32) (bool, error) {
 }
 
 // most is how many rows go from cells to cells in the time of a piece that is one run.
-func (m *lm) most(from, to []int32) int {
+func (m *layout) most(from, to []int32) int {
 	return m.costs.move.Most(min(len(from), len(to)), m.shape.Piece, func(i int) bool {
 		return from[i] == from[i-1]+1 && to[i] == to[i-1]+1
 	})

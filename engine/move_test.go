@@ -54,8 +54,8 @@ func TestMoves(t *testing.T) {
 			first[i], all[i] = stays[1].first-load[1].at, took
 			stays, _ = st.crowd(t, []visit{{job: next}})
 			turn[i] = stays[0].first
-			if (st.m.carried > 0) != (i == 1) {
-				t.Errorf("%s: %d rows were moved", c.name, st.m.carried)
+			if (st.m.layout.carried > 0) != (i == 1) {
+				t.Errorf("%s: %d rows were moved", c.name, st.m.layout.carried)
 			}
 		}
 		t.Logf("%s: a prompt of %d beside an answer in the near cells: first token after %.1f s, %.1f s where rows stay; all %.1f s, "+
@@ -111,7 +111,7 @@ func TestMovesSameTokens(t *testing.T) {
 			wg.Wait()
 		}
 		moved := uint64(0)
-		if err := b.card.Do(context.Background(), func(axcl.Device) error { moved = b.m.carried; return nil }); err != nil {
+		if err := b.card.Do(context.Background(), func(axcl.Device) error { moved = b.m.layout.carried; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("%d rows were moved, with %d bytes of memory", moved, memory)
@@ -207,7 +207,7 @@ func TestMoveNotAsCopied(t *testing.T) {
 			f.kept[i] = uint64(i + 1)
 		}
 		b.m.model = idle{f}
-		return b.m.priceMoves()
+		return b.m.layout.priceMoves()
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -198,8 +198,8 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	}
 	var sees *models.Vision
 	b.info.Memory = p.TextMemory()
-	if b.m.gallery != nil {
-		sees, b.info.Memory = b.m.gallery.sees, p.Memory()
+	if b.m.eyes.gallery != nil {
+		sees, b.info.Memory = b.m.eyes.gallery.sees, p.Memory()
 	}
 	b.info.CardBytes = b.info.Memory.Card
 	m := New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{tok, b.m.stop}, Sees: sees})
@@ -456,22 +456,22 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 		return nil, err
 	}
 	m := newLM(c, model, p.Embed, tok, stop, o)
-	m.window, m.pause = window, pause
+	m.batch.window, m.pause = window, pause
 	if p.PerLayer != nil {
 		m.given = &givenRows{from: p.PerLayer}
 	}
-	err = m.prove(ctx, p, o)
+	err = m.prover.prove(ctx, p, o)
 	if err == nil && !draft {
-		m.kept, err = m.newKeeper(mediumOf(o), p.Digest(), at.Model)
+		err = m.openDisk(mediumOf(o), p.Digest(), at.Model)
 	}
 	if err == nil {
-		err = m.learnKnown()
+		err = m.canary.learnKnown()
 	}
 	if err == nil && !draft {
-		err = m.openTier(o.CacheRAM)
+		err = m.openRAM(o.CacheRAM)
 	}
-	if m.blind = blind; err == nil && !draft && blind == nil {
-		err = m.openEyes(dev, p)
+	if m.eyes.blind = blind; err == nil && !draft && blind == nil {
+		err = m.eyes.openEyes(dev, p)
 	}
 	if m.pause = nil; err != nil {
 		_ = c.Unload(model)

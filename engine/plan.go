@@ -25,6 +25,36 @@ type share struct {
 	rest  bool    // part of a prompt, in what room others left of the pass: no turn of its own
 }
 
+// batch is the pass under way: whose rows it carries, and in which cells they come to lie.
+type batch struct {
+	*core
+	layout *layout
+	window int // local layers see rows whose position is within this many of a row's own; 0: there are none
+	passes uint64
+	// highUntil is the pass until which new rows may lie high: there was nothing to be had lower.
+	highUntil uint64
+
+	pass   axcl.Pass
+	shares []share
+	taken  []int32
+	logits []uint16
+	argmax []int32
+	hidden []uint16
+	placed []pictures.Placed
+}
+
+// planner chooses what the next pass carries. Its fields beside the parts below it are scratch.
+type planner struct {
+	*core
+	layout *layout
+	batch  *batch
+
+	ready  []*seq
+	tried  []int // of fill
+	asking []*seq
+	askFor []int
+}
+
 func (h *share) rows() int { return h.n + len(h.draft) }
 
 // plan chooses the next pass: who takes part, with how many rows.
@@ -32,7 +62,7 @@ func (h *share) rows() int { return h.n + len(h.draft) }
 // The sequence that waited longest leads. It goes alone on the decode group, or in a wide pass with all the others that reach, whichever
 // gives more rows for the time: a wide pass costs what its group costs, however many rows it carries, and every row alone costs the
 // decode group. Rows that must go through the head cost the same either way and do not count.
-func (m *lm) plan() []share {
+func (m *planner) plan() []share {
 	ready := m.ready[:0]
 	for _, s := range m.running {
 		if !s.box.full() {
@@ -47,7 +77,7 @@ func (m *lm) plan() []share {
 	if len(ready) == 0 {
 		return nil
 	}
-	m.shares = m.shares[:0]
+	m.batch.shares = m.batch.shares[:0]
 	slices.SortStableFunc(ready, func(a, b *seq) int {
 		return cmp.Or(cmp.Compare(a.served, b.served), cmp.Compare(a.admit, b.admit))
 	})
@@ -76,25 +106,25 @@ func (m *lm) plan() []share {
 		ready = ready[:1]
 	}
 	if m.fill(ready) {
-		return m.shares
+		return m.batch.shares
 	}
-	m.shares = m.shares[:0]
+	m.batch.shares = m.batch.shares[:0]
 	return m.alone(lead)
 }
 
 // alone gives the sequence one row on the decode group; where the model has none that reaches, the narrowest that does. A picture's row
 // goes through no decode group: there it takes what follows with it.
-func (m *lm) alone(s *seq) []share {
+func (m *planner) alone(s *seq) []share {
 	n := 1
 	if s.pictureNext() {
 		n = min(s.pending(), m.widest(s.Reach()))
 	}
-	m.shares = append(m.shares, share{s: s, from: len(s.Path), n: n})
-	return m.shares
+	m.batch.shares = append(m.batch.shares, share{s: s, from: len(s.Path), n: n})
+	return m.batch.shares
 }
 
 // adopt moves a sequence over ids that another one has put through the card in the meantime.
-func (m *lm) adopt(s *seq) {
+func (m *planner) adopt(s *seq) {
 	if !m.proven.Scatter || s.whole() || s.solo || m.limits.Stops {
 		return
 	}
@@ -105,7 +135,7 @@ func (m *lm) adopt(s *seq) {
 		}
 		if int(n) >= m.wideReach && s.Reach() <= m.wideReach || !m.proven.Chunk {
 			// All of what is there, or nothing.
-			if path := m.cells.Beyond(&s.Seq, s.ids[len(s.Path):], s.pending()-1); len(m.worth(s, path)) < len(path) {
+			if path := m.cells.Beyond(&s.Seq, s.ids[len(s.Path):], s.pending()-1); len(m.layout.worth(s, path)) < len(path) {
 				return
 			}
 		}
@@ -117,7 +147,7 @@ func (m *lm) adopt(s *seq) {
 }
 
 // fill builds the wide pass with the best use of its time, and reports whether it beats one row alone for the leader (ready[0]).
-func (m *lm) fill(ready []*seq) bool {
+func (m *planner) fill(ready []*seq) bool {
 	// Sequences that reach far make the pass dearer for all. Try the reaches in use as limits, lowest first.
 	leadReach := ready[0].Reach()
 	limits := m.tried[:0]
@@ -175,7 +205,7 @@ func (m *lm) fill(ready []*seq) bool {
 			h := share{s: s, from: len(s.Path), n: 1, draft: s.spec.draft}
 			h.draft = h.draft[:min(len(h.draft), room-1)]
 			room -= h.rows()
-			m.shares = append(m.shares, h)
+			m.batch.shares = append(m.batch.shares, h)
 		}
 	}
 	//rule:G16 TestNeverWorse$ m.cells.AvailableBelow(m.wideReach) => 1<<20
@@ -195,22 +225,22 @@ func (m *lm) fill(ready []*seq) bool {
 			}
 		}
 		room -= n
-		m.shares = append(m.shares, share{s: s, from: len(s.Path), n: n, rest: begun && n < s.pending()})
+		m.batch.shares = append(m.batch.shares, share{s: s, from: len(s.Path), n: n, rest: begun && n < s.pending()})
 		begun = true
 	}
-	return len(m.shares) > 0
+	return len(m.batch.shares) > 0
 }
 
 // twinRows is how many rows another's text must save: for fewer no sequence waits a pass.
 const twinRows = 8
 
 // twin reports whether a sequence already in this pass brings the very text that s would: s waits a pass and adopts its cells.
-func (m *lm) twin(s *seq) bool {
+func (m *planner) twin(s *seq) bool {
 	if !m.proven.Scatter || s.whole() {
 		return false
 	}
-	for i := range m.shares {
-		h := &m.shares[i]
+	for i := range m.batch.shares {
+		h := &m.batch.shares[i]
 		o := h.s
 		if o.job.Key != s.job.Key || len(o.Path) != len(s.Path) || m.cells.Tip(&o.Seq) != m.cells.Tip(&s.Seq) {
 			continue
@@ -230,7 +260,7 @@ func (m *lm) twin(s *seq) bool {
 }
 
 // build fills m.pass from the shares. It fails with errNoCells, having taken nothing, when there are not enough cells.
-func (m *lm) build() error {
+func (m *batch) build() error {
 	p := &m.pass
 	rows := 0
 	for i := range m.shares {
@@ -351,7 +381,7 @@ func (m *lm) build() error {
 }
 
 // room takes the cells of a pass of so many rows: those that are reserved for its sequences, and others for the rest.
-func (m *lm) room(rows int) bool {
+func (m *batch) room(rows int) bool {
 	claimed := 0
 	for i := range m.shares {
 		//rule:G25 TestDay$ m.claim(h) => false && m.claim(h)
@@ -386,7 +416,7 @@ func (m *lm) room(rows int) bool {
 
 // anywhere takes cells for so many rows, of shares that have none. Where not all of them can lie low, those do that a later wide pass has
 // to see.
-func (m *lm) anywhere(rows int) (ok bool) {
+func (m *batch) anywhere(rows int) (ok bool) {
 	m.taken = m.taken[:0]
 	if rows == 0 {
 		return true
@@ -435,7 +465,7 @@ func (m *lm) anywhere(rows int) (ok bool) {
 // makeLow lets cached rows go where n new rows would otherwise lie so high that passes become dearer. Where wide passes pay, all who run
 // pay for a dearer group in every pass to come; elsewhere a prompt that cannot be seen by wide passes goes row by row. Both are weighed
 // against what it takes to evaluate the cached text again, times the chance that anybody asks for it.
-func (m *lm) makeLow(n int) {
+func (m *batch) makeLow(n int) {
 	const passesToCome, chance = 64, 0.5
 	if n == 0 {
 		return
@@ -493,7 +523,7 @@ type rowError struct {
 var errNoCells = fmt.Errorf("engine: no cells left")
 
 // giveBack returns the cells that build took.
-func (m *lm) giveBack() {
+func (m *batch) giveBack() {
 	for _, n := range m.taken {
 		m.cells.Give(n)
 	}

@@ -48,7 +48,7 @@ func TestLonePrice(t *testing.T) {
 				m.running = append(m.running, s)
 			}
 			rows := 0
-			for _, h := range m.plan() {
+			for _, h := range m.planner.plan() {
 				rows += h.rows()
 			}
 			if rows != tt.rows {

@@ -19,8 +19,16 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
+// prover finds out, at load, what the card does and what passes cost.
+type prover struct {
+	*core
+	canary   *canary
+	alike    Alike
+	compared Compared // with what the card's answers to a fixed text were
+}
+
 // prove measures what passes cost, and finds out what the card does beyond what every card is known to do: see package prove.
-func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error {
+func (m *prover) prove(ctx context.Context, p *models.Package, o OpenOptions) error {
 	if o.Proven != nil {
 		m.proven = *o.Proven
 		if err := m.measure(ctx); err != nil {
@@ -31,7 +39,7 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 				return err
 			}
 		}
-		if err := m.remember(nil); err != nil {
+		if err := m.canary.remember(nil); err != nil {
 			return err
 		}
 		return m.believe(p, o, nil)
@@ -80,7 +88,7 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 	if err := m.compare(ctx); err != nil {
 		return err
 	}
-	if err := m.remember(nil); err != nil {
+	if err := m.canary.remember(nil); err != nil {
 		return err
 	}
 	if m.compared == "" {
@@ -88,7 +96,7 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 			return err
 		}
 	}
-	found := memory{Sound: true, Proven: m.proven, Alike: m.alike, Tokens: m.sample, Groups: slices.Clone(m.costs.group),
+	found := memory{Sound: true, Proven: m.proven, Alike: m.alike, Tokens: m.canary.sample, Groups: slices.Clone(m.costs.group),
 		Head: m.costs.head}
 	if m.provable() && !m.proven.Narrow {
 		if found.Together, err = m.sayTogether(); err != nil {
@@ -112,17 +120,17 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 // reprove takes what was found out before, and looks in short whether the card still does it: the fixed text goes through two wide passes
 // and a row, which takes about as long as its rows one after the other. It reports whether wide passes are what they were. ErrWrong: rows
 // alone are not.
-func (m *lm) reprove(name string, kept *memory) (sound bool, err error) {
+func (m *prover) reprove(name string, kept *memory) (sound bool, err error) {
 	m.proven, m.alike, m.costs.head = kept.Proven, kept.Alike, kept.Head
 	copy(m.costs.group, kept.Groups)
 	switch {
 	case m.proven.Narrow:
-		if err := m.remember(kept.Tokens); err != nil {
+		if err := m.canary.remember(kept.Tokens); err != nil {
 			return true, err
 		}
 		return true, m.narrow(name)
 	case kept.Together == nil:
-		return true, m.remember(kept.Tokens)
+		return true, m.canary.remember(kept.Tokens)
 	}
 	got, err := m.sayTogether()
 	if err != nil {
@@ -130,10 +138,10 @@ func (m *lm) reprove(name string, kept *memory) (sound bool, err error) {
 	}
 	//rule:G23 TestWideShortProof got.as(kept.Together) => got != nil
 	if got.as(kept.Together) {
-		m.sample = kept.Tokens
+		m.canary.sample = kept.Tokens
 		return true, nil
 	}
-	return false, m.remember(kept.Tokens)
+	return false, m.canary.remember(kept.Tokens)
 }
 
 // recall is what was kept of the package on such a card, nil for nothing, and the file that it is kept in, empty for none.
@@ -163,7 +171,7 @@ type memory struct {
 	Together *together
 }
 
-func (k *memory) fits(m *lm) bool {
+func (k *memory) fits(m *prover) bool {
 	if len(k.Groups) != len(m.costs.group) || k.Head < 0 || len(k.Tokens) != 0 && len(k.Tokens) != sampleLen ||
 		k.Together != nil && !m.provable() {
 		return false
@@ -189,7 +197,7 @@ type Proven = prove.Proven
 type Alike = prove.Alike
 
 // remember takes the card's answers to a fixed text, and holds them against want where that is known. It must run where no sequence does.
-func (m *lm) remember(want []int32) (err error) {
+func (m *canary) remember(want []int32) (err error) {
 	if !m.speaks() || m.shape.Cells < 2*sampleLen {
 		return nil
 	}
@@ -201,7 +209,7 @@ func (m *lm) remember(want []int32) (err error) {
 }
 
 // speaks is false for an embedding model.
-func (m *lm) speaks() bool { return m.shape.Out >= m.vocab() }
+func (m *canary) speaks() bool { return m.shape.Out >= m.vocab() }
 
 // differs allows for a near tie that another place in the cache rounds otherwise.
 func differs(got, want []int32) error {
@@ -219,7 +227,7 @@ func differs(got, want []int32) error {
 }
 
 // say runs the fixed text row by row on free cells and gives the largest logit's index after each row.
-func (m *lm) say() ([]int32, error) {
+func (m *canary) say() ([]int32, error) {
 	rows, ok := m.cells.Take(nil, sampleLen, 0, false)
 	if !ok {
 		return nil, errNoCells
@@ -271,24 +279,24 @@ const againAfter = 20 * time.Second
 
 // Checkup looks, when nothing runs, whether the card still says what it said at load. The error is one that the card does not survive.
 func (m *lm) Checkup() error {
-	m.checked = m.card.now()
-	if m.sample == nil || len(m.running) > 0 {
+	m.canary.checked = m.card.now()
+	if m.canary.sample == nil || len(m.running) > 0 {
 		return nil
 	}
 	if !m.proven.Scatter {
 		//rule:D6 TestCheckupInOrder drop
 		m.cells.Forget() // such a card is right about its first cells only, and those are a cache of what ran last
 	}
-	asked, err := m.known()
+	asked, err := m.canary.known()
 	if !asked {
-		m.checked += min(againAfter-m.card.o.Check, 0)
+		m.canary.checked += min(againAfter-m.card.o.Check, 0)
 	}
 	return err
 }
 
 // breathe lets other models have their turns while this one is loaded: it stands behind each piece that takes the card's time, and never
 // where something is being timed. The error says that the card is over.
-func (m *lm) breathe() error {
+func (m *core) breathe() error {
 	if m.pause == nil {
 		return nil
 	}
@@ -296,7 +304,7 @@ func (m *lm) breathe() error {
 }
 
 // trials is the model as probes see it: with what was proven so far.
-func (m *lm) trials() *prove.Model {
+func (m *prover) trials() *prove.Model {
 	t := &prove.Model{Shape: m.shape, Vocab: m.vocab(), Row: m.tokenRow, Stepped: m.proven.Stepped,
 		Run: func(p *axcl.Pass) error {
 			if err := m.breathe(); err != nil {
@@ -309,22 +317,22 @@ func (m *lm) trials() *prove.Model {
 }
 
 // probe finds out what the scheduler may count on.
-func (m *lm) probe(ctx context.Context) (err error) {
+func (m *prover) probe(ctx context.Context) (err error) {
 	m.proven, err = m.trials().Abilities(ctx)
 	return err
 }
 
 // compare finds out Alike.
-func (m *lm) compare(ctx context.Context) (err error) {
+func (m *prover) compare(ctx context.Context) (err error) {
 	m.alike, err = m.trials().Alike(ctx, m.proven)
 	return err
 }
 
 // sampleID is token i of the fixed text.
-func (m *lm) sampleID(i int) int32 { return int32((i*131 + 7) % m.vocab()) }
+func (m *canary) sampleID(i int) int32 { return int32((i*131 + 7) % m.vocab()) }
 
 // measure runs each shape group once, on unused cells.
-func (m *lm) measure(ctx context.Context) error {
+func (m *prover) measure(ctx context.Context) error {
 	const budget = 5 * time.Second
 	spent := time.Duration(0)
 	for g, group := range m.shape.Groups {
@@ -364,7 +372,7 @@ func (m *lm) measure(ctx context.Context) error {
 }
 
 // guess scales a measured group of as many rows, or the decode group.
-func (m *lm) guess(g int) float64 {
+func (m *prover) guess(g int) float64 {
 	best := m.costs.group[m.decode]
 	for i, c := range m.costs.group {
 		if c > 0 && m.shape.Groups[i].Rows == m.shape.Groups[g].Rows {
@@ -375,7 +383,7 @@ func (m *lm) guess(g int) float64 {
 }
 
 // blank is a pass of rows that see as far as the group reaches, without meaning.
-func (m *lm) blank(rows int, g axcl.Group) *axcl.Pass {
+func (m *prover) blank(rows int, g axcl.Group) *axcl.Pass {
 	p := &axcl.Pass{Hidden: make([]uint16, rows*m.shape.Hidden), Given: make([]uint16, rows*m.layerInputs()),
 		Pos: make([]uint32, rows*m.shape.Pos), Cell: make([]uint32, rows),
 		SeeCells: make([]uint64, rows*axcl.Words(m.shape.Cells)), SeeRows: make([]uint64, rows*axcl.Words(rows))}

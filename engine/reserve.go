@@ -11,22 +11,22 @@ import (
 const answerAhead = 128
 
 // reserves reports whether cells may be reserved for s: not where cells must be used in order, or there are no wide passes.
-func (m *lm) reserves(s *seq) bool {
+func (m *layout) reserves(s *seq) bool {
 	return m.wide > 0 && m.limits.Together && m.proven.Scatter && !s.solo
 }
 
 // claim takes the cells of a share's rows from those reserved for its sequence, and reports whether it did.
-func (m *lm) claim(h *share) bool {
+func (m *batch) claim(h *share) bool {
 	s := h.s
 	h.cells = nil
 	switch {
-	case !m.reserves(s):
+	case !m.layout.reserves(s):
 		return false
 	case h.n == 1 && len(m.shares) > 1:
 		return false // rows of several answers lie beside each other: so they are one run
 	case h.n > 1 && s.pending() < m.wide && len(s.Reserved) == 0:
 		return false // short prompts share a pass, and lie beside each other too
-	case !m.reserve(s, h.rows(), 0):
+	case !m.layout.reserve(s, h.rows(), 0):
 		return false
 	}
 	h.cells = m.cells.TakeReserved(&s.Seq, h.rows())
@@ -35,13 +35,13 @@ func (m *lm) claim(h *share) bool {
 
 // reserve sees to it that cells are reserved for the next n rows of s, and for down rows that it stands on and that lie too high. It
 // reports false where no place is better than whatever cells there are.
-func (m *lm) reserve(s *seq, n, down int) bool {
+func (m *layout) reserve(s *seq, n, down int) bool {
 	return m.cells.Reserve(&s.Seq, n, func() []int32 { return m.place(s, down) })
 }
 
 // place gives cells for the rows of s, ascending, or nil where none are known that are better than others. What is reserved for others'
 // answers is theirs unless a prompt finds nothing else.
-func (m *lm) place(s *seq, down int) []int32 {
+func (m *layout) place(s *seq, down int) []int32 {
 	p := &cache.Placing{Prompt: down + s.pending(), Down: down, Ahead: min(max(s.room()-1, 0), answerAhead), Wide: m.wide,
 		WideReach: m.wideReach, Run: m.costs.run, Stretch: m.stretch,
 		Answers: func(reach, top int) float64 { return m.answers(s, reach, top) },
@@ -64,7 +64,7 @@ func (m *lm) place(s *seq, down int) []int32 {
 }
 
 // answers is how much more answers take together, for a while, because the rows of s lie up to top, and not up to reach.
-func (m *lm) answers(s *seq, reach, top int) float64 {
+func (m *layout) answers(s *seq, reach, top int) float64 {
 	const passesToCome = 64
 	if len(m.running) < 2 || !m.proven.Mixed {
 		return 0
@@ -81,7 +81,7 @@ func (m *lm) answers(s *seq, reach, top int) float64 {
 
 // tidy joins free cells while the card has nothing else to do: what lies between two runs of free cells, and is no more than a piece, goes
 // to another place where it fits, the least first. It moves one such stretch, and reports whether there was one.
-func (m *lm) tidy() (bool, error) {
+func (m *layout) tidy() (bool, error) {
 	if !m.moves() {
 		return false, nil
 	}

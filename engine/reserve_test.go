@@ -26,7 +26,7 @@ func TestPlaceRuns(t *testing.T) {
 				m.costs.group[i] = float64(1 + g.Cells)
 			}
 			s := &seq{job: Job{Limit: 1, NumCtx: 96}, ids: make([]int32, 16)}
-			if got := m.place(s, 0); len(got) != 16 || got[15]-got[0] > 15 != tt.apart {
+			if got := m.layout.place(s, 0); len(got) != 16 || got[15]-got[0] > 15 != tt.apart {
 				t.Errorf("where a run costs %v the rows come to %v", tt.run, got)
 			}
 			return nil

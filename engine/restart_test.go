@@ -96,11 +96,11 @@ func onAsleep(t testing.TB, s axmodel.HollowShape, p pi5, dir string, rate float
 	if err := card.Do(context.Background(), func(axcl.Device) (err error) {
 		b.m = newLM(card, d, d, nil, nil, OpenOptions{})
 		b.m.proven = Proven{Chunk: true, Mixed: true, Scatter: true}
-		if err = b.m.measure(context.Background()); err == nil {
-			b.m.kept, err = b.m.newKeeper(mediumOf(OpenOptions{Rows: disk}), "a digest", "paced")
+		if err = b.m.prover.measure(context.Background()); err == nil {
+			err = b.m.openDisk(mediumOf(OpenOptions{Rows: disk}), "a digest", "paced")
 		}
 		if err == nil {
-			err = b.m.openTier(nil)
+			err = b.m.openRAM(nil)
 		}
 		card.Attach(b.m, 1)
 		return err

@@ -122,15 +122,15 @@ func (s *sight) open(t testing.TB, o OpenOptions) (*cardBackend, *eye) {
 			return err
 		}
 		b.m = newLM(card, model, s.tiny, nil, nil, o)
-		if err := b.m.measure(context.Background()); err != nil {
+		if err := b.m.prover.measure(context.Background()); err != nil {
 			return err
 		}
 		if o.Proven != nil {
 			b.m.proven = *o.Proven
-		} else if err := b.m.probe(context.Background()); err != nil {
+		} else if err := b.m.prover.probe(context.Background()); err != nil {
 			return err
 		}
-		b.m.gallery, err = b.m.openGallery(dev, s.v, "digest")
+		b.m.eyes.gallery, err = b.m.eyes.openGallery(dev, s.v, "digest")
 		card.Attach(b.m, 1)
 		return err
 	})

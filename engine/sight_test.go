@@ -123,7 +123,7 @@ func TestTextOnly(t *testing.T) {
 			}
 		}
 		if !sees {
-			worker(func() { b.m.gallery = nil })
+			worker(func() { b.m.eyes.gallery = nil })
 		}
 		job := asks(20, 5, 6, 7, 8, 9)
 		got, _, err := run(b, job)
@@ -131,8 +131,8 @@ func TestTextOnly(t *testing.T) {
 			t.Errorf("sees %v: %v (%v)", sees, got, err)
 		}
 		worker(func() {
-			if len(b.m.pass.Add)+len(b.m.pass.Added) > 0 {
-				t.Errorf("a pass of text has %d rows to add", len(b.m.pass.Add))
+			if len(b.m.batch.pass.Add)+len(b.m.batch.pass.Added) > 0 {
+				t.Errorf("a pass of text has %d rows to add", len(b.m.batch.pass.Add))
 			}
 		})
 	}
@@ -176,7 +176,7 @@ func TestSightRefused(t *testing.T) {
 	if got, _, err := run(b, job); err != nil || !slices.Equal(got, s.byHand(t, job)) {
 		t.Errorf("afterwards: %v (%v)", got, err)
 	}
-	if len(b.m.gallery.held) != 0 || b.m.gallery.room.Left() != b.m.gallery.most {
+	if len(b.m.eyes.gallery.held) != 0 || b.m.eyes.gallery.room.Left() != b.m.eyes.gallery.most {
 		t.Error("pictures are held that nobody asks about")
 	}
 	if e.calls.Load() != 1 {
@@ -218,7 +218,7 @@ func TestEncoderFails(t *testing.T) {
 func TestPicturesGo(t *testing.T) {
 	s := newSight(t)
 	b, _ := s.open(t, OpenOptions{Parallel: 5})
-	b.m.gallery.kept = pictures.Keep(3 * 2 * sightRows * sightHidden * 3) // three of them
+	b.m.eyes.gallery.kept = pictures.Keep(3 * 2 * sightRows * sightHidden * 3) // three of them
 	var wg sync.WaitGroup
 	for i := range 12 {
 		wg.Go(func() {
@@ -264,9 +264,9 @@ func TestPictureNumbers(t *testing.T) {
 			t.Fatalf("%d: %v (%v)", i, got, err)
 		}
 		if i == 0 {
-			b.m.gallery.mu.Lock()
-			b.m.gallery.last = math.MinInt32 + sightRows + 2 // one more, then none
-			b.m.gallery.mu.Unlock()
+			b.m.eyes.gallery.mu.Lock()
+			b.m.eyes.gallery.last = math.MinInt32 + sightRows + 2 // one more, then none
+			b.m.eyes.gallery.mu.Unlock()
 		}
 	}
 	job := asks(4, 5, shot(0), 6) // its first numbers are the third picture's now

@@ -295,7 +295,7 @@ func TestRepeatableNative(t *testing.T) {
 		}
 	}
 	_, b := load(t, dir, open, OpenOptions{Parallel: 6})
-	t.Logf("alike: %+v", b.m.alike)
+	t.Logf("alike: %+v", b.m.prover.alike)
 	var wg sync.WaitGroup
 	got := make([]string, 3*len(jobs))
 	for i := range got {

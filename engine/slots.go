@@ -20,7 +20,7 @@ import (
 const beforeEnd = 8
 
 // rest puts a sequence on what is kept of its text, where that is more than it stands on. It has no slot of its own then.
-func (m *lm) rest(s *seq) {
+func (m *layout) rest(s *seq) {
 	path, slot := m.cache.Match(s.Key, s.ids, len(s.ids)-1)
 	if len(path) <= len(s.Path) || len(m.worth(s, path)) < len(path) {
 		return
@@ -33,7 +33,7 @@ func (m *lm) rest(s *seq) {
 
 // mark leaves a sequence's state at the node that it stands on, for others; on the way says that a better one is to come. The sequence goes
 // on from it.
-func (m *lm) mark(s *seq, way bool) {
+func (m *core) mark(s *seq, way bool) {
 	//rule:G17 TestStatesLeft || s.Bring > 0 =>
 	if s.solo || s.Bring > 0 {
 		return
@@ -42,7 +42,7 @@ func (m *lm) mark(s *seq, way bool) {
 }
 
 // places are where the sequences stand that run.
-func (m *lm) places() iter.Seq[*cache.Seq] {
+func (m *core) places() iter.Seq[*cache.Seq] {
 	return func(yield func(*cache.Seq) bool) {
 		for _, s := range m.running {
 			if !yield(&s.Seq) {
@@ -54,7 +54,7 @@ func (m *lm) places() iter.Seq[*cache.Seq] {
 
 // stops are the lengths of s's prompt at which its state is to be kept, ascending: where the last turn of the user begins, and the turn
 // after it, which is to be answered.
-func (m *lm) stops(s *seq) (at []int) {
+func (m *core) stops(s *seq) (at []int) {
 	end := s.prompt
 	turn, answer := m.turns(s.ids[:end])
 	if answer == 0 || answer < end-4*beforeEnd || answer >= end {
@@ -72,7 +72,7 @@ func (m *lm) stops(s *seq) (at []int) {
 
 // turns are where the last two turns of a prompt begin: at the last control token that occurs more than once, and where it occurs before. 0
 // where there is none.
-func (m *lm) turns(ids []int32) (turn, answer int) {
+func (m *core) turns(ids []int32) (turn, answer int) {
 	if m.tokenizer == nil {
 		return 0, 0
 	}
@@ -90,9 +90,9 @@ func (m *lm) turns(ids []int32) (turn, answer int) {
 
 // inOwnTurn plans the next pass of a model with states: the one that waited longest, a chunk of its prompt up to where its state is to be
 // kept, or one row.
-func (m *lm) inOwnTurn(s *seq) []share {
+func (m *planner) inOwnTurn(s *seq) []share {
 	if !s.solo && !s.whole() && s.pending() > 1 && m.proven.Kept {
-		m.rest(s)
+		m.layout.rest(s)
 	}
 	if s.solo {
 		return m.inTurn(s)
@@ -113,12 +113,12 @@ func (m *lm) inOwnTurn(s *seq) []share {
 		m.costs.group[g] >= float64(n)*m.lone(reach) && !s.pictureNext() {
 		n = 1
 	}
-	m.shares = append(m.shares, share{s: s, from: from, n: n})
-	return m.shares
+	m.batch.shares = append(m.batch.shares, share{s: s, from: from, n: n})
+	return m.batch.shares
 }
 
 // states fills in where the pass's state comes from and goes to. It fails with errNoCells where there is no slot.
-func (m *lm) states() error {
+func (m *batch) states() error {
 	s := m.shares[0].s
 	to, ok := m.cache.Into(&s.Seq)
 	if !ok && m.aside() {
@@ -133,7 +133,7 @@ func (m *lm) states() error {
 
 // lost is what follows a pass that failed: the slot that it was to fill holds nothing, and a sequence whose own it was goes on from what is
 // kept. unsent says that the pass was never run.
-func (m *lm) lostState(unsent bool) {
+func (m *batch) lostState(unsent bool) {
 	if m.pass.To == 0 || len(m.shares) == 0 {
 		return
 	}
@@ -146,7 +146,7 @@ func (m *lm) lostState(unsent bool) {
 }
 
 // moved is what follows a pass that ran: its sequence's state is that after its new rows, and is kept where it is of use.
-func (m *lm) moved(h *share) {
+func (m *batch) moved(h *share) {
 	s := h.s
 	m.cache.Passed(&s.Seq, m.pass.To)
 	m.pass.To = 0
@@ -157,13 +157,13 @@ func (m *lm) moved(h *share) {
 }
 
 // scratch is a slot for a pass that belongs to no sequence, and what gives it back.
-func (m *lm) scratch() (slot uint32, back func(), ok bool) {
+func (m *core) scratch() (slot uint32, back func(), ok bool) {
 	slot, ok = m.cache.Scratch()
 	return slot, func() { m.cache.Give(slot) }, ok
 }
 
 // sequent makes the rows of a pass see each other as those of one sequence do, where the model keeps a state, and go on from where it says.
-func (m *lm) sequent(p *axcl.Pass, from, to uint32) {
+func (m *core) sequent(p *axcl.Pass, from, to uint32) {
 	if !m.limits.Stops {
 		return
 	}

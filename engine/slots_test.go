@@ -83,7 +83,7 @@ func TestStatesProven(t *testing.T) {
 	if err := b.card.Do(context.Background(), func(axcl.Device) error {
 		b.m.proven = Proven{}
 		f.leaks = true
-		return b.m.probe(context.Background())
+		return b.m.prover.probe(context.Background())
 	}); !errors.Is(err, ErrWrong) {
 		t.Errorf("a forgotten reset: %v", err)
 	}
@@ -93,7 +93,7 @@ func TestStatesProven(t *testing.T) {
 func TestStatesForgottenReset(t *testing.T) {
 	f := withStates(4)
 	b := onFake(t, f, OpenOptions{CardOptions: CardOptions{Clock: still.Clock, CheckWork: 1}})
-	if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.learnKnown() }); err != nil {
+	if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.canary.learnKnown() }); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := run(b, greedy([]int32{1, 2, 3, 4}, 5)); err != nil {
@@ -101,7 +101,7 @@ func TestStatesForgottenReset(t *testing.T) {
 	}
 	if err := b.card.Do(context.Background(), func(axcl.Device) error {
 		f.leaks = true
-		b.m.row.worked, b.m.row.waited = 1e9, 99
+		b.m.canary.row.worked, b.m.canary.row.waited = 1e9, 99
 		return b.m.lookKnown()
 	}); !errors.Is(err, ErrWrong) {
 		t.Errorf("%v", err)

@@ -16,12 +16,12 @@ const soloLeast = 4
 
 // soloing reports whether a repeatable sequence runs, or waits to run again, or one that needs the lowest cells for its pictures: none is
 // admitted beside it.
-func (m *lm) soloing() bool {
+func (m *core) soloing() bool {
 	return slices.ContainsFunc(m.running, func(s *seq) bool { return (s.solo || s.low && s.shown() > len(s.Path)) && !s.box.full() })
 }
 
 // apart leaves of those that are ready who may share a pass: all that are not repeatable, else one that is, which has begun before others.
-func (m *lm) apart(ready []*seq) []*seq {
+func (m *planner) apart(ready []*seq) []*seq {
 	if i := slices.IndexFunc(ready, func(s *seq) bool { return !s.solo }); i >= 0 {
 		return slices.DeleteFunc(ready, func(s *seq) bool { return s.solo })
 	}
@@ -35,7 +35,7 @@ func (m *lm) apart(ready []*seq) []*seq {
 }
 
 // inTurn plans the next pass of a repeatable sequence: a chunk of its prompt, or one row.
-func (m *lm) inTurn(s *seq) []share {
+func (m *planner) inTurn(s *seq) []share {
 	from := len(s.Path)
 	rows := 1
 	if n := min(s.prompt-from, m.widest(from)); (n >= soloLeast || s.pictureNext()) && from <= m.wideReach {
@@ -43,6 +43,6 @@ func (m *lm) inTurn(s *seq) []share {
 			rows = n
 		}
 	}
-	m.shares = append(m.shares, share{s: s, from: from, n: rows})
-	return m.shares
+	m.batch.shares = append(m.batch.shares, share{s: s, from: from, n: rows})
+	return m.batch.shares
 }

@@ -184,8 +184,8 @@ func TestAlikeElsewhere(t *testing.T) {
 			f.sums = how
 			f.shape.Groups = f.shape.Groups[:groups]
 			b := onFake(t, f, OpenOptions{})
-			if b.m.alike != want {
-				t.Errorf("sums %d, %d groups: %+v, want %+v", how, groups, b.m.alike, want)
+			if b.m.prover.alike != want {
+				t.Errorf("sums %d, %d groups: %+v, want %+v", how, groups, b.m.prover.alike, want)
 			}
 			if p := b.Stats().Proven; p["alike_ordered"] != want.Ordered || p["alike_anywhere"] != want.Anywhere {
 				t.Errorf("sums %d: Stats say %v", how, p)

@@ -93,7 +93,7 @@ func (sp *speculator) learn(id int32) {
 // draft decides for the next pass how many guesses each running answer sends along, and reports whether a wide pass pays because of them
 // where it would not without (limit < 0). gain is what the wide pass without guesses brings over rows alone; prompts is how many prompt
 // rows wait for the same pass: guesses take what room those leave.
-func (m *lm) draft(ready []*seq, limit int, gain float64, prompts int) bool {
+func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool {
 	pays := limit >= 0 && gain > 1
 	if limit < 0 {
 		limit = m.wideReach
@@ -169,7 +169,7 @@ func (m *lm) draft(ready []*seq, limit int, gain float64, prompts int) bool {
 }
 
 // ask lets the draft model guess for m.asking. With send unset the first guesses are only kept to be compared.
-func (m *lm) ask(send bool) {
+func (m *planner) ask(send bool) {
 	for i, s := range m.asking {
 		s.spec.draft = s.spec.memory[:0]
 		if !send {

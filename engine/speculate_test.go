@@ -107,7 +107,7 @@ func withDraft(t testing.TB, b *cardBackend, f *fake) {
 	t.Helper()
 	if err := b.card.Do(context.Background(), func(axcl.Device) error {
 		d := newLM(b.card, f, f, nil, nil, OpenOptions{})
-		if err := d.measure(context.Background()); err != nil {
+		if err := d.prover.measure(context.Background()); err != nil {
 			return err
 		}
 		d.proven = Proven{Chunk: true, Mixed: true, Scatter: true}

@@ -21,7 +21,7 @@ type looked struct {
 }
 
 // noteRow notes what a look at a row of results found, and gives err.
-func (m *lm) noteRow(row []uint16, err error) error {
+func (m *canary) noteRow(row []uint16, err error) error {
 	switch {
 	case err == nil:
 		m.looked.sound = true
@@ -55,12 +55,12 @@ func senseless(row []uint16) error {
 
 // unasked looks at rows of a pass that gives no logits, a prompt's that has more to come: what is wrong with them would stay in the cache.
 func (m *lm) unasked(h *share) error {
-	if m.pass.HiddenOut == nil {
+	if m.batch.pass.HiddenOut == nil {
 		return nil
 	}
 	last := h.row + h.rows() - 1
-	row := m.pass.HiddenOut[last*m.shape.Hidden : (last+1)*m.shape.Hidden]
-	return m.noteRow(row, senseless(row))
+	row := m.batch.pass.HiddenOut[last*m.shape.Hidden : (last+1)*m.shape.Hidden]
+	return m.canary.noteRow(row, senseless(row))
 }
 
 // fault ends a sequence that met an error; one whose results made no sense, and whose reader has nothing yet, begins anew, once.
@@ -97,7 +97,7 @@ func (m *lm) again(s *seq) {
 // it is cleared, and the card is asked what it said at load. Sequences that run go on from their
 // ids. It counts as a strike. The error is one that the card does not survive.
 func (m *lm) spoiled() error {
-	found := m.looked
+	found := m.canary.looked
 	if found.bad == nil || found.alike && found.sound {
 		return nil // the pass was sound: it is this one text whose logits are alike
 	}
@@ -118,7 +118,7 @@ func (m *lm) spoiled() error {
 			return err
 		}
 	}
-	if _, err := m.known(); err != nil {
+	if _, err := m.canary.known(); err != nil {
 		return err
 	}
 	if found.alike {
@@ -149,7 +149,7 @@ func (m *lm) wipe() error {
 }
 
 // clear clears cells. A call that fails is a strike, and is made again: until it has worked, no pass may be.
-func (m *lm) clear(cells []uint32) error {
+func (m *core) clear(cells []uint32) error {
 	for {
 		err := m.card.watched(func() error { return m.model.Clear(cells) })
 		if err == nil || axcl.Fatal(err) {
@@ -162,7 +162,7 @@ func (m *lm) clear(cells []uint32) error {
 }
 
 // clearTaken clears the cells that build took for a pass that failed, and gives them back.
-func (m *lm) clearTaken() error {
+func (m *batch) clearTaken() error {
 	cells := make([]uint32, len(m.taken))
 	for i, n := range m.taken {
 		cells[i] = uint32(n)
@@ -175,7 +175,7 @@ func (m *lm) clearTaken() error {
 }
 
 // known holds the card's answers to what is known against those it gave at load. It reports whether they could be had.
-func (m *lm) known() (asked bool, err error) {
+func (m *canary) known() (asked bool, err error) {
 	if m.sample == nil && m.row.hidden == nil {
 		return true, nil
 	}

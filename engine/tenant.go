@@ -32,7 +32,7 @@ func (m *lm) Step(k card.Kind) (bool, error) {
 
 // spare is what has time, a piece at a time: what was evaluated goes to disk and to memory, and cells are put in order.
 func (m *lm) spare() (bool, error) {
-	if did, err := m.keep(); did || err != nil {
+	if did, err := m.kept.keep(); did || err != nil {
 		return did, err
 	}
 	return m.idle()
@@ -43,4 +43,4 @@ func (m *lm) spare() (bool, error) {
 func (m *lm) Fail(err error) { m.queue.fail(err) }
 
 // Checked is when the card was last known to say what it said at load.
-func (m *lm) Checked() time.Duration { return m.checked }
+func (m *lm) Checked() time.Duration { return m.canary.checked }

@@ -28,47 +28,48 @@ func RowsIn(limit int64, bytes, piece int) (rows, travel int) {
 // copied when the card has nothing else to do, and while answers are written when cells are about to run out; what an answer has begun to
 // need is never kept waiting for it. What a row is worth is a matter of the cost table: see bring and worthStashing.
 type tier struct {
+	*core
+	layout *layout
 	*cache.RAM
 	hits     struct{ rows, bytes uint64 } // brought back
 	outBytes uint64
 	saved    float64 // seconds that evaluating what came back would have taken longer
 }
 
-// openTier measures what moving rows costs, gives m a tier in memory, and measures what its rows cost. Where rows cannot travel, or a
-// sequence's cells must be in order, there is none: m.tier stays nil. It must run before anything is on the card.
-func (m *lm) openTier(memory *Memory) error {
-	if err := m.priceMoves(); err != nil {
-		return err
+// openTier measures what moving rows costs, opens a tier in memory, and measures what its rows cost. Where rows cannot travel, or a
+// sequence's cells must be in order, it gives nil: there is none. It must run before anything is on the card.
+func openTier(c *core, l *layout, memory *Memory) (*tier, error) {
+	if err := l.priceMoves(); err != nil {
+		return nil, err
 	}
-	if memory == nil || m.shape.RowBytes() <= 0 || m.shape.Piece <= 0 || !m.restores() {
-		return nil
+	if memory == nil || c.shape.RowBytes() <= 0 || c.shape.Piece <= 0 || !c.restores() {
+		return nil, nil
 	}
-	ram := memory.Open(m.shape.RowBytes(), m.shape.Piece, m.cells)
+	ram := memory.Open(c.shape.RowBytes(), c.shape.Piece, c.cells)
 	if ram == nil {
-		return nil
+		return nil, nil
 	}
-	m.tier, m.ram = &tier{RAM: ram}, ram
-	err := m.priceTier()
+	t := &tier{core: c, layout: l, RAM: ram}
+	err := t.priceTier()
 	if err == nil {
-		err = m.openShelf()
+		err = t.openShelf()
 	}
 	if err != nil {
-		m.tier.close()
-		m.tier, m.ram = nil, nil
-		return err
+		t.close()
+		return nil, err
 	}
-	m.tierStats(0)
-	return nil
+	c.ram = ram
+	t.tierStats(0)
+	return t, nil
 }
 
 // restores reports whether a sequence can go on from rows that were elsewhere.
-func (m *lm) restores() bool {
+func (m *core) restores() bool {
 	return m.proven.Scatter && (!m.limits.Stops || m.proven.Kept)
 }
 
 // priceTier measures both ways with one row and with a piece, on unused cells.
-func (m *lm) priceTier() error {
-	t := m.tier
+func (t *tier) priceTier() error {
 	cells := make([]uint32, t.Piece())
 	for i := range cells {
 		cells[i] = uint32(i)
@@ -76,19 +77,19 @@ func (m *lm) priceTier() error {
 	timed := func(f func([]uint32, []byte) error) (p cache.Travel, err error) {
 		var took [2]float64
 		for i, n := range []int{1, len(cells)} {
-			t0 := m.card.now()
-			if err := m.mover.Watched(func() error { return f(cells[:n], t.Buffer(n)) }); err != nil {
+			t0 := t.card.now()
+			if err := t.mover.Watched(func() error { return f(cells[:n], t.Buffer(n)) }); err != nil {
 				return p, err
 			}
-			took[i] = (m.card.now() - t0).Seconds()
+			took[i] = (t.card.now() - t0).Seconds()
 		}
 		return cache.Measured(took[0], took[1], len(cells)), nil
 	}
 	var err error
-	if t.Out, err = timed(m.model.Save); err != nil {
+	if t.Out, err = timed(t.model.Save); err != nil {
 		return err
 	}
-	t.In, err = timed(m.model.Restore)
+	t.In, err = timed(t.model.Restore)
 	return err
 }
 
@@ -101,30 +102,29 @@ func (t *tier) close() {
 }
 
 // distrust forgets what is not in use, on the card and in memory.
-func (m *lm) distrust() {
+func (m *core) distrust() {
 	m.cells.Forget()
 	m.ram.Forget()
 }
 
 // inMemory decides how far the text of s is to be brought back beyond what it stands on: 0 where nothing is there, or evaluating is
 // cheaper.
-func (m *lm) inMemory(s *seq) int {
-	t := m.tier
+func (t *tier) inMemory(s *seq) int {
 	if t == nil || t.Off || s.whole() || s.solo {
 		return 0
 	}
-	if m.limits.Stops {
-		return m.stateInMemory(s)
+	if t.limits.Stops {
+		return t.stateInMemory(s)
 	}
 	more := t.Beyond(&s.Seq, s.ids, s.pending()-1)
 	if more == 0 {
 		return 0
 	}
 	// All of it, or so much that the rest goes in wide passes: what they see ends somewhere, and they begin at the end of what is there.
-	best, to := m.redo(len(s.Path), len(s.ids)), 0
-	for _, n := range []int{more, min(more, m.wideReach-len(s.Path)), more - more%max(m.wide, 1)} {
-		if n > 0 && m.proven.Chunk || n == more {
-			if cost := t.In.Cost(n, t.Piece()) + m.redo(len(s.Path)+n, len(s.ids)); cost < best {
+	best, to := t.redo(len(s.Path), len(s.ids)), 0
+	for _, n := range []int{more, min(more, t.wideReach-len(s.Path)), more - more%max(t.wide, 1)} {
+		if n > 0 && t.proven.Chunk || n == more {
+			if cost := t.In.Cost(n, t.Piece()) + t.redo(len(s.Path)+n, len(s.ids)); cost < best {
 				best, to = cost, len(s.Path)+n
 			}
 		}
@@ -133,22 +133,22 @@ func (m *lm) inMemory(s *seq) int {
 }
 
 // bring brings one piece back of a sequence that wants more than it stands on, and reports whether there was one.
-func (m *lm) bring() (bool, error) {
-	if m.tier == nil {
+func (t *tier) bring() (bool, error) {
+	if t == nil {
 		return false, nil
 	}
-	for _, s := range m.running {
+	for _, s := range t.running {
 		if s.box.full() {
 			continue
 		}
 		switch {
-		case !m.cache.Waits(&s.Seq):
+		case !t.cache.Waits(&s.Seq):
 			s.Bring = 0
-		case m.limits.Stops:
-			return true, m.statePiece(s)
+		case t.limits.Stops:
+			return true, t.statePiece(s)
 		default:
-			err := m.piece(s)
-			s.way = m.moves() // first it is seen whether the cells for the rest of it lie well
+			err := t.piece(s)
+			s.way = t.moves() // first it is seen whether the cells for the rest of it lie well
 			return true, err
 		}
 	}
@@ -156,19 +156,18 @@ func (m *lm) bring() (bool, error) {
 }
 
 // piece brings the next piece of s back. What cannot be had is evaluated. The error is one that the card does not survive.
-func (m *lm) piece(s *seq) error {
-	t := m.tier
+func (t *tier) piece(s *seq) error {
 	from := t.Next(&s.Seq, s.ids)
 	defer t.Release(from)
-	if len(from) == 0 || len(from)+16 > m.cells.Available() {
+	if len(from) == 0 || len(from)+16 > t.cells.Available() {
 		s.Bring = 0
 		return nil
 	}
 	n := len(from)
-	if m.wide > 0 && s.Reach() <= m.wideReach && len(s.Path)+n <= m.wideReach {
-		m.cells.Lower(n, m.wideReach, func(int, int) bool { return true })
+	if t.wide > 0 && s.Reach() <= t.wideReach && len(s.Path)+n <= t.wideReach {
+		t.cells.Lower(n, t.wideReach, func(int, int) bool { return true })
 	}
-	taken, ok := m.cells.Take(nil, n, s.Reach(), true)
+	taken, ok := t.cells.Take(nil, n, s.Reach(), true)
 	if !ok {
 		s.Bring = 0
 		return nil
@@ -180,22 +179,22 @@ func (m *lm) piece(s *seq) error {
 	}
 	n = t.In.MostOf(cells, t.Piece())
 	for _, c := range taken[n:] {
-		m.cells.Give(c)
+		t.cells.Give(c)
 	}
 	from, taken, cells = from[:n], taken[:n], cells[:n]
 	rows := t.Load(from)
-	took, ok, err := m.mover.Carry(cache.FromMemory, cells, func() error { return m.model.Restore(cells, rows) })
+	took, ok, err := t.mover.Carry(cache.FromMemory, cells, func() error { return t.model.Restore(cells, rows) })
 	if !ok {
 		s.Bring, t.Off = 0, true
 		for _, c := range taken {
-			m.cells.Give(c)
+			t.cells.Give(c)
 		}
 		return err
 	}
-	before := m.redo(len(s.Path), len(s.ids))
+	before := t.redo(len(s.Path), len(s.ids))
 	t.In.Observe(n, axcl.Runs(cells), took.Seconds())
 	for _, c := range taken {
-		m.cells.Commit(&s.Seq, c, s.ids[len(s.Path)])
+		t.cells.Commit(&s.Seq, c, s.ids[len(s.Path)])
 	}
 	t.Link(taken, from)
 	s.high = max(s.high, len(s.Path))
@@ -204,63 +203,61 @@ func (m *lm) piece(s *seq) error {
 	}
 	t.hits.rows += uint64(n)
 	t.hits.bytes += uint64(len(rows))
-	t.saved += before - m.redo(len(s.Path), len(s.ids)) - took.Seconds()
-	m.tierStats(took)
+	t.saved += before - t.redo(len(s.Path), len(s.ids)) - took.Seconds()
+	t.tierStats(took)
 	return nil
 }
 
 // worthStashing reports whether copying a piece of n rows in this many runs is worth it, of a text of which rows [from, to) are not in
 // memory: it may be asked for or not, and then comes back, or is evaluated.
-func (m *lm) worthStashing(n, runs, from, to int) bool {
+func (t *tier) worthStashing(n, runs, from, to int) bool {
 	const chance = 0.5
-	t := m.tier
-	again := (m.redo(0, to) - m.redo(0, from)) * float64(n) / float64(to-from)
+	again := (t.redo(0, to) - t.redo(0, from)) * float64(n) / float64(to-from)
 	return chance*(again-t.In.Cost(n, t.Piece())) > float64(runs)*t.Out.Run+float64(n)*t.Out.Row
 }
 
 // stash copies one piece of what is on the card only, of the text that has to leave it next, and reports whether there was one. Where the
 // card has something to do it is done only when cells are about to run out, and no prompt waits. The error is one that the card does not
 // survive.
-func (m *lm) stash(busy bool) (bool, error) {
-	t := m.tier
-	if t == nil || t.Off || busy && m.cache.Ample(m.wideReach) {
+func (t *tier) stash(busy bool) (bool, error) {
+	if t == nil || t.Off || busy && t.cache.Ample(t.wideReach) {
 		return false, nil
 	}
 	if busy {
 		//rule:G16 TestNeverWorse$ false
-		if m.ledger.lost > tithe*m.ledger.done {
+		if t.ledger.lost > tithe*t.ledger.done {
 			return false, nil // memory that is too small for all that comes by would be filled over and over
 		}
-		for _, s := range m.running {
+		for _, s := range t.running {
 			if !s.box.full() && s.pending() > 1 {
 				return false, nil
 			}
 		}
 	}
-	if m.limits.Stops {
-		return m.stashState()
+	if t.limits.Stops {
+		return t.stashState()
 	}
-	rows, ok, again := t.Choose(m.worthStashing)
+	rows, ok, again := t.Choose(t.worthStashing)
 	if !ok {
 		return again, nil
 	}
-	t0 := m.card.now()
-	defer func() { m.ledger.lost += (m.card.now() - t0).Seconds() }()
-	return m.stashRows(rows)
+	t0 := t.card.now()
+	defer func() { t.ledger.lost += (t.card.now() - t0).Seconds() }()
+	return t.stashRows(rows)
 }
 
 // stashRows copies the rows of a piece to memory.
-func (m *lm) stashRows(p cache.Piece) (bool, error) {
-	t, n := m.tier, len(p.Cells)
+func (t *tier) stashRows(p cache.Piece) (bool, error) {
+	n := len(p.Cells)
 	buf := t.Buffer(n)
-	took, ok, err := m.mover.Carry(cache.ToMemory, nil, func() error { return m.model.Save(p.Cells, buf) })
+	took, ok, err := t.mover.Carry(cache.ToMemory, nil, func() error { return t.model.Save(p.Cells, buf) })
 	if t.Store(p, !ok); !ok {
 		t.Off = true
 		return true, err
 	}
 	t.Out.Observe(n, axcl.Runs(p.Cells), took.Seconds())
 	t.outBytes += uint64(len(buf))
-	m.tierStats(took)
+	t.tierStats(took)
 	return true, nil
 }
 
@@ -274,17 +271,16 @@ func (m *lm) idle() (bool, error) {
 			return false, nil
 		}
 	}
-	if did, err := m.stash(false); did || err != nil {
+	if did, err := m.tier.stash(false); did || err != nil {
 		return did, err
 	}
-	return m.tidy()
+	return m.layout.tidy()
 }
 
 // tierStats publishes what the tier holds and did.
-func (m *lm) tierStats(took time.Duration) {
-	t := m.tier
+func (t *tier) tierStats(took time.Duration) {
 	rows, used, bytes, usedBytes := t.Size()
-	m.queue.update(func(st *Stats) {
+	t.queue.update(func(st *Stats) {
 		st.Busy += took
 		st.Memory = MemoryTier{Rows: rows, Used: used, Bytes: bytes, UsedBytes: usedBytes, Hits: t.hits.rows, Out: t.outBytes,
 			In: t.hits.bytes, Saved: time.Duration(t.saved * float64(time.Second))}

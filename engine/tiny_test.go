@@ -123,14 +123,14 @@ func (m *tiny) openOn(t testing.TB, open func() (axcl.Device, string, error), o 
 			return err
 		}
 		b.m = newLM(card, model, m, nil, nil, o)
-		if err := b.m.measure(context.Background()); err != nil {
+		if err := b.m.prover.measure(context.Background()); err != nil {
 			return err
 		}
 		if o.Proven != nil {
 			b.m.proven = *o.Proven
-		} else if err := b.m.probe(context.Background()); err != nil {
+		} else if err := b.m.prover.probe(context.Background()); err != nil {
 			return err
-		} else if err := b.m.compare(context.Background()); err != nil {
+		} else if err := b.m.prover.compare(context.Background()); err != nil {
 			return err
 		}
 		card.Attach(b.m, 1)

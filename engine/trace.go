@@ -47,7 +47,7 @@ type tracer struct {
 }
 
 // begin starts a turn's account; nil when passes are not traced.
-func (m *lm) begin() *tracer {
+func (m *core) begin() *tracer {
 	if !tracing || m.card.o.Trace == nil {
 		return nil
 	}
@@ -95,17 +95,17 @@ func wordsTime(p *PassTrace) *time.Duration  { return &p.Detokenize }
 
 // describe notes what the built pass is.
 func (t *tracer) describe(m *lm, group int) {
-	m.pass.Timing = nil
+	m.batch.pass.Timing = nil
 	if !tracing || t == nil {
 		return
 	}
 	t.Timing = axcl.Timing{}
-	m.pass.Timing = &t.Timing
-	t.Rows, t.Want, t.Reach = m.pass.Rows(), len(m.pass.Want), m.pass.Reach(m.shape)
+	m.batch.pass.Timing = &t.Timing
+	t.Rows, t.Want, t.Reach = m.batch.pass.Rows(), len(m.batch.pass.Want), m.batch.pass.Reach(m.shape)
 	layers := m.costs.predict(group, 0)
-	t.Layers, t.Head = layers+time.Duration(m.costs.copies(m.pass.Cell)*float64(time.Second)), m.costs.predict(group, t.Want)-layers
-	for i := range m.shares {
-		h := &m.shares[i]
+	t.Layers, t.Head = layers+time.Duration(m.costs.copies(m.batch.pass.Cell)*float64(time.Second)), m.costs.predict(group, t.Want)-layers
+	for i := range m.batch.shares {
+		h := &m.batch.shares[i]
 		t.Parts = append(t.Parts, PassPart{Seq: h.s.admit, From: h.from, Rows: h.rows(), Drafts: len(h.draft), Want: h.wants})
 	}
 }

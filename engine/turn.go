@@ -13,11 +13,11 @@ import (
 // settle keeps the rows that a share brought, and turns its logits into tokens.
 func (m *lm) settle(h *share) {
 	s := h.s
-	rows := m.taken[h.row : h.row+h.rows()]
+	rows := m.batch.taken[h.row : h.row+h.rows()]
 	for j := range h.n {
 		m.cells.Commit(&s.Seq, rows[j], s.ids[h.from+j])
 	}
-	m.moved(h)
+	m.batch.moved(h)
 	m.enter(h)
 	rest := rows[h.n:]
 	defer func() {
@@ -79,13 +79,13 @@ func (s *seq) unchecked() bool {
 // too: both ways must give the same text, and the head may tell logits apart that are equal in bf16.
 func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 	var logits []uint16
-	if m.pass.Logits != nil {
-		logits = m.pass.Logits[w*m.shape.Out : (w+1)*m.shape.Out]
+	if m.batch.pass.Logits != nil {
+		logits = m.batch.pass.Logits[w*m.shape.Out : (w+1)*m.shape.Out]
 	}
 	if s.greedy {
-		id := m.pass.Argmax[w]
+		id := m.batch.pass.Argmax[w]
 		if logits != nil {
-			if _, err := s.sampler.Sample(logits, nil); m.noteRow(logits, err) != nil {
+			if _, err := s.sampler.Sample(logits, nil); m.canary.noteRow(logits, err) != nil {
 				return 0, nil, fmt.Errorf("engine: sampling: %w", err)
 			}
 			s.sure, s.doubt = s.usage.Output, false
@@ -94,7 +94,7 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 			return 0, nil, errAgain // what the largest of nonsense is, too
 		}
 		if id < 0 || int(id) >= m.shape.Out {
-			return 0, nil, m.noteRow(nil, fmt.Errorf("engine: sampling: %w: the largest is said to be number %d of %d",
+			return 0, nil, m.canary.noteRow(nil, fmt.Errorf("engine: sampling: %w: the largest is said to be number %d of %d",
 				sampler.ErrBadLogits, id, m.shape.Out))
 		}
 		return id, nil, nil
@@ -104,7 +104,7 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 		mask = s.job.Mask
 	}
 	c, err := s.sampler.Sample(logits, mask)
-	if m.noteRow(logits, err) != nil {
+	if m.canary.noteRow(logits, err) != nil {
 		return 0, nil, fmt.Errorf("engine: sampling: %w", err)
 	}
 	s.sure = s.usage.Output
@@ -182,11 +182,11 @@ func (m *lm) shift(s *seq) {
 	keep := max(0, min(s.job.NumKeep, s.job.NumCtx-2))
 	cut := max((s.job.NumCtx-keep)/2, 1)
 	if len(s.pictures) > 0 {
-		keep, cut = m.turnsOut(s, keep, cut)
+		keep, cut = m.eyes.turnsOut(s, keep, cut)
 	}
 	s.ids = append(s.ids[:keep], s.ids[keep+cut:]...)
 	s.prompt, s.high = len(s.ids), 0
-	_ = m.lay(s) // what could be laid before can be without some of its turns
+	_ = m.eyes.lay(s) // what could be laid before can be without some of its turns
 	s.spec.reset()
 	m.leave(s)
 	m.start(s)
@@ -241,9 +241,9 @@ func (m *lm) tally(s *seq, f func(*Stats)) {
 // collect adds a share's rows to its vector.
 func (m *lm) collect(h *share) {
 	s, e := h.s, h.s.embed
-	from, first := m.pass.Logits, h.want
+	from, first := m.batch.pass.Logits, h.want
 	if e.hidden {
-		from, first = m.pass.HiddenOut, h.out
+		from, first = m.batch.pass.HiddenOut, h.out
 	}
 	width := len(e.sum)
 	if e.picks != nil {
@@ -251,7 +251,7 @@ func (m *lm) collect(h *share) {
 	}
 	for i := range h.wants {
 		row := from[(first+i)*width : (first+i+1)*width]
-		if err := m.noteRow(row, senseless(row)); err != nil {
+		if err := m.canary.noteRow(row, senseless(row)); err != nil {
 			m.fault(s, err)
 			return
 		}
@@ -275,17 +275,17 @@ func (m *lm) collect(h *share) {
 func (m *lm) failed(err error) error {
 	//rule:D5 TestFatal$ drop
 	if axcl.Fatal(err) {
-		m.giveBack()
+		m.batch.giveBack()
 		return err
 	}
 	if err := m.card.strike(err); err != nil {
 		return err
 	}
-	if err := m.clearTaken(); err != nil {
+	if err := m.batch.clearTaken(); err != nil {
 		return err
 	}
-	for i := range m.shares {
-		s := m.shares[i].s
+	for i := range m.batch.shares {
+		s := m.batch.shares[i].s
 		//rule:D4 TestExecuteFails s.usage.Output == 0 && !s.retried => s.retried
 		if s.usage.Output == 0 && !s.retried {
 			s.retried = true
@@ -297,7 +297,7 @@ func (m *lm) failed(err error) error {
 }
 
 // count changes the published numbers.
-func (m *lm) count(f func(*Stats)) {
+func (m *core) count(f func(*Stats)) {
 	m.queue.update(func(st *Stats) {
 		f(st)
 		st.Running = len(m.running)
@@ -308,7 +308,7 @@ func (m *lm) count(f func(*Stats)) {
 }
 
 // survey counts the cells.
-func (m *lm) survey(st *Stats) {
+func (m *core) survey(st *Stats) {
 	m.counted = m.card.now()
 	st.CellsUsed, st.CellsCached, st.CellsShared = m.cells.Counts()
 	st.Slots, st.SlotsUsed, st.SlotsKept = m.cache.Slots()
@@ -318,24 +318,24 @@ func (m *lm) survey(st *Stats) {
 func (m *lm) account(took time.Duration, drafts int) string {
 	kind := "prefill"
 	decodes := 0
-	for i := range m.shares {
-		if m.shares[i].n == 1 {
+	for i := range m.batch.shares {
+		if m.batch.shares[i].n == 1 {
 			decodes++
 		}
 	}
 	switch {
 	case drafts > 0:
 		kind = "verify"
-	case m.pass.Rows() == 1:
+	case m.batch.pass.Rows() == 1:
 		kind = "decode"
-	case decodes == len(m.shares):
+	case decodes == len(m.batch.shares):
 		kind = "batch"
 	case decodes > 0:
 		kind = "mixed"
 	}
 	m.queue.update(func(st *Stats) {
 		st.Passes[kind]++
-		st.Rows += uint64(m.pass.Rows())
+		st.Rows += uint64(m.batch.pass.Rows())
 		st.Busy += took
 		if m.card.now()-m.counted > surveyEvery {
 			m.survey(st)

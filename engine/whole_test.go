@@ -66,7 +66,7 @@ func testWhole(t *testing.T, card func(t *testing.T) func() (axcl.Device, string
 			if _, err := m.Embed(context.Background(), EmbedRequest{Input: []string{"A"}}); !errors.Is(err, ErrUnsupported) {
 				t.Errorf("a vector: %v", err)
 			}
-			if b.m.row.hidden == nil || b.m.sample == nil {
+			if b.m.canary.row.hidden == nil || b.m.canary.sample == nil {
 				t.Error("nothing is known to hold the card against")
 			}
 		})

@@ -14,7 +14,7 @@ import (
 const fewRows = 16
 
 // provable reports whether the cache has room for a full chunk and a row that sees it.
-func (m *lm) provable() bool { return m.trials().Provable() }
+func (m *prover) provable() bool { return m.trials().Provable() }
 
 // together is what a card said to the fixed text in wide passes.
 type together struct {
@@ -44,7 +44,7 @@ func (t *together) as(o *together) bool {
 
 // sayTogether sends the fixed text as the beginning of a full chunk, after another text's, and then a row that sees the chunk. It must
 // run before any sequence does.
-func (m *lm) sayTogether() (*together, error) {
+func (m *prover) sayTogether() (*together, error) {
 	slot, back, ok := m.scratch()
 	if !ok {
 		return nil, errNoCells
@@ -60,7 +60,7 @@ func (m *lm) sayTogether() (*together, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !m.shape.Whole && m.speaks() {
+		if !m.shape.Whole && m.canary.speaks() {
 			for r := range want {
 				p.Want = append(p.Want, r)
 			}
@@ -80,9 +80,9 @@ func (m *lm) sayTogether() (*together, error) {
 	n, w := m.wide, t.Telling()
 	text, after := t.Text(0, 0, n), t.Text(0, n, 1)
 	for i := range text {
-		text[i].ID = m.sampleID(i)
+		text[i].ID = m.canary.sampleID(i)
 	}
-	after[0].ID = m.sampleID(n)
+	after[0].ID = m.canary.sampleID(n)
 	if _, err := say(t.Text(1, 0, n), 0); err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (m *lm) sayTogether() (*together, error) {
 }
 
 // narrow leaves the model no group but those that decode. It fails where those do not reach as far as the cache.
-func (m *lm) narrow(name string) error {
+func (m *prover) narrow(name string) error {
 	var groups []axcl.Group
 	var costs []float64
 	reach := 0

@@ -89,7 +89,7 @@ func TestWideUnable(t *testing.T) {
 	f := newFake()
 	f.shape.Groups[0].Cells = 24
 	b := onFake(t, f, OpenOptions{CardOptions: still})
-	err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.narrow("fake") })
+	err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.prover.narrow("fake") })
 	if !errors.Is(err, ErrUnsound) || !strings.Contains(err.Error(), `the check "wide passes"`) {
 		t.Errorf("%v", err)
 	}
@@ -104,7 +104,7 @@ func TestWideRoom(t *testing.T) {
 		f.kept = f.kept[:cells]
 		b := onFake(t, f, OpenOptions{CardOptions: still})
 		if err := b.card.Do(context.Background(), func(axcl.Device) error {
-			sound, err := b.m.trials().Wide(context.Background(), 8)
+			sound, err := b.m.prover.trials().Wide(context.Background(), 8)
 			if sound != want {
 				t.Errorf("%d cells: %v", cells, sound)
 			}

@@ -70,13 +70,13 @@ func testWindow(t *testing.T, open func() (axcl.Device, string, error)) {
 	ck, dir := windowed(t)
 	t.Run("oracle", func(t *testing.T) {
 		_, b := load(t, dir, open, OpenOptions{CardOptions: still})
-		if !b.m.shape.Local || b.m.window != 12 {
-			t.Fatalf("local %v, window %d", b.m.shape.Local, b.m.window)
+		if !b.m.shape.Local || b.m.batch.window != 12 {
+			t.Fatalf("local %v, window %d", b.m.shape.Local, b.m.batch.window)
 		}
 		if wrong, all := againstOracle(t, ck, b); wrong > 0 {
 			t.Errorf("%d of %d tokens are not the oracle's", wrong, all)
 		}
-		b.m.window = 95
+		b.m.batch.window = 95
 		if wrong, all := againstOracle(t, ck, b); wrong == 0 {
 			t.Errorf("all %d tokens are right without the window too: the test shows nothing", all)
 		}
