@@ -1,7 +1,5 @@
 package engine
 
-import "slices"
-
 // This file decides who is let in beside those that run, so that together is never slower than one after another: see doc.go.
 //
 // A prompt whose rows lie beyond what wide passes see goes row by row, fifty times as dear; a sequence that is sent back to the queue for
@@ -41,7 +39,7 @@ func (m *lm) admit() {
 		if live == 0 {
 			m.ledger = ledger{}
 		}
-		m.start(s)
+		m.layout.start(s)
 		//rule:G20 TestRestartSoon false
 		if m.kept.fetch(s) {
 			continue
@@ -68,28 +66,6 @@ func (m *lm) admit() {
 		m.running = append(m.running, s)
 		m.count(func(*Stats) {})
 	}
-}
-
-// live is how many run whose readers read.
-func (m *core) live() (n int) {
-	for _, r := range m.running {
-		if !r.box.full() {
-			n++
-		}
-	}
-	return n
-}
-
-// aside takes the sequences whose readers do not read off their cells, and reports whether there was one.
-func (m *core) aside() (any bool) {
-	for _, r := range m.running {
-		if r.box.full() && len(r.Path) > 0 {
-			m.mark(r, false)
-			m.leave(r)
-			any = true
-		}
-	}
-	return any
 }
 
 // fits reports whether s may run beside the others: whether there are cells for all until they end, or what may come of letting it in all
@@ -151,27 +127,6 @@ func (m *layout) fits(s *seq) bool {
 		saves = max(work-rounds*m.costs.group[g], 0)
 	}
 	return m.ledger.lost+stakes+far <= tithe*(m.ledger.done+work)+saves
-}
-
-// worth cuts a cached path where that makes the rest of s cheaper: where it begins to lie beyond what wide passes see, if the rows that
-// would have to follow one by one cost more than evaluating from there on again in near cells; and where the card only takes full chunks,
-// so that the rest is some.
-func (m *layout) worth(s *seq, path []int32) []int32 {
-	rest := len(s.ids) - len(path)
-	if m.wide == 0 {
-		return path
-	}
-	if low := slices.IndexFunc(path, func(n int32) bool { return int(n) >= m.wideReach }); low >= 0 && (s.shown() > len(path) ||
-		m.chunks(rest) && m.redo(low, len(s.ids)) < float64(rest)*m.lone(m.cells.Size()) && !m.lowers(s, path)) {
-		path = path[:low]
-	}
-	if !m.proven.Chunk {
-		full := len(s.ids) - (len(s.ids)-len(path)+m.minWide-1)/m.minWide*m.minWide
-		if full >= 0 && m.redo(full, len(s.ids)) < m.redo(len(path), len(s.ids)) {
-			path = path[:full]
-		}
-	}
-	return path
 }
 
 // beyond is what it costs that rows of prompts, the others' and that of s, lie beyond what wide passes see: 0 where they find near cells.
@@ -249,7 +204,7 @@ func (m *layout) between(s *seq) (sec float64) {
 }
 
 // enter puts a share's rows into the account: what they would have taken in turn, and what was lost on them.
-func (m *lm) enter(h *share) {
+func (m *core) enter(h *share) {
 	s := h.s
 	for i := h.from; i < h.from+h.n; i++ {
 		turn := m.lone(i)

@@ -89,7 +89,7 @@ func (e *eyesight) byHand(ctx context.Context, each ...shown) (out [][]float32, 
 	return out, err
 }
 
-func (m *lm) byHand(v *models.Vision, each []shown) ([][]float32, error) {
+func (m *core) byHand(v *models.Vision, each []shown) ([][]float32, error) {
 	slot, back, ok := m.scratch()
 	if !ok {
 		return nil, errNoCells

@@ -1,15 +1,18 @@
 package engine
 
 import (
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/cache"
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/tokenizer"
 )
 
 // core is what the parts of a language model on a card share: the card, the cache, what things take, and who waits and runs. Each part
-// (layout, tier, keeper, canary, prover, batch, planner, eyes) has a core and the parts below it; none has the model, lm, that has them all.
+// (layout, tier, keeper, canary, prover, batch, planner, eyes) has the core and the parts that it needs; none has lm, which has them all.
 type core struct {
 	card      *Card
 	model     axcl.Model
@@ -49,4 +52,275 @@ func newCore(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Token
 	m.queue.stats = Stats{State: "ready", Passes: map[string]uint64{}}
 	m.queue.stats.Slots, _, _ = m.cache.Slots()
 	return m
+}
+
+// vocab is how many ids may be asked for: those that have an embedding, where that is known.
+func (m *core) vocab() int {
+	n := m.shape.Out
+	if m.tokenizer != nil {
+		n = max(m.tokenizer.Vocab(), n)
+	}
+	if e, ok := m.embed.(*models.Embeddings); ok {
+		n = min(n, e.Rows)
+	}
+	return n
+}
+
+func (m *core) token(id int32) string { return string(m.bytes(id)) }
+
+func (m *core) bytes(id int32) []byte {
+	if m.tokenizer == nil {
+		return nil
+	}
+	return m.tokenizer.Bytes(id)
+}
+
+// turns are where the last two turns of a prompt begin: at the last control token that occurs more than once, and where it occurs before. 0
+// where there is none.
+func (m *core) turns(ids []int32) (turn, answer int) {
+	if m.tokenizer == nil {
+		return 0, 0
+	}
+	seen := map[int32]int{}
+	for i, id := range ids {
+		if id >= 0 && m.tokenizer.Control(id) {
+			if before, ok := seen[id]; ok {
+				turn, answer = before, i
+			}
+			seen[id] = i
+		}
+	}
+	return turn, answer
+}
+
+// stops are the lengths of s's prompt at which its state is to be kept, ascending: where the last turn of the user begins, and the turn
+// after it, which is to be answered.
+func (m *core) stops(s *seq) (at []int) {
+	end := s.prompt
+	turn, answer := m.turns(s.ids[:end])
+	if answer == 0 || answer < end-4*beforeEnd || answer >= end {
+		answer = end - beforeEnd
+	}
+	// One that saves less than a few rows is not worth a pass.
+	if turn > 0 && turn+beforeEnd < answer {
+		at = append(at, turn)
+	}
+	if answer > 0 {
+		at = append(at, answer)
+	}
+	return at
+}
+
+// leave takes a sequence off its cells; they stay as a cache.
+func (m *core) leave(s *seq) {
+	if m.drafter != nil {
+		m.drafter.leave(s)
+	}
+	m.cache.Leave(&s.Seq)
+}
+
+// drop takes a sequence off its cells, which keep nothing that only it needed.
+func (m *core) drop(s *seq) {
+	tip := m.cells.Tip(&s.Seq)
+	m.ram.Cut(s.Key, s.ids)
+	m.leave(s)
+	if tip >= 0 {
+		m.cells.Prune(tip, m.cells.Size())
+	}
+}
+
+// again takes the sequence's last row back: it goes through the card once more, with its logits.
+func (m *core) again(s *seq) {
+	n := m.cells.Tip(&s.Seq)
+	if !m.limits.Back { // its state cannot be taken back
+		m.leave(s)
+		m.cells.Prune(n, 1)
+		s.doubt = true
+		return
+	}
+	m.cells.Stand(&s.Seq, s.Path[:len(s.Path)-1])
+	m.cells.Prune(n, 1)
+	s.doubt = true
+}
+
+// sink sends a sequence back to the queue that stands on cells beyond what wide passes see, and has a picture to come: it begins anew when
+// those that run have ended, and finds the lowest cells then.
+func (m *core) sink(s *seq) {
+	m.mark(s, false)
+	m.leave(s)
+	m.remove(s)
+	s.low = true
+	m.requeue(s)
+}
+
+func (m *core) remove(s *seq) {
+	for i, r := range m.running {
+		if r == s {
+			m.running = append(m.running[:i], m.running[i+1:]...)
+			return
+		}
+	}
+}
+
+// requeue puts a sequence back in front of the queue, to begin anew.
+func (m *core) requeue(s *seq) {
+	if s.embed != nil {
+		s.embed.reset()
+	}
+	m.queue.putBack(s)
+}
+
+// live is how many run whose readers read.
+func (m *core) live() (n int) {
+	for _, r := range m.running {
+		if !r.box.full() {
+			n++
+		}
+	}
+	return n
+}
+
+// aside takes the sequences whose readers do not read off their cells, and reports whether there was one.
+func (m *core) aside() (any bool) {
+	for _, r := range m.running {
+		if r.box.full() && len(r.Path) > 0 {
+			m.mark(r, false)
+			m.leave(r)
+			any = true
+		}
+	}
+	return any
+}
+
+// soloing reports whether a repeatable sequence runs, or waits to run again, or one that needs the lowest cells for its pictures: none is
+// admitted beside it.
+func (m *core) soloing() bool {
+	return slices.ContainsFunc(m.running, func(s *seq) bool { return (s.solo || s.low && s.shown() > len(s.Path)) && !s.box.full() })
+}
+
+// mark leaves a sequence's state at the node that it stands on, for others; on the way says that a better one is to come. The sequence goes
+// on from it.
+func (m *core) mark(s *seq, way bool) {
+	//rule:G17 TestStatesLeft || s.Bring > 0 =>
+	if s.solo || s.Bring > 0 {
+		return
+	}
+	m.cache.Snapshot(&s.Seq, way, m.places())
+}
+
+// places are where the sequences stand that run.
+func (m *core) places() iter.Seq[*cache.Seq] {
+	return func(yield func(*cache.Seq) bool) {
+		for _, s := range m.running {
+			if !yield(&s.Seq) {
+				return
+			}
+		}
+	}
+}
+
+// scratch is a slot for a pass that belongs to no sequence, and what gives it back.
+func (m *core) scratch() (slot uint32, back func(), ok bool) {
+	slot, ok = m.cache.Scratch()
+	return slot, func() { m.cache.Give(slot) }, ok
+}
+
+// sequent makes the rows of a pass see each other as those of one sequence do, where the model keeps a state, and go on from where it says.
+func (m *core) sequent(p *axcl.Pass, from, to uint32) {
+	if !m.limits.Stops {
+		return
+	}
+	p.From, p.To, p.Single = from, to, m.proven.Stepped
+	rw := axcl.Words(p.Rows())
+	for r := range p.Rows() {
+		for e := range r {
+			p.SeeRows[r*rw+e/64] |= 1 << (e % 64)
+		}
+	}
+}
+
+// restores reports whether a sequence can go on from rows that were elsewhere.
+func (m *core) restores() bool {
+	return m.proven.Scatter && (!m.limits.Stops || m.proven.Kept)
+}
+
+// moves reports whether rows can be moved.
+func (m *core) moves() bool { return m.costs.move.Run > 0 }
+
+// distrust forgets what is not in use, on the card and in memory.
+func (m *core) distrust() {
+	m.cells.Forget()
+	m.ram.Forget()
+}
+
+// clear clears cells. A call that fails is a strike, and is made again: until it has worked, no pass may be.
+func (m *core) clear(cells []uint32) error {
+	for {
+		err := m.card.watched(func() error { return m.model.Clear(cells) })
+		if err == nil || axcl.Fatal(err) {
+			return err
+		}
+		if err := m.card.strike(err); err != nil {
+			return err
+		}
+	}
+}
+
+// wipe clears every cell of the model, and of its draft model.
+func (m *core) wipe() error {
+	const piece = 256 // cells in one call: the watchdog counts calls
+	var cells []uint32
+	for from := 0; from < m.shape.Cells; from += piece {
+		cells = cells[:0]
+		for c := from; c < min(from+piece, m.shape.Cells); c++ {
+			cells = append(cells, uint32(c))
+		}
+		if err := m.clear(cells); err != nil {
+			return err
+		}
+	}
+	if d := m.drafter; d != nil {
+		d.cells.Forget()
+		return d.wipe()
+	}
+	return nil
+}
+
+// breathe lets other models have their turns while this one is loaded: it stands behind each piece that takes the card's time, and never
+// where something is being timed. The error says that the card is over.
+func (m *core) breathe() error {
+	if m.pause == nil {
+		return nil
+	}
+	return m.pause()
+}
+
+// count changes the published numbers.
+func (m *core) count(f func(*Stats)) {
+	m.queue.update(func(st *Stats) {
+		f(st)
+		st.Running = len(m.running)
+		if len(m.running) == 0 {
+			m.survey(st)
+		}
+	})
+}
+
+// survey counts the cells.
+func (m *core) survey(st *Stats) {
+	m.counted = m.card.now()
+	st.CellsUsed, st.CellsCached, st.CellsShared = m.cells.Counts()
+	st.Slots, st.SlotsUsed, st.SlotsKept = m.cache.Slots()
+}
+
+// tally adds an ended sequence to the totals.
+func (m *core) tally(s *seq, f func(*Stats)) {
+	m.count(func(st *Stats) {
+		f(st)
+		st.PromptTokens += uint64(s.usage.Prompt)
+		st.CachedTokens += uint64(s.usage.Cached)
+		st.OutputTokens += uint64(s.usage.Output)
+		st.Drafted += uint64(s.usage.Drafted)
+		st.Accepted += uint64(s.usage.Accepted)
+	})
 }

@@ -11,18 +11,23 @@ import (
 // model. Its guesses are its most likely tokens, so they are verified like any others: by drawing and comparing, which leaves the output
 // what it would have been. All of it belongs to the card's worker.
 type drafter struct {
-	m *lm // of the draft model: cells, costs, passes; its queue is not used
+	*core  // the draft model's; its queue is not used
+	layout *layout
+	batch  *batch
 }
+
+// drafting is the model as a draft model of another.
+func (m *lm) drafting() *drafter { return &drafter{core: m.core, layout: m.layout, batch: m.batch} }
 
 // peekEvery is how often a draft model that does not pay is asked all the same, to learn whether it would.
 const peekEvery = 48
 
 // cost is what one guess for each of n sequences takes that see this many cells at the most.
 func (d *drafter) cost(n, reach int) float64 {
-	c := d.m.costs
-	reach = min(reach, d.m.shape.Cells)
-	alone := float64(n) * d.m.lone(reach)
-	if g := d.m.shape.GroupFor(n, reach); n > 1 && d.m.proven.Mixed && g >= 0 {
+	c := d.costs
+	reach = min(reach, d.shape.Cells)
+	alone := float64(n) * d.lone(reach)
+	if g := d.shape.GroupFor(n, reach); n > 1 && d.proven.Mixed && g >= 0 {
 		alone = min(alone, c.group[g])
 	}
 	return alone + float64(n)*c.head
@@ -32,8 +37,8 @@ func (d *drafter) cost(n, reach int) float64 {
 func (d *drafter) follow(s *seq) *seq {
 	sh := s.shadow
 	if sh == nil {
-		sh = &seq{ctx: s.ctx, Seq: cache.NewSeq(s.Key, d.m.shape.Cells, d.m.shape.Local),
-			job: Job{Key: s.job.Key, Limit: -1, NumCtx: d.m.shape.Cells}, greedy: true}
+		sh = &seq{ctx: s.ctx, Seq: cache.NewSeq(s.Key, d.shape.Cells, d.shape.Local),
+			job: Job{Key: s.job.Key, Limit: -1, NumCtx: d.shape.Cells}, greedy: true}
 		sh.usage.Output = 1 // its logits need no check: a wrong guess costs time only
 		s.shadow = sh
 	}
@@ -44,10 +49,10 @@ func (d *drafter) follow(s *seq) *seq {
 	}
 	sh.ids = append(sh.ids[:same], s.ids[same:]...)
 	if keep := min(same, len(s.ids)-1); len(sh.Path) > keep {
-		d.m.cells.Stand(&sh.Seq, slices.Clone(sh.Path[:keep]))
+		d.cells.Stand(&sh.Seq, slices.Clone(sh.Path[:keep]))
 	}
 	if len(sh.Path) == 0 {
-		d.m.start(sh)
+		d.layout.start(sh)
 	}
 	return sh
 }
@@ -59,14 +64,14 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 		d.follow(s)
 	}
 	for round := 0; ; round++ {
-		tr := d.m.begin()
-		d.m.batch.shares = d.m.batch.shares[:0]
-		room := max(d.m.wide, 1)
-		if !d.m.proven.Mixed {
+		tr := d.begin()
+		d.batch.shares = d.batch.shares[:0]
+		room := max(d.wide, 1)
+		if !d.proven.Mixed {
 			room = 1
 		}
 		for i, s := range seqs {
-			if len(s.spec.draft) >= n[i] || len(s.ids)+len(s.spec.draft) >= d.m.shape.Cells-1 || room == 0 {
+			if len(s.spec.draft) >= n[i] || len(s.ids)+len(s.spec.draft) >= d.shape.Cells-1 || room == 0 {
 				continue
 			}
 			sh := s.shadow
@@ -74,27 +79,27 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 			if rows < 1 || round > 0 && rows > 1 {
 				continue // still catching up
 			}
-			if d.m.wide == 0 || !d.m.proven.Chunk || sh.Reach() > d.m.wideReach || !d.m.proven.Mixed && rows == 1 {
-				if len(d.m.batch.shares) > 0 {
+			if d.wide == 0 || !d.proven.Chunk || sh.Reach() > d.wideReach || !d.proven.Mixed && rows == 1 {
+				if len(d.batch.shares) > 0 {
 					continue
 				}
-				d.m.batch.shares = append(d.m.batch.shares, share{s: sh, from: len(sh.Path), n: 1})
+				d.batch.shares = append(d.batch.shares, share{s: sh, from: len(sh.Path), n: 1})
 				room = 0
 				continue
 			}
-			if len(d.m.batch.shares) > 0 || d.m.proven.Mixed {
+			if len(d.batch.shares) > 0 || d.proven.Mixed {
 				rows = min(rows, room)
 			} else {
-				rows = min(rows, d.m.wide)
+				rows = min(rows, d.wide)
 			}
-			d.m.batch.shares = append(d.m.batch.shares, share{s: sh, from: len(sh.Path), n: rows})
+			d.batch.shares = append(d.batch.shares, share{s: sh, from: len(sh.Path), n: rows})
 			room = max(room-rows, 0)
 		}
-		if len(d.m.batch.shares) == 0 {
+		if len(d.batch.shares) == 0 {
 			return true
 		}
 		tr.lap(planTime)
-		if err := d.m.batch.build(); errors.Is(err, errNoCells) {
+		if err := d.batch.build(); errors.Is(err, errNoCells) {
 			for _, s := range seqs {
 				d.leave(s) // their rows stay as a cache until they are needed, which is now
 			}
@@ -102,27 +107,27 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 		} else if err != nil {
 			return false
 		}
-		g := d.m.shape.GroupFor(d.m.batch.pass.Rows(), d.m.batch.pass.Reach(d.m.shape))
+		g := d.shape.GroupFor(d.batch.pass.Rows(), d.batch.pass.Reach(d.shape))
 		tr.lap(buildTime)
-		tr.describe(d.m, g)
-		t0 := d.m.card.now()
-		if err := d.m.card.run(d.m.model, &d.m.batch.pass, d.m.costs.predict(g, len(d.m.batch.pass.Want))); err != nil {
-			d.m.batch.giveBack()
+		tr.describe(d.batch, g)
+		t0 := d.card.now()
+		if err := d.card.run(d.model, &d.batch.pass, d.costs.predict(g, len(d.batch.pass.Want))); err != nil {
+			d.batch.giveBack()
 			return false
 		}
-		d.m.batch.passes++
-		d.m.costs.observe(g, len(d.m.batch.pass.Want), d.m.batch.pass.Cell, d.m.card.now()-t0)
+		d.batch.passes++
+		d.costs.observe(g, len(d.batch.pass.Want), d.batch.pass.Cell, d.card.now()-t0)
 		tr.lap(runTime)
-		for i := range d.m.batch.shares {
-			h := &d.m.batch.shares[i]
+		for i := range d.batch.shares {
+			h := &d.batch.shares[i]
 			for j := range h.n {
-				d.m.cells.Commit(&h.s.Seq, d.m.batch.taken[h.row+j], h.s.ids[h.from+j])
+				d.cells.Commit(&h.s.Seq, d.batch.taken[h.row+j], h.s.ids[h.from+j])
 			}
 			if h.want < 0 {
 				continue
 			}
-			id := d.m.batch.pass.Argmax[h.want]
-			if id < 0 || int(id) >= d.m.shape.Out {
+			id := d.batch.pass.Argmax[h.want]
+			if id < 0 || int(id) >= d.shape.Out {
 				return false
 			}
 			h.s.ids = append(h.s.ids, id)
@@ -133,14 +138,14 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 			}
 		}
 		tr.lap(sampleTime)
-		tr.report(d.m, "draft")
+		tr.report(d.core, "draft")
 	}
 }
 
 // leave gives up the sequence's shadow.
 func (d *drafter) leave(s *seq) {
 	if s.shadow != nil {
-		d.m.leave(s.shadow)
+		d.core.leave(s.shadow)
 		s.shadow = nil
 	}
 }

@@ -369,8 +369,8 @@ func TestRemembered(t *testing.T) {
 	for i := range tokens {
 		tokens[i]++
 	}
-	b, _ := json.Marshal(memory{Sound: true, Proven: first.m.proven, Alike: first.m.prover.alike, Tokens: tokens, Groups: first.m.costs.group,
-		Head: first.m.costs.head, Together: &together{Tokens: tokens}})
+	b, _ := json.Marshal(memory{Sound: true, Proven: first.m.proven, Alike: first.m.prover.alike, Tokens: tokens,
+		Groups: first.m.costs.group, Head: first.m.costs.head, Together: &together{Tokens: tokens}})
 	if err := os.WriteFile(files[0], b, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -461,16 +461,6 @@ func (m *lm) encode() (bool, error) {
 	return true, nil
 }
 
-// sink sends a sequence back to the queue that stands on cells beyond what wide passes see, and has a picture to come: it begins anew when
-// those that run have ended, and finds the lowest cells then.
-func (m *core) sink(s *seq) {
-	m.mark(s, false)
-	m.leave(s)
-	m.remove(s)
-	s.low = true
-	m.requeue(s)
-}
-
 // turnsOut makes a cut of [keep, keep+cut) of a sequence with pictures one of whole turns, as far as the text says where turns begin; and
 // never one of half a picture. What of the pictures is left is said anew.
 func (m *eyes) turnsOut(s *seq, keep, cut int) (from, n int) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/cache"
-	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer"
 )
@@ -157,18 +156,6 @@ func reaches(groups []axcl.Group) (cells []int) {
 	return cells
 }
 
-// vocab is how many ids may be asked for: those that have an embedding, where that is known.
-func (m *core) vocab() int {
-	n := m.shape.Out
-	if m.tokenizer != nil {
-		n = max(m.tokenizer.Vocab(), n)
-	}
-	if e, ok := m.embed.(*models.Embeddings); ok {
-		n = min(n, e.Rows)
-	}
-	return n
-}
-
 // reap lets go of sequences whose caller left.
 func (m *lm) reap() {
 	left := func(s *seq) bool {
@@ -202,66 +189,6 @@ func (m *lm) reap() {
 			m.survey(st)
 		})
 	}
-}
-
-// leave takes a sequence off its cells; they stay as a cache.
-func (m *core) leave(s *seq) {
-	if m.drafter != nil {
-		m.drafter.leave(s)
-	}
-	m.cache.Leave(&s.Seq)
-}
-
-// requeue puts a sequence back in front of the queue, to begin anew.
-func (m *core) requeue(s *seq) {
-	if s.embed != nil {
-		s.embed.reset()
-	}
-	m.queue.putBack(s)
-}
-
-// start puts a sequence on the longest cached prefix of its ids, at least one id left to evaluate.
-func (m *lm) start(s *seq) {
-	if s.low {
-		m.cells.Forget()
-	}
-	m.leave(s)
-	if m.limits.Stops {
-		s.stops = m.stops(s)
-	}
-	if !m.proven.Scatter {
-		// Cells must be used in order: only one sequence lives on the card, and it keeps what begins alike.
-		for _, r := range m.running {
-			m.leave(r)
-		}
-	}
-	switch {
-	//rule:G14 TestRepeatable$ || s.solo =>
-	case s.whole() || s.solo || m.limits.Stops && !m.restores(): // every row's output is needed, or none of an earlier run
-		if !m.proven.Scatter {
-			m.cells.Forget()
-		}
-	case !m.proven.Scatter:
-		m.inOrder(s)
-	case m.limits.Stops:
-		m.layout.rest(s)
-	default:
-		m.cells.Stand(&s.Seq, m.layout.worth(s, m.cells.Match(s.Key, s.ids, len(s.ids)-1)))
-		s.down = m.wide > 0 && s.Reach() > m.wideReach
-	}
-}
-
-// inOrder frees every cell that does not hold, at its own place, the token that s has there.
-func (m *lm) inOrder(s *seq) {
-	path := m.cells.Match(s.Key, s.ids, len(s.ids)-1)
-	for i, n := range path {
-		if int(n) != i {
-			path = path[:i]
-			break
-		}
-	}
-	m.cells.Stand(&s.Seq, path)
-	m.cells.Forget()
 }
 
 // fit builds the planned pass, and makes it smaller as long as cells are lacking. False: nothing is left of it.
@@ -374,59 +301,60 @@ func (m *lm) forgetPictures() {
 // onePass runs one pass, where there is one to run. It reports whether it ran and is to be followed by what follows a pass, and whether
 // anything was done.
 func (m *lm) onePass() (passed, did bool, err error) {
-	tr := m.turn.trace
+	b, tr := m.batch, m.turn.trace
 	if m.turn.worked {
 		tr = m.begin() // what was done before was a piece of its own
 	}
 	if m.planner.plan() == nil {
 		return false, false, nil
 	}
-	if h := &m.batch.shares[0]; !m.proven.Scatter && len(h.s.Path) == 0 {
-		m.start(h.s)     // it had stood aside for another
-		m.planner.plan() // where it stands now decides which pass is the best
+	if h := &b.shares[0]; !m.proven.Scatter && len(h.s.Path) == 0 {
+		m.layout.start(h.s) // it had stood aside for another
+		m.planner.plan()    // where it stands now decides which pass is the best
 	}
 	tr.lap(planTime)
 	if !m.fit() {
 		return false, true, nil
 	}
-	m.canary.slip(m.batch)
-	g := m.shape.GroupFor(m.batch.pass.Rows(), m.batch.pass.Reach(m.shape))
+	m.canary.slip(b)
+	g := m.shape.GroupFor(b.pass.Rows(), b.pass.Reach(m.shape))
 	tr.lap(buildTime)
-	tr.describe(m, g)
+	tr.describe(b, g)
 	t0 := m.card.now()
-	err = m.card.run(m.model, &m.batch.pass, m.costs.predict(g, len(m.batch.pass.Want))+time.Duration(m.costs.copies(m.batch.pass.Cell)*float64(time.Second)))
+	copies := time.Duration(m.costs.copies(b.pass.Cell) * float64(time.Second))
+	err = m.card.run(m.model, &b.pass, m.costs.predict(g, len(b.pass.Want))+copies)
 	if err != nil {
-		m.batch.lostState(errors.Is(err, axcl.ErrPass))
+		b.lostState(errors.Is(err, axcl.ErrPass))
 	}
 	took := m.card.now() - t0
 	tr.lap(runTime)
-	m.batch.passes++
+	b.passes++
 	if err != nil {
 		m.canary.row.cell = none
 		return false, true, m.failed(err)
 	}
 	m.turn.took = took
-	//rule:G19 TestPictureCosts len(m.batch.pass.Add) == 0 => true
-	if len(m.batch.pass.Add) == 0 { // one that stops between layers says nothing of those that do not
-		m.costs.observe(g, len(m.batch.pass.Want), m.batch.pass.Cell, took)
+	//rule:G19 TestPictureCosts len(b.pass.Add) == 0 => true
+	if len(b.pass.Add) == 0 { // one that stops between layers says nothing of those that do not
+		m.costs.observe(g, len(b.pass.Want), b.pass.Cell, took)
 	}
-	m.ledger.lost += m.costs.copies(m.batch.pass.Cell)
+	m.ledger.lost += m.costs.copies(b.pass.Cell)
 	m.canary.row.worked += took.Seconds()
 	m.canary.looked = looked{}
-	if err := m.canary.rode(m.batch); err != nil {
+	if err := m.canary.rode(b); err != nil {
 		return false, true, m.wrong(err)
 	}
 	drafts := 0
-	for i := range m.batch.shares {
-		drafts += len(m.batch.shares[i].draft)
-		if !m.batch.shares[i].rest {
-			m.batch.shares[i].s.served = m.batch.passes
+	for i := range b.shares {
+		drafts += len(b.shares[i].draft)
+		if !b.shares[i].rest {
+			b.shares[i].s.served = b.passes
 		}
-		m.settle(&m.batch.shares[i])
+		m.settle(&b.shares[i])
 	}
-	kind := m.account(took, drafts)
+	kind := b.account(took, drafts)
 	tr.lap(sampleTime)
-	tr.report(m, kind)
+	tr.report(m.core, kind)
 	return true, true, m.spoiled()
 }
 
@@ -470,13 +398,4 @@ func (m *lm) shrink() bool {
 	}
 	m.batch.shares = keep
 	return len(keep) > 0
-}
-
-func (m *core) remove(s *seq) {
-	for i, r := range m.running {
-		if r == s {
-			m.running = append(m.running[:i], m.running[i+1:]...)
-			return
-		}
-	}
 }

@@ -60,9 +60,6 @@ func (m *layout) priceMoves() error {
 	return nil
 }
 
-// moves reports whether rows can be moved.
-func (m *core) moves() bool { return m.costs.move.Run > 0 }
-
 // way makes cells ready for the prompts that run, one piece a call, and reports whether there was one. The error is one that the card does
 // not survive.
 func (m *layout) way() (bool, error) {

@@ -342,7 +342,7 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 				return c.Refused(err)
 			}
 			if b.draft.proven.Scatter && b.m.proven.Chunk {
-				b.m.drafter = &drafter{b.draft}
+				b.m.drafter = b.draft.drafting()
 			}
 		}
 		c.Attach(b.m, 1)

@@ -294,15 +294,6 @@ func (m *lm) Checkup() error {
 	return err
 }
 
-// breathe lets other models have their turns while this one is loaded: it stands behind each piece that takes the card's time, and never
-// where something is being timed. The error says that the card is over.
-func (m *core) breathe() error {
-	if m.pause == nil {
-		return nil
-	}
-	return m.pause()
-}
-
 // trials is the model as probes see it: with what was proven so far.
 func (m *prover) trials() *prove.Model {
 	t := &prove.Model{Shape: m.shape, Vocab: m.vocab(), Row: m.tokenRow, Stepped: m.proven.Stepped,

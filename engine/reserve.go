@@ -15,24 +15,6 @@ func (m *layout) reserves(s *seq) bool {
 	return m.wide > 0 && m.limits.Together && m.proven.Scatter && !s.solo
 }
 
-// claim takes the cells of a share's rows from those reserved for its sequence, and reports whether it did.
-func (m *batch) claim(h *share) bool {
-	s := h.s
-	h.cells = nil
-	switch {
-	case !m.layout.reserves(s):
-		return false
-	case h.n == 1 && len(m.shares) > 1:
-		return false // rows of several answers lie beside each other: so they are one run
-	case h.n > 1 && s.pending() < m.wide && len(s.Reserved) == 0:
-		return false // short prompts share a pass, and lie beside each other too
-	case !m.layout.reserve(s, h.rows(), 0):
-		return false
-	}
-	h.cells = m.cells.TakeReserved(&s.Seq, h.rows())
-	return true
-}
-
 // reserve sees to it that cells are reserved for the next n rows of s, and for down rows that it stands on and that lie too high. It
 // reports false where no place is better than whatever cells there are.
 func (m *layout) reserve(s *seq, n, down int) bool {

@@ -14,12 +14,6 @@ import "slices"
 // soloLeast is how many rows of a prompt are worth a wide pass: a number, not a measurement, so that the cut is the same on every day.
 const soloLeast = 4
 
-// soloing reports whether a repeatable sequence runs, or waits to run again, or one that needs the lowest cells for its pictures: none is
-// admitted beside it.
-func (m *core) soloing() bool {
-	return slices.ContainsFunc(m.running, func(s *seq) bool { return (s.solo || s.low && s.shown() > len(s.Path)) && !s.box.full() })
-}
-
 // apart leaves of those that are ready who may share a pass: all that are not repeatable, else one that is, which has begun before others.
 func (m *planner) apart(ready []*seq) []*seq {
 	if i := slices.IndexFunc(ready, func(s *seq) bool { return !s.solo }); i >= 0 {

@@ -82,8 +82,8 @@ func TestDraft(t *testing.T) {
 				}
 				clean(t, b)
 				if err := b.card.Do(context.Background(), func(axcl.Device) error {
-					d.m.cells.Forget()
-					if n, err := d.m.cells.Check(nil); n != 0 || err != nil {
+					d.cells.Forget()
+					if n, err := d.cells.Check(nil); n != 0 || err != nil {
 						t.Errorf("%d cells of the draft model are held by nobody, %v", n, err)
 					}
 					return nil
@@ -115,7 +115,7 @@ func withDraft(t testing.TB, b *cardBackend, f *fake) {
 			d.costs.group[i] = 1e-9 // small beside the model it drafts for
 		}
 		d.costs.head = 1e-9
-		b.m.drafter = &drafter{d}
+		b.m.drafter = d.drafting()
 		return nil
 	}); err != nil {
 		t.Fatal(err)

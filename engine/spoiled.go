@@ -54,13 +54,13 @@ func senseless(row []uint16) error {
 }
 
 // unasked looks at rows of a pass that gives no logits, a prompt's that has more to come: what is wrong with them would stay in the cache.
-func (m *lm) unasked(h *share) error {
-	if m.batch.pass.HiddenOut == nil {
+func (m *canary) unasked(b *batch, h *share) error {
+	if b.pass.HiddenOut == nil {
 		return nil
 	}
 	last := h.row + h.rows() - 1
-	row := m.batch.pass.HiddenOut[last*m.shape.Hidden : (last+1)*m.shape.Hidden]
-	return m.canary.noteRow(row, senseless(row))
+	row := b.pass.HiddenOut[last*m.shape.Hidden : (last+1)*m.shape.Hidden]
+	return m.noteRow(row, senseless(row))
 }
 
 // fault ends a sequence that met an error; one whose results made no sense, and whose reader has nothing yet, begins anew, once.
@@ -78,20 +78,6 @@ func (m *lm) fault(s *seq, err error) {
 
 // errAgain is a token that is not taken before its logits were looked at.
 var errAgain = errors.New("engine: the row is to be run again")
-
-// again takes the sequence's last row back: it goes through the card once more, with its logits.
-func (m *lm) again(s *seq) {
-	n := m.cells.Tip(&s.Seq)
-	if !m.limits.Back { // its state cannot be taken back
-		m.leave(s)
-		m.cells.Prune(n, 1)
-		s.doubt = true
-		return
-	}
-	m.cells.Stand(&s.Seq, s.Path[:len(s.Path)-1])
-	m.cells.Prune(n, 1)
-	s.doubt = true
-}
 
 // spoiled clears up after a pass with bad results: nothing builds on what lies on the card, all of
 // it is cleared, and the card is asked what it said at load. Sequences that run go on from their
@@ -126,52 +112,6 @@ func (m *lm) spoiled() error {
 	}
 	//rule:D6 TestSpoiledStrikes m.card.strike(found.bad) => nil
 	return m.card.strike(found.bad)
-}
-
-// wipe clears every cell of the model, and of its draft model.
-func (m *lm) wipe() error {
-	const piece = 256 // cells in one call: the watchdog counts calls
-	var cells []uint32
-	for from := 0; from < m.shape.Cells; from += piece {
-		cells = cells[:0]
-		for c := from; c < min(from+piece, m.shape.Cells); c++ {
-			cells = append(cells, uint32(c))
-		}
-		if err := m.clear(cells); err != nil {
-			return err
-		}
-	}
-	if d := m.drafter; d != nil {
-		d.m.cells.Forget()
-		return d.m.wipe()
-	}
-	return nil
-}
-
-// clear clears cells. A call that fails is a strike, and is made again: until it has worked, no pass may be.
-func (m *core) clear(cells []uint32) error {
-	for {
-		err := m.card.watched(func() error { return m.model.Clear(cells) })
-		if err == nil || axcl.Fatal(err) {
-			return err
-		}
-		if err := m.card.strike(err); err != nil {
-			return err
-		}
-	}
-}
-
-// clearTaken clears the cells that build took for a pass that failed, and gives them back.
-func (m *batch) clearTaken() error {
-	cells := make([]uint32, len(m.taken))
-	for i, n := range m.taken {
-		cells[i] = uint32(n)
-	}
-	slices.Sort(cells)
-	//rule:D4 TestFailedCellsCleared err := m.clear(cells) => var err error
-	err := m.clear(cells)
-	m.giveBack()
-	return err
 }
 
 // known holds the card's answers to what is known against those it gave at load. It reports whether they could be had.

@@ -63,11 +63,6 @@ func openTier(c *core, l *layout, memory *Memory) (*tier, error) {
 	return t, nil
 }
 
-// restores reports whether a sequence can go on from rows that were elsewhere.
-func (m *core) restores() bool {
-	return m.proven.Scatter && (!m.limits.Stops || m.proven.Kept)
-}
-
 // priceTier measures both ways with one row and with a piece, on unused cells.
 func (t *tier) priceTier() error {
 	cells := make([]uint32, t.Piece())
@@ -99,12 +94,6 @@ func (t *tier) close() {
 		t.Off = true
 		t.RAM.Close()
 	}
-}
-
-// distrust forgets what is not in use, on the card and in memory.
-func (m *core) distrust() {
-	m.cells.Forget()
-	m.ram.Forget()
 }
 
 // inMemory decides how far the text of s is to be brought back beyond what it stands on: 0 where nothing is there, or evaluating is

@@ -94,24 +94,24 @@ func sampleTime(p *PassTrace) *time.Duration { return &p.Sample }
 func wordsTime(p *PassTrace) *time.Duration  { return &p.Detokenize }
 
 // describe notes what the built pass is.
-func (t *tracer) describe(m *lm, group int) {
-	m.batch.pass.Timing = nil
+func (t *tracer) describe(b *batch, group int) {
+	b.pass.Timing = nil
 	if !tracing || t == nil {
 		return
 	}
 	t.Timing = axcl.Timing{}
-	m.batch.pass.Timing = &t.Timing
-	t.Rows, t.Want, t.Reach = m.batch.pass.Rows(), len(m.batch.pass.Want), m.batch.pass.Reach(m.shape)
-	layers := m.costs.predict(group, 0)
-	t.Layers, t.Head = layers+time.Duration(m.costs.copies(m.batch.pass.Cell)*float64(time.Second)), m.costs.predict(group, t.Want)-layers
-	for i := range m.batch.shares {
-		h := &m.batch.shares[i]
+	b.pass.Timing = &t.Timing
+	t.Rows, t.Want, t.Reach = b.pass.Rows(), len(b.pass.Want), b.pass.Reach(b.shape)
+	layers := b.costs.predict(group, 0)
+	t.Layers, t.Head = layers+time.Duration(b.costs.copies(b.pass.Cell)*float64(time.Second)), b.costs.predict(group, t.Want)-layers
+	for i := range b.shares {
+		h := &b.shares[i]
 		t.Parts = append(t.Parts, PassPart{Seq: h.s.admit, From: h.from, Rows: h.rows(), Drafts: len(h.draft), Want: h.wants})
 	}
 }
 
 // report hands the account over.
-func (t *tracer) report(m *lm, kind string) {
+func (t *tracer) report(m *core, kind string) {
 	if !tracing || t == nil {
 		return
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/sampler"
@@ -33,7 +32,7 @@ func (m *lm) settle(h *share) {
 		return
 	}
 	if h.want < 0 {
-		if err := m.unasked(h); err != nil {
+		if err := m.canary.unasked(m.batch, h); err != nil {
 			m.fault(s, err)
 		}
 		return
@@ -118,15 +117,6 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 	return c.ID, lp, nil
 }
 
-func (m *lm) bytes(id int32) []byte {
-	if m.tokenizer == nil {
-		return nil
-	}
-	return m.tokenizer.Bytes(id)
-}
-
-func (m *lm) token(id int32) string { return string(m.bytes(id)) }
-
 // emit takes a sampled token into the sequence and hands it to the caller. It reports false when the sequence is over or was cut.
 func (m *lm) emit(s *seq, id int32, lp *Logprob) bool {
 	now := m.card.now()
@@ -189,7 +179,7 @@ func (m *lm) shift(s *seq) {
 	_ = m.eyes.lay(s) // what could be laid before can be without some of its turns
 	s.spec.reset()
 	m.leave(s)
-	m.start(s)
+	m.layout.start(s)
 }
 
 // finish ends a sequence well.
@@ -214,28 +204,6 @@ func (m *lm) end(s *seq, err error) {
 	m.remove(s)
 	m.tally(s, func(st *Stats) { st.Failed++ })
 	s.box.fail(err)
-}
-
-// drop takes a sequence off its cells, which keep nothing that only it needed.
-func (m *lm) drop(s *seq) {
-	tip := m.cells.Tip(&s.Seq)
-	m.ram.Cut(s.Key, s.ids)
-	m.leave(s)
-	if tip >= 0 {
-		m.cells.Prune(tip, m.cells.Size())
-	}
-}
-
-// tally adds an ended sequence to the totals.
-func (m *lm) tally(s *seq, f func(*Stats)) {
-	m.count(func(st *Stats) {
-		f(st)
-		st.PromptTokens += uint64(s.usage.Prompt)
-		st.CachedTokens += uint64(s.usage.Cached)
-		st.OutputTokens += uint64(s.usage.Output)
-		st.Drafted += uint64(s.usage.Drafted)
-		st.Accepted += uint64(s.usage.Accepted)
-	})
 }
 
 // collect adds a share's rows to its vector.
@@ -294,52 +262,4 @@ func (m *lm) failed(err error) error {
 		m.end(s, err)
 	}
 	return nil
-}
-
-// count changes the published numbers.
-func (m *core) count(f func(*Stats)) {
-	m.queue.update(func(st *Stats) {
-		f(st)
-		st.Running = len(m.running)
-		if len(m.running) == 0 {
-			m.survey(st)
-		}
-	})
-}
-
-// survey counts the cells.
-func (m *core) survey(st *Stats) {
-	m.counted = m.card.now()
-	st.CellsUsed, st.CellsCached, st.CellsShared = m.cells.Counts()
-	st.Slots, st.SlotsUsed, st.SlotsKept = m.cache.Slots()
-}
-
-// account publishes the pass.
-func (m *lm) account(took time.Duration, drafts int) string {
-	kind := "prefill"
-	decodes := 0
-	for i := range m.batch.shares {
-		if m.batch.shares[i].n == 1 {
-			decodes++
-		}
-	}
-	switch {
-	case drafts > 0:
-		kind = "verify"
-	case m.batch.pass.Rows() == 1:
-		kind = "decode"
-	case decodes == len(m.batch.shares):
-		kind = "batch"
-	case decodes > 0:
-		kind = "mixed"
-	}
-	m.queue.update(func(st *Stats) {
-		st.Passes[kind]++
-		st.Rows += uint64(m.batch.pass.Rows())
-		st.Busy += took
-		if m.card.now()-m.counted > surveyEvery {
-			m.survey(st)
-		}
-	})
-	return kind
 }
