@@ -119,13 +119,51 @@ func (m *core) leave(s *seq) {
 	m.cache.Leave(&s.Seq)
 }
 
-// drop takes a sequence off its cells, which keep nothing that only it needed.
-func (m *core) drop(s *seq) {
+// exit is how a running sequence gives up its cells: see quit.
+type exit uint8
+
+const (
+	exitEnded     exit = iota // it has its answer, or its caller left
+	exitFailed                // it met an error
+	exitRetried               // it met an error and has said nothing: it begins anew
+	exitPreempted             // its cells are needed: it begins anew from the front of the queue
+	exitAside                 // its reader does not read: it goes on from what is left of its cells
+	exitRecalled              // whatever lies on the card may be wrong: it begins anew
+)
+
+// exits has what becomes of a sequence. Its rows stay as a cache, and its state too where snapshot is set; prune takes away those that only
+// it needed, from the card and from memory: nothing is to build on what may have gone wrong.
+var exits = [...]struct{ snapshot, prune, out, anew, queue bool }{
+	exitEnded:     {snapshot: true, out: true},
+	exitFailed:    {prune: true, out: true},
+	exitRetried:   {prune: true, anew: true},
+	exitPreempted: {snapshot: true, out: true, anew: true, queue: true},
+	exitAside:     {snapshot: true},
+	exitRecalled:  {anew: true},
+}
+
+// quit takes a running sequence off its cells.
+func (m *core) quit(s *seq, e exit) {
+	do := &exits[e]
+	if do.snapshot {
+		m.mark(s, false)
+	}
 	tip := m.cells.Tip(&s.Seq)
-	m.ram.Cut(s.Key, s.ids)
+	if do.prune {
+		m.ram.Cut(s.Key, s.ids)
+	}
 	m.leave(s)
-	if tip >= 0 {
+	if do.prune && tip >= 0 {
 		m.cells.Prune(tip, m.cells.Size())
+	}
+	if do.out {
+		m.remove(s)
+	}
+	if do.anew && s.embed != nil {
+		s.embed.reset() // all its rows go through the card again
+	}
+	if do.queue {
+		m.queue.putBack(s)
 	}
 }
 
@@ -146,11 +184,8 @@ func (m *core) again(s *seq) {
 // sink sends a sequence back to the queue that stands on cells beyond what wide passes see, and has a picture to come: it begins anew when
 // those that run have ended, and finds the lowest cells then.
 func (m *core) sink(s *seq) {
-	m.mark(s, false)
-	m.leave(s)
-	m.remove(s)
 	s.low = true
-	m.requeue(s)
+	m.quit(s, exitPreempted)
 }
 
 func (m *core) remove(s *seq) {
@@ -184,8 +219,7 @@ func (m *core) live() (n int) {
 func (m *core) aside() (any bool) {
 	for _, r := range m.running {
 		if r.box.full() && len(r.Path) > 0 {
-			m.mark(r, false)
-			m.leave(r)
+			m.quit(r, exitAside)
 			any = true
 		}
 	}

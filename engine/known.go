@@ -203,10 +203,7 @@ func (m *lm) wrong(err error) error {
 		return err
 	}
 	for _, s := range m.running {
-		m.leave(s)
-		if s.embed != nil {
-			s.embed.reset()
-		}
+		m.quit(s, exitRecalled)
 	}
 	m.distrust()
 	return nil

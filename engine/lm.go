@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
@@ -166,13 +165,14 @@ func (m *lm) reap() {
 		return true
 	}
 	running := len(m.running)
-	m.running = slices.DeleteFunc(m.running, func(s *seq) bool {
+	for i := 0; i < len(m.running); {
+		s := m.running[i]
 		if !left(s) {
-			return false
+			i++
+			continue
 		}
 		m.kept.note(s)
-		m.mark(s, false)
-		m.leave(s)
+		m.quit(s, exitEnded)
 		m.tally(s, func(st *Stats) {
 			if s.pleased.Load() {
 				st.Done++ // the reader had what it wanted: a stop string, its one tool call
@@ -180,8 +180,7 @@ func (m *lm) reap() {
 				st.Cancelled++
 			}
 		})
-		return true
-	})
+	}
 	m.queue.reap(left)
 	if len(m.running) != running {
 		m.queue.update(func(st *Stats) {
@@ -292,7 +291,7 @@ func (m *lm) step() (did bool, err error) {
 func (m *lm) forgetPictures() {
 	if m.eyes.gallery.ranOut() {
 		for _, s := range m.running {
-			m.leave(s)
+			m.quit(s, exitRecalled)
 		}
 		m.distrust()
 	}
@@ -386,10 +385,7 @@ func (m *lm) shrink() bool {
 		m.end(youngest, &ContextError{Have: len(youngest.ids), Max: m.shape.Cells})
 		return false
 	}
-	m.mark(youngest, false)
-	m.leave(youngest)
-	m.remove(youngest)
-	m.requeue(youngest)
+	m.quit(youngest, exitPreempted)
 	keep := m.batch.shares[:0]
 	for _, h := range m.batch.shares {
 		if h.s != youngest {

@@ -70,10 +70,7 @@ func (m *lm) fault(s *seq, err error) {
 		return
 	}
 	s.retried = true
-	m.drop(s)
-	if s.embed != nil {
-		s.embed.reset()
-	}
+	m.quit(s, exitRetried)
 }
 
 // errAgain is a token that is not taken before its logits were looked at.
@@ -92,10 +89,7 @@ func (m *lm) spoiled() error {
 			m.end(s, found.bad) // tokens that were not looked at are with its reader already
 			continue
 		}
-		m.leave(s)
-		if s.embed != nil {
-			s.embed.reset()
-		}
+		m.quit(s, exitRecalled)
 	}
 	m.distrust()
 	//rule:D6 TestSpoiledStrikes|TestUsableAfterFaults false

@@ -191,17 +191,14 @@ func (m *lm) finish(s *seq, reason string) {
 	s.usage.Total = m.card.now() - s.asked
 	t.Usage = s.usage
 	m.kept.note(s)
-	m.mark(s, false)
-	m.leave(s)
-	m.remove(s)
+	m.quit(s, exitEnded)
 	m.tally(s, func(st *Stats) { st.Done++ })
 	s.box.put(t)
 }
 
 // end ends a sequence with an error. What it has on the card may be what went wrong: nothing is to build on it.
 func (m *lm) end(s *seq, err error) {
-	m.drop(s)
-	m.remove(s)
+	m.quit(s, exitFailed)
 	m.tally(s, func(st *Stats) { st.Failed++ })
 	s.box.fail(err)
 }
