@@ -65,36 +65,7 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 	}
 	for round := 0; ; round++ {
 		tr := d.begin()
-		d.batch.shares = d.batch.shares[:0]
-		room := max(d.wide, 1)
-		if !d.proven.Mixed {
-			room = 1
-		}
-		for i, s := range seqs {
-			if len(s.spec.draft) >= n[i] || len(s.ids)+len(s.spec.draft) >= d.shape.Cells-1 || room == 0 {
-				continue
-			}
-			sh := s.shadow
-			rows := sh.pending()
-			if rows < 1 || round > 0 && rows > 1 {
-				continue // still catching up
-			}
-			if d.wide == 0 || !d.proven.Chunk || sh.Reach() > d.wideReach || !d.proven.Mixed && rows == 1 {
-				if len(d.batch.shares) > 0 {
-					continue
-				}
-				d.batch.shares = append(d.batch.shares, share{s: sh, from: len(sh.Path), n: 1})
-				room = 0
-				continue
-			}
-			if len(d.batch.shares) > 0 || d.proven.Mixed {
-				rows = min(rows, room)
-			} else {
-				rows = min(rows, d.wide)
-			}
-			d.batch.shares = append(d.batch.shares, share{s: sh, from: len(sh.Path), n: rows})
-			room = max(room-rows, 0)
-		}
+		d.share(seqs, n, round)
 		if len(d.batch.shares) == 0 {
 			return true
 		}
@@ -139,6 +110,41 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 		}
 		tr.lap(sampleTime)
 		tr.report(d.core, "draft")
+	}
+}
+
+// share gives the shadows of those that still want guesses their shares of the next pass. After the first round those that are behind go on
+// catching up another time.
+func (d *drafter) share(seqs []*seq, n []int, round int) {
+	d.batch.shares = d.batch.shares[:0]
+	room := max(d.wide, 1)
+	if !d.proven.Mixed {
+		room = 1
+	}
+	for i, s := range seqs {
+		if len(s.spec.draft) >= n[i] || len(s.ids)+len(s.spec.draft) >= d.shape.Cells-1 || room == 0 {
+			continue
+		}
+		sh := s.shadow
+		rows := sh.pending()
+		if rows < 1 || round > 0 && rows > 1 {
+			continue
+		}
+		if d.wide == 0 || !d.proven.Chunk || sh.Reach() > d.wideReach || !d.proven.Mixed && rows == 1 {
+			if len(d.batch.shares) > 0 {
+				continue
+			}
+			d.batch.shares = append(d.batch.shares, share{s: sh, from: len(sh.Path), n: 1})
+			room = 0
+			continue
+		}
+		if len(d.batch.shares) > 0 || d.proven.Mixed {
+			rows = min(rows, room)
+		} else {
+			rows = min(rows, d.wide)
+		}
+		d.batch.shares = append(d.batch.shares, share{s: sh, from: len(sh.Path), n: rows})
+		room = max(room-rows, 0)
 	}
 }
 

@@ -89,16 +89,8 @@ func Open(ctx context.Context, dir string, o OpenOptions) (*Model, error) {
 
 // OpenPackage is Open for a package that is open already. It belongs to the model from then on, unless OpenPackage fails.
 func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model, error) {
-	if p.Whole != nil {
-		if _, _, err := p.Whole.Plan(); err != nil {
-			return nil, fmt.Errorf("%w: %s: %w: take a package of one file a layer", ErrUnsupported, p.Name, err)
-		}
-	}
-	for i, f := range p.Facts {
-		if f.Shares && !p.SharesKV() {
-			return nil, fmt.Errorf("%w: layer %d of %s shares its cache with another (%s), which axle does not run yet", ErrUnsupported, i,
-				p.Name, f.Kind)
-		}
+	if err := runs(p); err != nil {
+		return nil, err
 	}
 	tok, err := p.Tokenizer()
 	if err != nil {
@@ -121,16 +113,10 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	if err := CheckDraft(p, o.Draft); err != nil {
 		return nil, err // before a card is opened
 	}
-	card := o.Card
-	if card == nil && len(o.Cards) > 0 {
-		if card = Place(o.Cards, p.Memory().Load); card == nil {
-			card = Place(o.Cards, p.TextMemory().Load)
-		}
-		if card == nil {
-			card = o.Cards[0] // for the error, or for Room
-		}
-		o.Card = card
+	if o.Card == nil && len(o.Cards) > 0 {
+		o.Card = chosen(o.Cards, p)
 	}
+	card := o.Card
 	if card == nil && len(o.Copies) == 0 && strings.Contains(o.Device, ",") {
 		all, err := OpenCards(o.Device, o.CardOptions)
 		if err != nil {
@@ -165,18 +151,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 		draft, err = o.Draft()
 	}
 	if err == nil {
-		err = card.load(ctx, p, draft, b, o, p.Slots())
-	}
-	if me := (&MemoryError{}); errors.Is(err, axcl.ErrMemory) && o.Room != nil {
-		if !errors.As(err, &me) {
-			me.Need, me.Free = needs(p, draft), card.Info().FreeCMM
-		}
-		if o.Room(me.Need, me.Free) {
-			err = card.load(ctx, p, draft, b, o, p.Slots())
-		}
-	}
-	if errors.Is(err, axcl.ErrMemory) && p.Slots() > axcl.DefaultSlots { // few snapshots are better than no model
-		err = card.load(ctx, p, draft, b, o, axcl.DefaultSlots)
+		err = card.loadOrMakeRoom(ctx, p, draft, b, o)
 	}
 	if err != nil {
 		if b.own {
@@ -205,6 +180,50 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	m := New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{tok, b.m.stop}, Sees: sees})
 	m.info.Capabilities.Vision = sees != nil // whatever its template knows to write
 	return m, nil
+}
+
+// runs reports why a package cannot run, whatever the card.
+func runs(p *models.Package) error {
+	if p.Whole != nil {
+		if _, _, err := p.Whole.Plan(); err != nil {
+			return fmt.Errorf("%w: %s: %w: take a package of one file a layer", ErrUnsupported, p.Name, err)
+		}
+	}
+	for i, f := range p.Facts {
+		if f.Shares && !p.SharesKV() {
+			return fmt.Errorf("%w: layer %d of %s shares its cache with another (%s), which axle does not run yet", ErrUnsupported, i,
+				p.Name, f.Kind)
+		}
+	}
+	return nil
+}
+
+// chosen is the card that a package goes to: one that has room for it, else for its text, else the first, for the error or for Room.
+func chosen(all []*Card, p *models.Package) *Card {
+	if c := Place(all, p.Memory().Load); c != nil {
+		return c
+	}
+	if c := Place(all, p.TextMemory().Load); c != nil {
+		return c
+	}
+	return all[0]
+}
+
+// loadOrMakeRoom is load, tried again where memory is lacking: once others have made room, and with fewer snapshots of states.
+func (c *Card) loadOrMakeRoom(ctx context.Context, p, draft *models.Package, b *cardBackend, o OpenOptions) error {
+	err := c.load(ctx, p, draft, b, o, p.Slots())
+	if me := (&MemoryError{}); errors.Is(err, axcl.ErrMemory) && o.Room != nil {
+		if !errors.As(err, &me) {
+			me.Need, me.Free = needs(p, draft), c.Info().FreeCMM
+		}
+		if o.Room(me.Need, me.Free) {
+			err = c.load(ctx, p, draft, b, o, p.Slots())
+		}
+	}
+	if errors.Is(err, axcl.ErrMemory) && p.Slots() > axcl.DefaultSlots { // few snapshots are better than no model
+		err = c.load(ctx, p, draft, b, o, axcl.DefaultSlots)
+	}
+	return err
 }
 
 // vocabulary is a tokenizer's, with all ids that end an answer.
@@ -377,17 +396,7 @@ func (c *Card) most(info axcl.Info) int64 {
 // each piece.
 func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, draft bool, blind error, tok *tokenizer.Tokenizer,
 	stop []int32, o OpenOptions, pause func() error) (*lm, error) {
-	// Layers that hide what is older than a window matter only where the cache holds more than that.
-	var local []bool
-	window := 0
-	for i, f := range p.Facts {
-		if f.Kind == models.SlidingAttention && f.Window > 0 && f.Window < p.Shape.Cells {
-			if local == nil {
-				local = make([]bool, len(p.Facts))
-			}
-			local[i], window = true, f.Window
-		}
-	}
+	local, window := windows(p)
 	at := Progress{Model: p.Name, Total: len(p.Layers)}
 	if p.Head != "" {
 		at.Total++
@@ -460,24 +469,46 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	if p.PerLayer != nil {
 		m.given = &givenRows{from: p.PerLayer}
 	}
-	err = m.prover.prove(ctx, p, o)
-	if err == nil && !draft {
-		err = m.openDisk(mediumOf(o), p.Digest(), at.Model)
-	}
-	if err == nil {
-		err = m.canary.learnKnown()
-	}
-	if err == nil && !draft {
-		err = m.openRAM(o.CacheRAM)
-	}
-	if m.eyes.blind = blind; err == nil && !draft && blind == nil {
-		err = m.eyes.openEyes(dev, p)
-	}
+	m.eyes.blind = blind
+	err = m.ready(ctx, dev, p, at.Model, draft, o)
 	if m.pause = nil; err != nil {
 		_ = c.Unload(model)
 		return nil, err
 	}
 	return m, nil
+}
+
+// ready measures and proves a model that is on the card, and opens what it keeps elsewhere and its encoder, which a draft model has not.
+func (m *lm) ready(ctx context.Context, dev axcl.Device, p *models.Package, name string, draft bool, o OpenOptions) error {
+	if err := m.prover.prove(ctx, p, o); err != nil {
+		return err
+	}
+	if draft {
+		return m.canary.learnKnown()
+	}
+	if err := m.openDisk(mediumOf(o), p.Digest(), name); err != nil {
+		return err
+	}
+	if err := m.canary.learnKnown(); err != nil {
+		return err
+	}
+	if err := m.openRAM(o.CacheRAM); err != nil || m.eyes.blind != nil {
+		return err
+	}
+	return m.eyes.openEyes(dev, p)
+}
+
+// windows says which layers hide what is older than a window, and its size; nil where the cache holds no more than that.
+func windows(p *models.Package) (local []bool, window int) {
+	for i, f := range p.Facts {
+		if f.Kind == models.SlidingAttention && f.Window > 0 && f.Window < p.Shape.Cells {
+			if local == nil {
+				local = make([]bool, len(p.Facts))
+			}
+			local[i], window = true, f.Window
+		}
+	}
+	return local, window
 }
 
 // files loads all of a model's files under the watchdog's eye, and calls pause behind each. bytes is what file n of the loader's order has;

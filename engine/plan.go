@@ -110,7 +110,29 @@ func (m *planner) adopt(s *seq) {
 
 // fill builds the wide pass with the best use of its time, and reports whether it beats one row alone for the leader (ready[0]).
 func (m *planner) fill(ready []*seq) bool {
-	// Sequences that reach far make the pass dearer for all. Try the reaches in use as limits, lowest first.
+	leadReach := ready[0].Reach()
+	best, limit := m.bestReach(ready)
+	prompts := 0
+	for _, s := range ready {
+		if n := s.pending(); n > 1 && s.Reach() <= limit {
+			prompts += n
+		}
+	}
+	spec := m.draft(ready, limit, best, prompts)
+	if limit < 0 && !spec {
+		return false
+	}
+	if limit < 0 {
+		limit = m.shape.Groups[m.shape.GroupFor(m.minWide, leadReach)].Cells
+	}
+	m.share(ready, limit)
+	return len(m.batch.shares) > 0
+}
+
+// bestReach is how far the sequences of the next wide pass may reach so that its time is used best, and how many times faster that is than
+// the same rows one by one; −1 where no wide pass is faster. Sequences that reach far make the pass dearer for all: the reaches in use are
+// tried as limits, lowest first.
+func (m *planner) bestReach(ready []*seq) (best float64, bestLimit int) {
 	leadReach := ready[0].Reach()
 	limits := m.tried[:0]
 	for _, s := range ready {
@@ -121,7 +143,7 @@ func (m *planner) fill(ready []*seq) bool {
 		}
 	}
 	m.tried = limits
-	best, bestLimit := 1.0, -1
+	best, bestLimit = 1.0, -1
 	for _, limit := range limits {
 		rows, alone, answers := 0, 0.0, 0 // and what they take one by one
 		room := m.widest(limit)
@@ -138,7 +160,6 @@ func (m *planner) fill(ready []*seq) bool {
 		if rows < 2 || g < 0 || !m.proven.Chunk && rows < m.shape.Groups[g].Rows {
 			continue
 		}
-		// How many times faster than the same rows one by one.
 		wide := m.costs.group[g]
 		if answers > 1 {
 			wide += m.costs.run * float64(m.cells.Scattered(answers)-1)
@@ -147,23 +168,15 @@ func (m *planner) fill(ready []*seq) bool {
 			best, bestLimit = gain, limit
 		}
 	}
-	prompts := 0
+	return best, bestLimit
+}
+
+// share gives the sequences that reach no farther than limit their shares of a wide pass: running answers first, one row each, then prompts
+// in turn.
+func (m *planner) share(ready []*seq, limit int) {
+	room := m.widest(limit)
 	for _, s := range ready {
-		if n := s.pending(); n > 1 && s.Reach() <= bestLimit {
-			prompts += n
-		}
-	}
-	spec := m.draft(ready, bestLimit, best, prompts)
-	if bestLimit < 0 && !spec {
-		return false
-	}
-	if bestLimit < 0 {
-		bestLimit = m.shape.Groups[m.shape.GroupFor(m.minWide, leadReach)].Cells
-	}
-	room := m.widest(bestLimit)
-	// Running answers first, one row each, then prompts in turn.
-	for _, s := range ready {
-		if s.Reach() <= bestLimit && s.pending() == 1 && room > 0 {
+		if s.Reach() <= limit && s.pending() == 1 && room > 0 {
 			h := share{s: s, from: len(s.Path), n: 1, draft: s.spec.draft}
 			h.draft = h.draft[:min(len(h.draft), room-1)]
 			room -= h.rows()
@@ -173,7 +186,7 @@ func (m *planner) fill(ready []*seq) bool {
 	//rule:G16 TestNeverWorse$ m.cells.AvailableBelow(m.wideReach) => 1<<20
 	begun, low := false, m.cells.AvailableBelow(m.wideReach)
 	for _, s := range ready {
-		if s.Reach() > bestLimit || s.pending() == 1 || room == 0 || m.twin(s) {
+		if s.Reach() > limit || s.pending() == 1 || room == 0 || m.twin(s) {
 			continue
 		}
 		n := min(s.pending(), room)
@@ -190,7 +203,6 @@ func (m *planner) fill(ready []*seq) bool {
 		m.batch.shares = append(m.batch.shares, share{s: s, from: len(s.Path), n: n, rest: begun && n < s.pending()})
 		begun = true
 	}
-	return len(m.batch.shares) > 0
 }
 
 // twinRows is how many rows another's text must save: for fewer no sequence waits a pass.

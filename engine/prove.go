@@ -30,19 +30,7 @@ type prover struct {
 // prove measures what passes cost, and finds out what the card does beyond what every card is known to do: see package prove.
 func (m *prover) prove(ctx context.Context, p *models.Package, o OpenOptions) error {
 	if o.Proven != nil {
-		m.proven = *o.Proven
-		if err := m.measure(ctx); err != nil {
-			return err
-		}
-		if m.proven.Narrow {
-			if err := m.narrow(p.Name); err != nil {
-				return err
-			}
-		}
-		if err := m.canary.remember(nil); err != nil {
-			return err
-		}
-		return m.believe(p, o, nil)
+		return m.taken(ctx, p, o)
 	}
 	kept, file := recall(p, m.card.Info(), o)
 	if kept != nil && len(kept.Tokens) > 0 {
@@ -63,6 +51,28 @@ func (m *prover) prove(ctx context.Context, p *models.Package, o OpenOptions) er
 		}
 		m.proven, m.alike = Proven{}, Alike{} // it is not what it was: all of it is found out again
 	}
+	return m.findOut(ctx, p, o, file)
+}
+
+// taken takes what the card can do as it was given.
+func (m *prover) taken(ctx context.Context, p *models.Package, o OpenOptions) error {
+	m.proven = *o.Proven
+	if err := m.measure(ctx); err != nil {
+		return err
+	}
+	if m.proven.Narrow {
+		if err := m.narrow(p.Name); err != nil {
+			return err
+		}
+	}
+	if err := m.canary.remember(nil); err != nil {
+		return err
+	}
+	return m.believe(p, o, nil)
+}
+
+// findOut measures and proves all of it, and keeps the outcome in file, where there is one.
+func (m *prover) findOut(ctx context.Context, p *models.Package, o OpenOptions, file string) error {
 	if err := m.measure(ctx); err != nil {
 		return err
 	}

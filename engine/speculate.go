@@ -98,21 +98,12 @@ func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool
 	if limit < 0 {
 		limit = m.wideReach
 	}
-	answers, reach, one := 0, 0, 0.0
-	for _, s := range ready {
-		s.spec.draft = nil
-		if s.pending() == 1 && s.Reach() <= limit && s.embed == nil {
-			answers++
-			reach = max(reach, s.Reach())
-			one += m.lone(s.Reach())
-		}
-	}
+	answers, reach, one := m.answers(ready, limit)
 	g := m.shape.GroupFor(m.minWide, reach)
 	if answers == 0 || g < 0 || !m.proven.Chunk {
 		return false
 	}
 	wide, head := m.costs.group[g], m.costs.head
-	one /= float64(answers)
 	// A guess costs a row of the head, a draft model's its own pass too, and saves with its probability a share of a pass.
 	worth := wide/float64(answers) + head
 	tokens, rows, spent := 0.0, 0, 0.0
@@ -166,6 +157,20 @@ func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool
 		}
 	}
 	return send
+}
+
+// answers is how many sequences answer that reach no farther than limit, how far they do, and what a row of one takes alone. What was
+// guessed for them is forgotten.
+func (m *planner) answers(ready []*seq, limit int) (n, reach int, one float64) {
+	for _, s := range ready {
+		s.spec.draft = nil
+		if s.pending() == 1 && s.Reach() <= limit && s.embed == nil {
+			n++
+			reach = max(reach, s.Reach())
+			one += m.lone(s.Reach())
+		}
+	}
+	return n, reach, one / float64(max(n, 1))
 }
 
 // ask lets the draft model guess for m.asking. With send unset the first guesses are only kept to be compared.
