@@ -153,7 +153,41 @@ func (s Shape) CheckCells(cells []uint32) error {
 // Check reports the first thing in the pass that s does not allow, wrapping ErrPass.
 func (p *Pass) Check(s Shape) error {
 	n := p.Rows()
-	bad := func(format string, a ...any) error { return fmt.Errorf("%w: "+format, append([]any{ErrPass}, a...)...) }
+	if err := p.checkSizes(s, n); err != nil {
+		return err
+	}
+	if err := p.checkAdd(s, n); err != nil {
+		return err
+	}
+	if err := p.checkLocal(s, n); err != nil {
+		return err
+	}
+	for i, r := range p.Want {
+		if r < 0 || r >= n || i > 0 && r <= p.Want[i-1] {
+			return badPass("wanted rows must ascend within [0,%d), got %d", n, r)
+		}
+	}
+	if err := p.checkCells(s, n); err != nil {
+		return err
+	}
+	if s.State > 0 {
+		if err := p.checkStates(s); err != nil {
+			return err
+		}
+	}
+	if s.GroupFor(n, p.Reach(s)) < 0 {
+		return badPass("no shape group takes %d rows that look back on %d cells", n, p.Reach(s))
+	}
+	return nil
+}
+
+func badPass(format string, a ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrPass}, a...)...)
+}
+
+// checkSizes reports the first slice whose length does not fit n rows.
+func (p *Pass) checkSizes(s Shape, n int) error {
+	bad := badPass
 	switch {
 	case n == 0:
 		return bad("no rows")
@@ -186,26 +220,30 @@ func (p *Pass) Check(s Shape) error {
 	case p.HiddenOut != nil && len(p.HiddenOut) != n*s.Hidden:
 		return bad("room for %d output values, %d rows of %d", len(p.HiddenOut), n, s.Hidden)
 	}
-	if err := p.checkAdd(s, n); err != nil {
-		return err
+	return nil
+}
+
+// checkLocal reports a local layer that shows a row more than the others do.
+func (p *Pass) checkLocal(s Shape, n int) error {
+	if !s.Local || p.LocalCells == nil {
+		return nil
 	}
-	if s.Local && p.LocalCells != nil {
-		for i, v := range p.LocalCells {
-			if v&^p.SeeCells[i] != 0 {
-				return bad("local layers show row %d a cell that it does not see", i/Words(s.Cells))
-			}
-		}
-		for i, v := range p.LocalRows {
-			if v&^p.SeeRows[i] != 0 {
-				return bad("local layers show row %d a row that it does not see", i/Words(n))
-			}
+	for i, v := range p.LocalCells {
+		if v&^p.SeeCells[i] != 0 {
+			return badPass("local layers show row %d a cell that it does not see", i/Words(s.Cells))
 		}
 	}
-	for i, r := range p.Want {
-		if r < 0 || r >= n || i > 0 && r <= p.Want[i-1] {
-			return bad("wanted rows must ascend within [0,%d), got %d", n, r)
+	for i, v := range p.LocalRows {
+		if v&^p.SeeRows[i] != 0 {
+			return badPass("local layers show row %d a row that it does not see", i/Words(n))
 		}
 	}
+	return nil
+}
+
+// checkCells reports a cell that is written twice, or seen and written, and a row that sees what is not there.
+func (p *Pass) checkCells(s Shape, n int) error {
+	bad := badPass
 	cw, rw := Words(s.Cells), Words(n)
 	for r, c := range p.Cell {
 		if int64(c) >= int64(s.Cells) {
@@ -233,14 +271,6 @@ func (p *Pass) Check(s Shape) error {
 				return bad("row %d sees a row that is not before it", r)
 			}
 		}
-	}
-	if s.State > 0 {
-		if err := p.checkStates(s); err != nil {
-			return err
-		}
-	}
-	if s.GroupFor(n, p.Reach(s)) < 0 {
-		return bad("no shape group takes %d rows that look back on %d cells", n, p.Reach(s))
 	}
 	return nil
 }

@@ -283,7 +283,6 @@ func (p *program) u32() uint32 { return binary.LittleEndian.Uint32(p.bytes(4)) }
 
 // parseGraph reads a program; its constants lie from first on in a file of this many bytes.
 func parseGraph(b []byte, first, size int64) (*Graph, *Error) {
-	le := binary.LittleEndian
 	p := &program{b: b}
 	ins, outs, consts, nodes := p.u32(), p.u32(), p.u32(), p.u32()
 	switch {
@@ -293,45 +292,72 @@ func parseGraph(b []byte, first, size int64) (*Graph, *Error) {
 		return nil, errorf("has %d constants and %d nodes, at most %d and %d are possible", consts, nodes, maxConstants, maxNodes)
 	}
 	g := &Graph{}
-	for i := range int(ins) {
+	for _, part := range []func() *Error{
+		func() *Error { return g.readInputs(p, int(ins)) },
+		func() *Error { return g.readConstants(p, int(consts), first, size) },
+		func() *Error { return g.readNodes(p, int(nodes)) },
+		func() *Error { return g.readOutputs(p, int(outs)) },
+	} {
+		if err := part(); err != nil {
+			return nil, err
+		}
+	}
+	if p.short || len(p.b) > 0 {
+		return nil, errorf("its program has %d bytes, which is not what it lists", len(b))
+	}
+	return g, g.checkPorts()
+}
+
+func (g *Graph) readInputs(p *program, n int) *Error {
+	le := binary.LittleEndian
+	for i := range n {
 		e := p.bytes(portBytes)
 		port := GraphPort{Name: padded(e[:64]), Type: axcl.Type(min(le.Uint32(e[64:]), 255)), Value: i}
 		dims, err := readDims(e[68:])
 		if err != nil {
-			return nil, errorf("input %d, %q, has %s", i, port.Name, err.What)
+			return errorf("input %d, %q, has %s", i, port.Name, err.What)
 		}
 		integer, ok := GraphTypeInt(port.Type)
 		if !ok {
-			return nil, errorf("input %q has type %d", port.Name, le.Uint32(e[64:]))
+			return errorf("input %q has type %d", port.Name, le.Uint32(e[64:]))
 		}
 		g.Inputs = append(g.Inputs, port)
 		g.Values = append(g.Values, GraphValue{integer, dims})
 	}
-	for i := range int(consts) {
+	return nil
+}
+
+func (g *Graph) readConstants(p *program, n int, first, size int64) *Error {
+	le := binary.LittleEndian
+	for i := range n {
 		e := p.bytes(constBytes)
 		t, off := axcl.Type(min(le.Uint32(e), 255)), le.Uint64(e[32:])
 		dims, err := readDims(e[4:])
 		if err != nil {
-			return nil, errorf("constant %d has %s", i, err.What)
+			return errorf("constant %d has %s", i, err.What)
 		}
 		v := GraphValue{t == axcl.Int32, dims}
 		if t != axcl.FP32 && t != axcl.BF16 && t != axcl.Int32 {
-			return nil, errorf("constant %d has type %d", i, le.Uint32(e))
+			return errorf("constant %d has type %d", i, le.Uint32(e))
 		}
 		n := uint64(v.Len()) * uint64(typeBits(t)/8)
 		if off%align != 0 || off < uint64(first) || off > uint64(size) || n > uint64(size)-off {
-			return nil, errorf("constant %d, %v of %v at %d, does not lie within the file's %d bytes on a multiple of %d", i, dims, t, off,
+			return errorf("constant %d, %v of %v at %d, does not lie within the file's %d bytes on a multiple of %d", i, dims, t, off,
 				size, align)
 		}
 		g.Constants = append(g.Constants, GraphConstant{t, int64(off)})
 		g.Values = append(g.Values, v)
 	}
-	for i := range int(nodes) {
-		op, n, a := p.u32(), p.u32(), p.u32()
-		if n > maxOperands || a > maxOperands {
-			return nil, errorf("node %d has %d operands and %d attributes, at most %d are possible", i, n, a, maxOperands)
+	return nil
+}
+
+func (g *Graph) readNodes(p *program, n int) *Error {
+	for i := range n {
+		op, operands, a := p.u32(), p.u32(), p.u32()
+		if operands > maxOperands || a > maxOperands {
+			return errorf("node %d has %d operands and %d attributes, at most %d are possible", i, operands, a, maxOperands)
 		}
-		in, attrs := make([]int, n), make([]int32, a)
+		in, attrs := make([]int, operands), make([]int32, a)
 		for k := range in {
 			in[k] = int(int32(p.u32()))
 		}
@@ -342,24 +368,26 @@ func parseGraph(b []byte, first, size int64) (*Graph, *Error) {
 			break
 		}
 		if _, err := g.Add(GraphOp(op), in, attrs); err != nil {
-			return nil, err.(*Error)
+			return err.(*Error)
 		}
 	}
-	for i := range int(outs) {
+	return nil
+}
+
+func (g *Graph) readOutputs(p *program, n int) *Error {
+	le := binary.LittleEndian
+	for i := range n {
 		e := p.bytes(outputBytes)
 		port := GraphPort{padded(e[:64]), axcl.Type(min(le.Uint32(e[64:]), 255)), int(min(le.Uint32(e[68:]), math.MaxInt32))}
 		if p.short {
 			break
 		}
 		if port.Value >= len(g.Values) {
-			return nil, errorf("output %d, %q, is value %d of %d", i, port.Name, port.Value, len(g.Values))
+			return errorf("output %d, %q, is value %d of %d", i, port.Name, port.Value, len(g.Values))
 		}
 		g.Outputs = append(g.Outputs, port)
 	}
-	if p.short || len(p.b) > 0 {
-		return nil, errorf("its program has %d bytes, which is not what it lists", len(b))
-	}
-	return g, g.checkPorts()
+	return nil
 }
 
 // readDims reads a rank and six dimensions, of which those beyond the rank say nothing.

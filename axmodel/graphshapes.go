@@ -247,37 +247,17 @@ func (n *shaper) conv() ([]GraphValue, error) {
 	if groups < 1 || groups > x[1] || x[1]%groups != 0 {
 		return nil, errorf("%d groups of %d channels", groups, x[1])
 	}
-	ih, iw := plane(x)
 	kh, kw := plane(w)
 	if kh > maxSpan || kw > maxSpan {
 		return nil, errorf("weights of %v", w)
 	}
-	var oh, ow, channels int
+	size := n.transposed
 	if n.op == OpConv {
-		if w[1] != x[1]/groups || w[0]%groups != 0 {
-			return nil, errorf("weights of %v for %v in %d groups", w, x, groups)
-		}
-		channels = w[0]
-		oh = (ih+n.attr(2)+n.attr(4)-n.attr(6)*(kh-1)-1)/n.attr(0) + 1
-		ow = (iw+n.attr(3)+n.attr(5)-n.attr(7)*(kw-1)-1)/n.attr(1) + 1
-		if ih+n.attr(2)+n.attr(4) < n.attr(6)*(kh-1)+1 || iw+n.attr(3)+n.attr(5) < n.attr(7)*(kw-1)+1 {
-			return nil, errorf("weights of %v are larger than %v with its padding", w, x)
-		}
-	} else {
-		if w[0] != x[1] || w[1] > maxElements/groups {
-			return nil, errorf("weights of %v for %v in %d groups", w, x, groups)
-		}
-		for i, k := range []int{9, 10} {
-			if a := n.attr(k); a < 0 || a >= max(n.attr(i), n.attr(6+i)) {
-				return nil, errorf("%d values are added at the end, with a stride of %d", a, n.attr(i))
-			}
-		}
-		if len(x) == 3 && n.attr(9) != 0 {
-			return nil, errorf("adds to the height of %v", x)
-		}
-		channels = w[1] * groups
-		oh = (ih-1)*n.attr(0) - n.attr(2) - n.attr(4) + n.attr(6)*(kh-1) + n.attr(9) + 1
-		ow = (iw-1)*n.attr(1) - n.attr(3) - n.attr(5) + n.attr(7)*(kw-1) + n.attr(10) + 1
+		size = n.convolved
+	}
+	oh, ow, channels, err := size(groups)
+	if err != nil {
+		return nil, err
 	}
 	if len(n.in) > 2 && n.in[2] != nil && !slices.Equal(n.in[2].Dims, []int{channels}) {
 		return nil, errorf("a bias of %v for %d channels", n.in[2].Dims, channels)
@@ -289,6 +269,45 @@ func (n *shaper) conv() ([]GraphValue, error) {
 		return []GraphValue{{Dims: []int{x[0], channels, ow}}}, nil
 	}
 	return []GraphValue{{Dims: []int{x[0], channels, oh, ow}}}, nil
+}
+
+// convolved is what a convolution in groups makes of its input.
+func (n *shaper) convolved(groups int) (oh, ow, channels int, err error) {
+	x, w := n.in[0].Dims, n.in[1].Dims
+	ih, iw := plane(x)
+	kh, kw := plane(w)
+	if w[1] != x[1]/groups || w[0]%groups != 0 {
+		return 0, 0, 0, errorf("weights of %v for %v in %d groups", w, x, groups)
+	}
+	channels = w[0]
+	oh = (ih+n.attr(2)+n.attr(4)-n.attr(6)*(kh-1)-1)/n.attr(0) + 1
+	ow = (iw+n.attr(3)+n.attr(5)-n.attr(7)*(kw-1)-1)/n.attr(1) + 1
+	if ih+n.attr(2)+n.attr(4) < n.attr(6)*(kh-1)+1 || iw+n.attr(3)+n.attr(5) < n.attr(7)*(kw-1)+1 {
+		return 0, 0, 0, errorf("weights of %v are larger than %v with its padding", w, x)
+	}
+	return oh, ow, channels, nil
+}
+
+// transposed is what a transposed convolution makes of it.
+func (n *shaper) transposed(groups int) (oh, ow, channels int, err error) {
+	x, w := n.in[0].Dims, n.in[1].Dims
+	ih, iw := plane(x)
+	kh, kw := plane(w)
+	if w[0] != x[1] || w[1] > maxElements/groups {
+		return 0, 0, 0, errorf("weights of %v for %v in %d groups", w, x, groups)
+	}
+	for i, k := range []int{9, 10} {
+		if a := n.attr(k); a < 0 || a >= max(n.attr(i), n.attr(6+i)) {
+			return 0, 0, 0, errorf("%d values are added at the end, with a stride of %d", a, n.attr(i))
+		}
+	}
+	if len(x) == 3 && n.attr(9) != 0 {
+		return 0, 0, 0, errorf("adds to the height of %v", x)
+	}
+	channels = w[1] * groups
+	oh = (ih-1)*n.attr(0) - n.attr(2) - n.attr(4) + n.attr(6)*(kh-1) + n.attr(9) + 1
+	ow = (iw-1)*n.attr(1) - n.attr(3) - n.attr(5) + n.attr(7)*(kw-1) + n.attr(10) + 1
+	return oh, ow, channels, nil
 }
 
 func (n *shaper) matmul() ([]GraphValue, error) {

@@ -70,18 +70,6 @@ func (m *Meta) layer(shares bool) (LayerShape, error) {
 	var l LayerShape
 	for i := range m.Groups {
 		g := &m.Groups[i]
-		get := func(ts []axcl.Tensor, name string, t axcl.Type, rank int) (axcl.Tensor, error) {
-			x := find(ts, name)
-			switch {
-			case x.Type == axcl.TypeNone:
-				return x, errorf("is not a decoder layer: group %d has no tensor %q", i, name)
-			case x.Type != t && !(t == axcl.Uint32 && x.Type == axcl.Int32):
-				return x, errorf("group %d: %q is %v, a decoder layer's is %v", i, name, x.Type, t)
-			case len(x.Shape) < rank:
-				return x, errorf("group %d: %q has shape %v, too few dimensions", i, name, x.Shape)
-			}
-			return x, nil
-		}
 		var in, idx, mask, k, v, ko, vo, out axcl.Tensor
 		var err error
 		for _, w := range []struct {
@@ -96,7 +84,7 @@ func (m *Meta) layer(shares bool) (LayerShape, error) {
 			{&ko, g.Outputs, "K_cache_out", axcl.BF16, 2}, {&vo, g.Outputs, "V_cache_out", axcl.BF16, 2},
 			{&out, g.Outputs, "output", axcl.BF16, 2},
 		} {
-			if *w.to, err = get(w.from, w.name, w.typ, w.rank); err != nil {
+			if *w.to, err = layerTensor(i, w.from, w.name, w.typ, w.rank); err != nil {
 				return l, err
 			}
 		}
@@ -145,18 +133,37 @@ func (m *Meta) layer(shares bool) (LayerShape, error) {
 		l.Cells = max(l.Cells, h)
 		l.Groups = append(l.Groups, LayerGroup{axcl.Group{Rows: n, Cells: h}, cache, pos})
 	}
+	return l, l.agree()
+}
+
+// agree reports groups that do not fit each other.
+func (l *LayerShape) agree() error {
 	for i, g := range l.Groups { // models that see: text, which is all that a decode group is given, has three positions that are alike
 		if g.Pos != l.Pos && g.Rows > 1 {
-			return l, errorf("group %d disagrees with others: a row has %d positions, and %d there", i, g.Pos, l.Pos)
+			return errorf("group %d disagrees with others: a row has %d positions, and %d there", i, g.Pos, l.Pos)
 		}
 	}
 	if len(l.Groups) == 0 {
-		return l, errorf("has no shape group")
+		return errorf("has no shape group")
 	}
 	if l.Cells == 0 {
-		return l, errorf("no shape group looks back on a cell")
+		return errorf("no shape group looks back on a cell")
 	}
-	return l, nil
+	return nil
+}
+
+// layerTensor is a tensor that every group of a decoder layer has.
+func layerTensor(group int, ts []axcl.Tensor, name string, t axcl.Type, rank int) (axcl.Tensor, error) {
+	x := find(ts, name)
+	switch {
+	case x.Type == axcl.TypeNone:
+		return x, errorf("is not a decoder layer: group %d has no tensor %q", group, name)
+	case x.Type != t && !(t == axcl.Uint32 && x.Type == axcl.Int32):
+		return x, errorf("group %d: %q is %v, a decoder layer's is %v", group, name, x.Type, t)
+	case len(x.Shape) < rank:
+		return x, errorf("group %d: %q has shape %v, too few dimensions", group, name, x.Shape)
+	}
+	return x, nil
 }
 
 // unbound fails with the first input of a decoder layer's group i that is none of those a layer is given: it would run with whatever lies

@@ -458,13 +458,14 @@ func reorder(want, ts []axcl.Tensor, raw []string) bool {
 	return true
 }
 
-func byNodes(ins, outs []axcl.Tensor, nodes []node) []GroupMeta {
+// components tells of each node which part of the graph it is in: the part's first node.
+func components(nodes []node) (root func(i int) int) {
 	// Union-find over nodes: the node that makes an inner tensor belongs with those that read it.
 	parent := make([]int, len(nodes))
 	for i := range parent {
 		parent[i] = i
 	}
-	root := func(i int) int {
+	root = func(i int) int {
 		for parent[i] != i {
 			parent[i] = parent[parent[i]]
 			i = parent[i]
@@ -485,6 +486,11 @@ func byNodes(ins, outs []axcl.Tensor, nodes []node) []GroupMeta {
 			}
 		}
 	}
+	return root
+}
+
+func byNodes(ins, outs []axcl.Tensor, nodes []node) []GroupMeta {
+	root := components(nodes)
 	var order []int
 	parts := map[int]*GroupMeta{}
 	part := func(i int) *GroupMeta {

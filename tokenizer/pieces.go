@@ -33,6 +33,32 @@ type pieceInfo struct {
 	bos, eos int32
 }
 
+// piece reads one piece of a SentencePiece model.
+func (info *pieceInfo) piece(b []byte, build *vocabBuilder) error {
+	text, score, kind := []byte(nil), float32(0), uint64(pieceNormal)
+	if err := protoFields(b, func(num int, v uint64, sub []byte) error {
+		switch num {
+		case 1:
+			text = sub
+		case 2:
+			score = math.Float32frombits(uint32(v))
+		case 3:
+			kind = v
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if kind < pieceNormal || kind > pieceByte || score != score {
+		return badf("piece %d has kind %d and score %v", len(info.kinds), kind, score)
+	}
+	if err := build.add(text, int64(len(info.kinds)), false); err != nil {
+		return err
+	}
+	info.kinds, info.scores = append(info.kinds, uint8(kind)), append(info.scores, float64(score))
+	return nil
+}
+
 // parseModelProto reads SentencePiece's tokenizer.model, a protocol buffer. Only the few fields that matter are looked at.
 func parseModelProto(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 	info := &pieceInfo{known: true, unigram: true, dummy: true, collapse: true, added: side.added, bos: -1, eos: -1}
@@ -41,27 +67,7 @@ func parseModelProto(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 	err := protoFields(b, func(num int, v uint64, sub []byte) error {
 		switch num {
 		case 1:
-			text, score, kind := []byte(nil), float32(0), uint64(pieceNormal)
-			if err := protoFields(sub, func(num int, v uint64, sub []byte) error {
-				switch num {
-				case 1:
-					text = sub
-				case 2:
-					score = math.Float32frombits(uint32(v))
-				case 3:
-					kind = v
-				}
-				return nil
-			}); err != nil {
-				return err
-			}
-			if kind < pieceNormal || kind > pieceByte || score != score {
-				return badf("piece %d has kind %d and score %v", len(info.kinds), kind, score)
-			}
-			if err := build.add(text, int64(len(info.kinds)), false); err != nil {
-				return err
-			}
-			info.kinds, info.scores = append(info.kinds, uint8(kind)), append(info.scores, float64(score))
+			return info.piece(sub, build)
 		case 2:
 			return protoFields(sub, func(num int, v uint64, _ []byte) error {
 				switch num {

@@ -66,8 +66,31 @@ func styleOf(v *vocab, c Config, listed map[int]bool) style {
 	case n == "smollm3", n == "llama3":
 		return styleLlama3
 	}
+	digits, led, shortened := habits(v, listed)
+	const some = 8 // more than accidents
+	switch {
+	case v.find("<｜begin▁of▁sentence｜>") >= 0:
+		return styleDeepSeek
+	case v.find("<|im_user|>") >= 0:
+		return styleKimi
+	case led < some && digits <= 1 && v.size() > 1000:
+		return styleSmolLM
+	case led < some && digits > 3:
+		return styleGPT2
+	case shortened > some:
+		return styleO200K
+	case digits > 1:
+		return styleLlama3
+	case v.size() > 200_000: // Qwen3's has 151,669 tokens, Qwen3.5's 248,077
+		return styleQwen35
+	}
+	return styleQwen2
+}
+
+// habits looks at a vocabulary's tokens: the most digits of one, how many have a sign before a word, and how many end in what follows an
+// apostrophe.
+func habits(v *vocab, listed map[int]bool) (digits, led, shortened int) {
 	cls := classes()
-	digits, led, shortened := 0, 0, 0
 	for id := range int32(v.size()) {
 		s := string(v.bytes(id))
 		if listed[int(id)] || len(s) < 2 || len(s) > 32 || !utf8.ValidString(s) {
@@ -92,24 +115,7 @@ func styleOf(v *vocab, c Config, listed map[int]bool) style {
 			shortened++
 		}
 	}
-	const some = 8 // more than accidents
-	switch {
-	case v.find("<｜begin▁of▁sentence｜>") >= 0:
-		return styleDeepSeek
-	case v.find("<|im_user|>") >= 0:
-		return styleKimi
-	case led < some && digits <= 1 && v.size() > 1000:
-		return styleSmolLM
-	case led < some && digits > 3:
-		return styleGPT2
-	case shortened > some:
-		return styleO200K
-	case digits > 1:
-		return styleLlama3
-	case v.size() > 200_000: // Qwen3's has 151,669 tokens, Qwen3.5's 248,077
-		return styleQwen35
-	}
-	return styleQwen2
+	return digits, led, shortened
 }
 
 // plainTags are added tokens that their makers do not count as special: they are text of a kind, and people may write them.

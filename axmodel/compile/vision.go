@@ -69,6 +69,16 @@ func (a *architecture) sees(outer string) error {
 		e := 1e-6
 		v.Eps = &e
 	}
+	if err := a.checkTower(t); err != nil {
+		return err
+	}
+	a.tower = t
+	return nil
+}
+
+// checkTower reports the first thing about a vision tower that cannot be compiled.
+func (a *architecture) checkTower(t *tower) error {
+	v := &t.visionConfig
 	for _, n := range []struct {
 		name string
 		v    int
@@ -105,7 +115,6 @@ func (a *architecture) sees(outer string) error {
 			return fmt.Errorf("vision_config: deepstack_visual_indexes %v must ascend within %d blocks", v.Deep, v.Depth)
 		}
 	}
-	a.tower = t
 	return nil
 }
 

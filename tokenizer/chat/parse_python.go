@@ -146,28 +146,38 @@ func (r *parsePython) value() (json.RawMessage, bool) {
 		}
 		return append(out, ']'), true
 	case '{':
-		r.at++
-		var o parseObject
-		for !r.take("}") {
-			r.space()
-			if r.at == len(r.text) || r.text[r.at] != '"' && r.text[r.at] != '\'' {
-				return nil, false
-			}
-			key, ok := r.str()
-			if !ok || !r.take(":") {
-				return nil, false
-			}
-			v, ok := r.value()
-			if !ok {
-				return nil, false
-			}
-			o.set(key, v)
-			if !r.take(",") && !strings.HasPrefix(r.text[r.at:], "}") {
-				return nil, false
-			}
-		}
-		return o.json(), true
+		return r.object()
 	}
+	return r.word()
+}
+
+// object reads a dict.
+func (r *parsePython) object() (json.RawMessage, bool) {
+	r.at++
+	var o parseObject
+	for !r.take("}") {
+		r.space()
+		if r.at == len(r.text) || r.text[r.at] != '"' && r.text[r.at] != '\'' {
+			return nil, false
+		}
+		key, ok := r.str()
+		if !ok || !r.take(":") {
+			return nil, false
+		}
+		v, ok := r.value()
+		if !ok {
+			return nil, false
+		}
+		o.set(key, v)
+		if !r.take(",") && !strings.HasPrefix(r.text[r.at:], "}") {
+			return nil, false
+		}
+	}
+	return o.json(), true
+}
+
+// word reads what stands for a number, a truth or nothing.
+func (r *parsePython) word() (json.RawMessage, bool) {
 	from := r.at
 	for r.at < len(r.text) && strings.IndexByte(",)]} \t\r\n", r.text[r.at]) < 0 {
 		r.at++

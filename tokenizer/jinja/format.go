@@ -402,17 +402,7 @@ func (r *run) formatted(v Value, how string) origin.Text {
 		v = r.str(v)
 	}
 	if !isNumber {
-		t, ok := v.(origin.Text)
-		if !ok || f.sign != 0 || f.thousand || f.align == '=' || f.verb != 0 && f.verb != 's' {
-			r.failf("this format does not go with %s", typeName(v))
-		}
-		if f.zero {
-			f.fill = "0"
-		}
-		if f.align == 0 {
-			f.align = '<'
-		}
-		return r.padded(f, t)
+		return r.formattedText(v, f)
 	}
 	if f.align == 0 {
 		f.align = '>'
@@ -438,4 +428,19 @@ func (r *run) formatted(v Value, how string) origin.Text {
 		r.failf("this format does not go with %s", typeName(v))
 	}
 	return r.integer(f, i)
+}
+
+// formattedText is formatted for what is no number.
+func (r *run) formattedText(v Value, f spec) origin.Text {
+	t, ok := v.(origin.Text)
+	if !ok || f.sign != 0 || f.thousand || f.align == '=' || f.verb != 0 && f.verb != 's' {
+		r.failf("this format does not go with %s", typeName(v))
+	}
+	if f.zero {
+		f.fill = "0"
+	}
+	if f.align == 0 {
+		f.align = '<'
+	}
+	return r.padded(f, t)
 }
