@@ -3,6 +3,7 @@ package axle
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/scanner"
@@ -388,6 +389,43 @@ func TestSleep(t *testing.T) {
 		if !used[where] {
 			t.Errorf("%s sleeps no more", where)
 		}
+	}
+}
+
+// TestComplexity: few functions have more than 30 ways through them (ifs, loops, cases and their conditions).
+func TestComplexity(t *testing.T) {
+	const most, functions = 30, 15
+	var over []string
+	goFiles(t, func(name string, f *ast.File, _ []byte) {
+		if strings.HasSuffix(name, "_test.go") {
+			return
+		}
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ways := 1
+			ast.Inspect(fn, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
+					ways++
+				case *ast.CaseClause:
+					ways += min(len(n.List), 1)
+				case *ast.BinaryExpr:
+					if n.Op == token.LAND || n.Op == token.LOR {
+						ways++
+					}
+				}
+				return true
+			})
+			if ways > most {
+				over = append(over, fmt.Sprintf("%s in %s has %d", fn.Name.Name, name, ways))
+			}
+		}
+	})
+	if len(over) > functions {
+		t.Errorf("%d functions have more than %d ways through them, %d may: %s", len(over), most, functions, strings.Join(over, "; "))
 	}
 }
 

@@ -119,21 +119,10 @@ func (m *Meta) Decoder() (DecoderShape, error) {
 	var d DecoderShape
 	for i := range m.Groups {
 		g := &m.Groups[i]
-		need := func(t axcl.Tensor, name string) error {
-			switch {
-			case t.Type == axcl.TypeNone:
-				return errorf("is not a whole decoder: group %d has no tensor %q", i, name)
-			case t.Type != axcl.BF16 && t.Type != axcl.FP16 && t.Type != axcl.FP32:
-				return errorf("group %d: %q is %v, not bf16, fp16 or fp32", i, name, t.Type)
-			case len(t.Shape) < 2:
-				return errorf("group %d: %q has shape %v, too few dimensions", i, name, t.Shape)
-			}
-			return nil
-		}
 		in, k, v := g.Input("input_embeds"), g.Input("k_caches"), g.Input("v_caches")
 		out, ko, vo := g.Output("logits"), g.Output("k_cache"), g.Output("v_cache")
-		if err := cmp.Or(need(in, "input_embeds"), need(k, "k_caches"), need(v, "v_caches"), need(out, "logits"), need(ko, "k_cache"),
-			need(vo, "v_cache")); err != nil {
+		if err := cmp.Or(decoderTensor(i, in, "input_embeds"), decoderTensor(i, k, "k_caches"), decoderTensor(i, v, "v_caches"), decoderTensor(i, out, "logits"), decoderTensor(i, ko, "k_cache"),
+			decoderTensor(i, vo, "v_cache")); err != nil {
 			return d, err
 		}
 		rows, hidden, vocab := last(in, 1), last(in, 0), last(out, 0)
@@ -162,16 +151,7 @@ func (m *Meta) Decoder() (DecoderShape, error) {
 		d.Hidden, d.Layers, d.KV, d.Out, d.Cache = hidden, layers, kv, vocab, k.Type
 		d.Cells = max(d.Cells, cells)
 		one := DecoderGroup{Rows: rows, Cells: cells, Wanted: int(count(out) / int64(vocab)), Whole: newCells == cells && cells != rows}
-		for _, name := range []string{"indices", "position_ids", "positions"} {
-			if t := g.Input(name); one.Pos == "" && t.Type != axcl.TypeNone {
-				one.Pos = name
-			}
-		}
-		for _, name := range []string{"mask", "attention_mask"} {
-			if t := g.Input(name); one.Mask == "" && t.Type != axcl.TypeNone {
-				one.Mask = name
-			}
-		}
+		one.Pos, one.Mask = g.firstInput("indices", "position_ids", "positions"), g.firstInput("mask", "attention_mask")
 		one.At = i
 		one.Why = one.runs(g)
 		d.Groups = append(d.Groups, one)
@@ -180,6 +160,29 @@ func (m *Meta) Decoder() (DecoderShape, error) {
 		return d, errorf("has no shape group")
 	}
 	return d, nil
+}
+
+// decoderTensor reports why a tensor is not what every group of a whole decoder has.
+func decoderTensor(group int, t axcl.Tensor, name string) error {
+	switch {
+	case t.Type == axcl.TypeNone:
+		return errorf("is not a whole decoder: group %d has no tensor %q", group, name)
+	case t.Type != axcl.BF16 && t.Type != axcl.FP16 && t.Type != axcl.FP32:
+		return errorf("group %d: %q is %v, not bf16, fp16 or fp32", group, name, t.Type)
+	case len(t.Shape) < 2:
+		return errorf("group %d: %q has shape %v, too few dimensions", group, name, t.Shape)
+	}
+	return nil
+}
+
+// firstInput is the first of the names that an input has; empty for none.
+func (g *GroupMeta) firstInput(names ...string) string {
+	for _, name := range names {
+		if g.Input(name).Type != axcl.TypeNone {
+			return name
+		}
+	}
+	return ""
 }
 
 // maxDecoderLayers is far above what any model has: more is a damaged file.

@@ -52,6 +52,24 @@ func (s *Soft) checkEncoder() error {
 		return errorf("makes a row of %d × %d patches of %d pixels a side", s.Merge, s.Merge, s.Patch)
 	case s.Order > InRows:
 		return errorf("takes pixels in an unknown order, %d", uint32(s.Order))
+	case s.Flags&FlagHollow != 0 && s.Out < 24:
+		return errorf("is hollow, and its rows of %d values cannot spell a number", s.Out)
+	case len(s.Groups) != 1:
+		return errorf("is an encoder of %d shape groups, not one", len(s.Groups))
+	}
+	if err := s.checkBlocks(); err != nil {
+		return err
+	}
+	g := s.Groups[0]
+	if s.Down < 1 || s.Across < 1 || s.Down*s.Across > maxPatches || s.Down%s.Merge != 0 || s.Across%s.Merge != 0 || g != s.EncoderGroup() {
+		return errorf("makes %d rows of %d × %d patches, %d × %d a row", g.Rows, g.Cells, g.Cache, s.Merge, s.Merge)
+	}
+	return nil
+}
+
+// checkBlocks reports the first thing about an encoder's blocks that cannot be.
+func (s *Soft) checkBlocks() error {
+	switch {
 	case s.Blocks < 1 || s.Blocks > maxBlocks:
 		return errorf("has %d blocks, 1 to %d are possible", s.Blocks, maxBlocks)
 	case s.Deep < 0 || s.Deep > min(maxDeep, s.Blocks):
@@ -64,14 +82,6 @@ func (s *Soft) checkEncoder() error {
 		return errorf("%d × %d patches of %d values are too many for a row", s.Merge, s.Merge, s.Hidden)
 	case s.Blocks*max(3*s.Hidden, s.Intermediate) > maxOut || s.Deep*max(s.Merged(), s.Out) > maxOut:
 		return errorf("%d blocks of %d values, intermediate %d, are too many", s.Blocks, s.Hidden, s.Intermediate)
-	case s.Flags&FlagHollow != 0 && s.Out < 24:
-		return errorf("is hollow, and its rows of %d values cannot spell a number", s.Out)
-	case len(s.Groups) != 1:
-		return errorf("is an encoder of %d shape groups, not one", len(s.Groups))
-	}
-	g := s.Groups[0]
-	if s.Down < 1 || s.Across < 1 || s.Down*s.Across > maxPatches || s.Down%s.Merge != 0 || s.Across%s.Merge != 0 || g != s.EncoderGroup() {
-		return errorf("makes %d rows of %d × %d patches, %d × %d a row", g.Rows, g.Cells, g.Cache, s.Merge, s.Merge)
 	}
 	return nil
 }

@@ -272,23 +272,8 @@ func parsePreTokenizer(raw json.RawMessage, depth int) (steps []step, byteLevel 
 		}
 		return steps, true, nil
 	case "Metaspace":
-		p := metaspace{mark: c.Replacement, first: prependAlways, split: on(c.Split)}
-		if p.mark == "" {
-			p.mark = spaceMark
-		}
-		switch c.PrependScheme {
-		case "never":
-			p.first = prependNever
-		case "first":
-			p.first = prependFirst
-		case "", "always":
-			if c.PrependScheme == "" && !on(c.AddPrefixSpace) {
-				p.first = prependNever
-			}
-		default:
-			return nil, false, unsupportedf("pre-tokenizer Metaspace with prepend_scheme %q", c.PrependScheme)
-		}
-		return []step{p}, false, nil
+		p, err := parseMetaspace(c.Replacement, c.PrependScheme, on(c.Split), on(c.AddPrefixSpace))
+		return []step{p}, false, err
 	case "Digits":
 		b := contiguous
 		if c.Individual {
@@ -317,6 +302,26 @@ func parsePreTokenizer(raw json.RawMessage, depth int) (steps []step, byteLevel 
 		return []step{split(literal{c.Delimiter}, removed)}, false, nil
 	}
 	return nil, false, unsupportedf("pre-tokenizer %q", c.Type)
+}
+
+func parseMetaspace(mark, scheme string, split, prefix bool) (metaspace, error) {
+	p := metaspace{mark: mark, first: prependAlways, split: split}
+	if p.mark == "" {
+		p.mark = spaceMark
+	}
+	switch scheme {
+	case "never":
+		p.first = prependNever
+	case "first":
+		p.first = prependFirst
+	case "", "always":
+		if scheme == "" && !prefix {
+			p.first = prependNever
+		}
+	default:
+		return p, unsupportedf("pre-tokenizer Metaspace with prepend_scheme %q", scheme)
+	}
+	return p, nil
 }
 
 // words is \w+|[^\w\s]+

@@ -73,24 +73,38 @@ func lookJPEG(data []byte, h *Header) error {
 		case marker == 0xda && first == 0:
 			first = at
 		case first != 0: // the rest is image/jpeg's
-		case marker == 0xc0 || marker == 0xc1 || marker == 0xc2:
-			err = f.frame(body, marker == 0xc2, h)
-		case marker > 0xc2 && marker < 0xd0 && marker != 0xc4 && marker != 0xc8 && marker != 0xcc:
-			err = fmt.Errorf("vision: %w: a jpeg with lossless or arithmetic coding; save it as a plain jpeg or png", ErrUnsupported)
-		case marker == 0xe0 && len(body) >= 5 && string(body[:5]) == "JFIF\x00":
-			f.jfif = true
-		case marker == 0xe1 && len(body) > 6 && string(body[:6]) == "Exif\x00\x00" && h.Orientation == 1:
-			h.Orientation = orientation(body)
 		case marker == 0xee && len(body) >= 12 && string(body[:5]) == "Adobe":
 			f.adobe = int(body[11])
 			f.parts = append(f.parts, data[from:at])
 			from = at + 2 + n
+		default:
+			err = f.segment(marker, body, h)
 		}
 		if err != nil {
 			return err
 		}
 		at += 2 + n
 	}
+	return f.close(data, from, first, h)
+}
+
+// segment reads what a segment before the first scan says.
+func (f *jpegFile) segment(marker byte, body []byte, h *Header) error {
+	switch {
+	case marker == 0xc0 || marker == 0xc1 || marker == 0xc2:
+		return f.frame(body, marker == 0xc2, h)
+	case marker > 0xc2 && marker < 0xd0 && marker != 0xc4 && marker != 0xc8 && marker != 0xcc:
+		return fmt.Errorf("vision: %w: a jpeg with lossless or arithmetic coding; save it as a plain jpeg or png", ErrUnsupported)
+	case marker == 0xe0 && len(body) >= 5 && string(body[:5]) == "JFIF\x00":
+		f.jfif = true
+	case marker == 0xe1 && len(body) > 6 && string(body[:6]) == "Exif\x00\x00" && h.Orientation == 1:
+		h.Orientation = orientation(body)
+	}
+	return nil
+}
+
+// close checks what was found, adds what of data is not in parts yet, and counts the work of its scans.
+func (f *jpegFile) close(data []byte, from, first int, h *Header) error {
 	if f.components == 0 {
 		return damaged("jpeg", errors.New("it has no frame"))
 	}

@@ -209,19 +209,24 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 	if a.Sight != nil {
 		words = c.sightVocabulary(words)
 	}
+	return c, c.writeFiles(words)
+}
+
+// writeFiles writes what lies beside the weights.
+func (c *Checkpoint) writeFiles(words any) error {
 	for name, v := range map[string]any{"config.json": c.config(), "generation_config.json": map[string]any{"do_sample": true,
 		"temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_id": []int{IDEnd, IDStop}},
 		"tokenizer.json": words, "tokenizer_config.json": map[string]any{"eos_token": "<|im_end|>",
 			"chat_template": chatTemplate}} {
 		b, err := json.MarshalIndent(v, "", " ")
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-			return nil, err
+		if err := os.WriteFile(filepath.Join(c.Dir, name), b, 0o644); err != nil {
+			return err
 		}
 	}
-	return c, nil
+	return nil
 }
 
 func (c *Checkpoint) prefix() string {

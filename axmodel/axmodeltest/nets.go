@@ -193,6 +193,12 @@ func (w *netWalk) run(rows []Row) error {
 		}
 	}
 	w.past += n
+	return w.say(hidden, n)
+}
+
+// say sends rows through the head.
+func (w *netWalk) say(hidden []uint16, n int) error {
+	h := w.c.Hidden
 	for r := range n {
 		in := make([]byte, 2*h)
 		for i, v := range hidden[r*h : (r+1)*h] {

@@ -168,26 +168,8 @@ func (j *job) settle() error {
 			j.Name = "smolvlm2"
 		}
 	}
-	if j.Context < 1 || j.Context > 1<<20 {
-		return fmt.Errorf("compile: context is %d, 1 to %d are possible", j.Context, 1<<20)
-	}
-	if j.Chunk < 1 || j.Chunk > 4096 {
-		return fmt.Errorf("compile: chunk is %d, 1 to 4096 are possible", j.Chunk)
-	}
-	if j.History == nil {
-		for _, h := range DefaultHistory {
-			if h < j.Context {
-				j.History = append(j.History, h)
-			}
-		}
-	}
-	if len(j.History) > 60 || j.Chunk > 1 && len(j.History) == 0 {
-		return fmt.Errorf("compile: a history of %d groups, 1 to 60 are possible", len(j.History))
-	}
-	for i, h := range j.History {
-		if h < 0 || i > 0 && h <= j.History[i-1] || h > j.Context {
-			return fmt.Errorf("compile: history %v must ascend from 0 or more to at most the context, %d", j.History, j.Context)
-		}
+	if err := j.settleSizes(); err != nil {
+		return err
 	}
 	switch j.Quant {
 	case "bf16":
@@ -213,6 +195,32 @@ func (j *job) settle() error {
 	}
 	j.groups = axmodel.Ladder(j.Context, j.Chunk, j.History)
 	return j.settleWhole()
+}
+
+// settleSizes checks the context and the chunk, and chooses the histories of the prefill groups where none are given.
+func (j *job) settleSizes() error {
+	if j.Context < 1 || j.Context > 1<<20 {
+		return fmt.Errorf("compile: context is %d, 1 to %d are possible", j.Context, 1<<20)
+	}
+	if j.Chunk < 1 || j.Chunk > 4096 {
+		return fmt.Errorf("compile: chunk is %d, 1 to 4096 are possible", j.Chunk)
+	}
+	if j.History == nil {
+		for _, h := range DefaultHistory {
+			if h < j.Context {
+				j.History = append(j.History, h)
+			}
+		}
+	}
+	if len(j.History) > 60 || j.Chunk > 1 && len(j.History) == 0 {
+		return fmt.Errorf("compile: a history of %d groups, 1 to 60 are possible", len(j.History))
+	}
+	for i, h := range j.History {
+		if h < 0 || i > 0 && h <= j.History[i-1] || h > j.Context {
+			return fmt.Errorf("compile: history %v must ascend from 0 or more to at most the context, %d", j.History, j.Context)
+		}
+	}
+	return nil
 }
 
 func exists(root *os.Root, name string) bool {

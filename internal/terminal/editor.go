@@ -114,45 +114,10 @@ func (e *Editor) press(k key) (done bool, err error) {
 		e.cut(e.pos, after(e.text, e.pos), false)
 	case interrupt:
 		return false, ErrInterrupted
-	case left:
-		e.pos = before(e.text, e.pos)
-	case right:
-		e.pos = after(e.text, e.pos)
-	case wordLeft:
-		e.pos = e.wordBack()
-	case wordRight:
-		e.pos = e.wordOn()
-	case home:
-		e.pos = lineStart
-	case end:
-		e.pos = lineEnd
-	case up:
-		if lineStart == 0 {
-			e.remember(e.at + 1)
-		} else {
-			e.pos = e.sameColumn(strings.LastIndexByte(e.text[:lineStart-1], '\n')+1, lineStart)
-		}
-	case down:
-		if lineEnd == len(e.text) {
-			e.remember(e.at - 1)
-		} else {
-			e.pos = e.sameColumn(lineEnd+1, lineStart)
-		}
-	case backspace:
-		e.cut(before(e.text, e.pos), e.pos, false)
-	case del:
-		e.cut(e.pos, after(e.text, e.pos), false)
-	case deleteWord:
-		e.cut(e.pos, e.wordOn(), true)
-	case eraseWord:
-		e.cut(e.wordBack(), e.pos, true)
-	case eraseBlank:
-		kept := strings.TrimRightFunc(e.text[:e.pos], unicode.IsSpace)
-		e.cut(strings.LastIndexFunc(kept, unicode.IsSpace)+1, e.pos, true)
-	case eraseLine:
-		e.cut(lineStart, e.pos, true)
-	case deleteRest:
-		e.cut(e.pos, lineEnd, true)
+	case left, right, wordLeft, wordRight, home, end, up, down:
+		e.move(k, lineStart, lineEnd)
+	case backspace, del, deleteWord, eraseWord, eraseBlank, eraseLine, deleteRest:
+		e.erase(k, lineStart, lineEnd)
 	case yank:
 		e.insert(e.yanked)
 	case clearScreen:
@@ -182,6 +147,57 @@ func (e *Editor) press(k key) (done bool, err error) {
 	}
 	e.draw()
 	return false, nil
+}
+
+// move puts the cursor elsewhere, or in another line of the history.
+func (e *Editor) move(k key, lineStart, lineEnd int) {
+	switch k.name {
+	case left:
+		e.pos = before(e.text, e.pos)
+	case right:
+		e.pos = after(e.text, e.pos)
+	case wordLeft:
+		e.pos = e.wordBack()
+	case wordRight:
+		e.pos = e.wordOn()
+	case home:
+		e.pos = lineStart
+	case end:
+		e.pos = lineEnd
+	case up:
+		if lineStart == 0 {
+			e.remember(e.at + 1)
+		} else {
+			e.pos = e.sameColumn(strings.LastIndexByte(e.text[:lineStart-1], '\n')+1, lineStart)
+		}
+	case down:
+		if lineEnd == len(e.text) {
+			e.remember(e.at - 1)
+		} else {
+			e.pos = e.sameColumn(lineEnd+1, lineStart)
+		}
+	}
+}
+
+// erase cuts text away around the cursor.
+func (e *Editor) erase(k key, lineStart, lineEnd int) {
+	switch k.name {
+	case backspace:
+		e.cut(before(e.text, e.pos), e.pos, false)
+	case del:
+		e.cut(e.pos, after(e.text, e.pos), false)
+	case deleteWord:
+		e.cut(e.pos, e.wordOn(), true)
+	case eraseWord:
+		e.cut(e.wordBack(), e.pos, true)
+	case eraseBlank:
+		kept := strings.TrimRightFunc(e.text[:e.pos], unicode.IsSpace)
+		e.cut(strings.LastIndexFunc(kept, unicode.IsSpace)+1, e.pos, true)
+	case eraseLine:
+		e.cut(lineStart, e.pos, true)
+	case deleteRest:
+		e.cut(e.pos, lineEnd, true)
+	}
 }
 
 func (e *Editor) insert(s string) {

@@ -132,12 +132,7 @@ func (s *Store) check(ctx context.Context, o GuardOptions, unclean bool, wake <-
 	count := 0
 	sound = true
 	for first := true; ; {
-		c.mu.Lock()
-		name := ""
-		if len(c.pending) > 0 {
-			name, c.pending = c.pending[0], c.pending[1:]
-		}
-		c.mu.Unlock()
+		name := c.next()
 		if name == "" {
 			if first && unclean && o.Checked != nil {
 				o.Checked(count, bytes)
@@ -158,12 +153,7 @@ func (s *Store) check(ctx context.Context, o GuardOptions, unclean bool, wake <-
 			if all = s.hashed(); !s.unhashed(m, all) {
 				continue
 			}
-			known = map[models.Digest]error{}
-			for _, l := range m.m.Layers {
-				if st, err := s.disk.Stat(blobPath(l)); err == nil && stampOf(st) == all[l.Digest.File()] {
-					known[l.Digest] = nil
-				}
-			}
+			known = s.compared(m, all)
 			if o.Unhashed != nil {
 				o.Unhashed(m.Name.String())
 			}
@@ -185,6 +175,27 @@ func (s *Store) check(ctx context.Context, o GuardOptions, unclean bool, wake <-
 			return sound && !(unclean && first)
 		}
 	}
+}
+
+// next takes the first name off those that are to be checked; "" for none.
+func (c *checking) next() (name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.pending) > 0 {
+		name, c.pending = c.pending[0], c.pending[1:]
+	}
+	return name
+}
+
+// compared has the blobs of a model that have been compared and not been touched since.
+func (s *Store) compared(m *Model, all map[string]string) map[models.Digest]error {
+	known := map[models.Digest]error{}
+	for _, l := range m.m.Layers {
+		if st, err := s.disk.Stat(blobPath(l)); err == nil && stampOf(st) == all[l.Digest.File()] {
+			known[l.Digest] = nil
+		}
+	}
+	return known
 }
 
 // unreadError is a file that could not be hashed: it may be sound or rotten.

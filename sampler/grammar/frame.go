@@ -312,21 +312,7 @@ func (n *nfa) nullable(m *meter) bool {
 // empty transitions.
 func (p *program) determinise(f *frame) error {
 	n := f.nfa
-	var cut [257]bool
-	for _, s := range n.states {
-		for _, e := range s.edges {
-			cut[e.lo], cut[int(e.hi)+1] = true, true
-		}
-	}
-	class := -1
-	for b := range 256 {
-		if cut[b] || b == 0 {
-			class++
-		}
-		f.class[b] = uint8(class)
-	}
-	f.width = int32(class + 1)
-
+	f.classify()
 	mark := make([]int32, len(n.states)) // the round a state was last added in
 	round := int32(0)
 	closure := func(set []int32) []int32 {
@@ -432,6 +418,24 @@ func (p *program) determinise(f *frame) error {
 		f.calls = append(f.calls, out)
 	}
 	return nil
+}
+
+// classify puts bytes that no edge tells apart into one class.
+func (f *frame) classify() {
+	var cut [257]bool
+	for _, s := range f.nfa.states {
+		for _, e := range s.edges {
+			cut[e.lo], cut[int(e.hi)+1] = true, true
+		}
+	}
+	class := -1
+	for b := range 256 {
+		if cut[b] || b == 0 {
+			class++
+		}
+		f.class[b] = uint8(class)
+	}
+	f.width = int32(class + 1)
 }
 
 // prune finds how much stack every state needs to come to an end, and cuts the ways into states that cannot.

@@ -121,21 +121,8 @@ func (c *compiler) index(s *schema) error {
 	if s.v.kind != kindObject {
 		return s.err("", "a schema must be an object or a boolean")
 	}
-	if id := s.v.get("$id"); id != nil {
-		u, err := url.Parse(id.text)
-		if id.kind != kindString || err != nil || u.Fragment != "" {
-			return s.err("$id", "must be a URI without fragment")
-		}
-		s.base, s.root = s.base.ResolveReference(u), s
-		c.ids[s.base.String()] = s
-	}
-	for _, key := range []string{"$anchor", "$dynamicAnchor"} {
-		if a := s.v.get(key); a != nil {
-			if a.kind != kindString {
-				return s.err(key, "must be a string")
-			}
-			c.ids[s.base.String()+"#"+a.text] = s
-		}
+	if err := c.identify(s); err != nil {
+		return err
 	}
 	if !s.doc.strict {
 		s.v.modernise()
@@ -159,15 +146,8 @@ func (c *compiler) index(s *schema) error {
 				return err
 			}
 		case slices.Contains(listSchema, key):
-			if v.kind != kindArray || len(v.items) == 0 {
-				return s.err(key, "must be a list of schemas that is not empty")
-			}
-			for j, item := range v.items {
-				sub := c.sub(s, path+"/"+strconv.Itoa(j), item)
-				sub.aside = sub.aside || s.aside && key != "prefixItems"
-				if err := c.index(sub); err != nil {
-					return err
-				}
+			if err := c.indexList(s, key, v); err != nil {
+				return err
 			}
 		case slices.Contains(mapSchema, key):
 			if v.kind != kindObject {
@@ -181,6 +161,42 @@ func (c *compiler) index(s *schema) error {
 		case key == "dependencies", key == "additionalItems", key == "$recursiveRef", key == "divisibleBy", key == "disallow",
 			key == "extends":
 			return s.cannot(key, "is not in draft 2020-12")
+		}
+	}
+	return nil
+}
+
+// indexList is index for the schemas of a keyword that has a list of them.
+func (c *compiler) indexList(s *schema, key string, list *value) error {
+	if list.kind != kindArray || len(list.items) == 0 {
+		return s.err(key, "must be a list of schemas that is not empty")
+	}
+	for j, item := range list.items {
+		sub := c.sub(s, escape(key)+"/"+strconv.Itoa(j), item)
+		sub.aside = sub.aside || s.aside && key != "prefixItems"
+		if err := c.index(sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// identify notes by which names a schema may be referred to.
+func (c *compiler) identify(s *schema) error {
+	if id := s.v.get("$id"); id != nil {
+		u, err := url.Parse(id.text)
+		if id.kind != kindString || err != nil || u.Fragment != "" {
+			return s.err("$id", "must be a URI without fragment")
+		}
+		s.base, s.root = s.base.ResolveReference(u), s
+		c.ids[s.base.String()] = s
+	}
+	for _, key := range []string{"$anchor", "$dynamicAnchor"} {
+		if a := s.v.get(key); a != nil {
+			if a.kind != kindString {
+				return s.err(key, "must be a string")
+			}
+			c.ids[s.base.String()+"#"+a.text] = s
 		}
 	}
 	return nil
@@ -420,35 +436,16 @@ func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]al
 			continue
 		}
 		leaves = append(leaves, s)
-		if s.v.get("$dynamicRef") != nil {
-			return s.cannot("$dynamicRef", "is not supported")
+		more, err := c.with(s)
+		if err != nil {
+			return err
 		}
-		if s.v.get("$ref") != nil {
-			to, err := c.refer(s)
-			if err != nil {
-				return err
-			}
-			todo = append(todo, to)
-		}
-		if all := s.v.get("allOf"); all != nil {
-			for _, v := range all.items {
-				todo = append(todo, c.known[v])
-			}
-		}
+		todo = append(todo, more...)
 		for _, keyword := range []string{"anyOf", "oneOf"} {
 			if s.v.get(keyword) != nil {
 				open = append(open, choice{s, keyword, line})
 			}
 		}
-		more, err := c.dependent(s)
-		if err != nil {
-			return err
-		}
-		todo = append(todo, more...)
-		if more, err = c.conditional(s); err != nil {
-			return err
-		}
-		todo = append(todo, more...)
 	}
 	slices.SortFunc(leaves, func(a, b *schema) int { return a.num - b.num })
 	if values, ok, err := c.finite(leaves); ok || err != nil {
@@ -493,6 +490,34 @@ func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]al
 		}
 	}
 	return nil
+}
+
+// with gives the schemas that hold wherever s does.
+func (c *compiler) with(s *schema) (all []*schema, err error) {
+	if s.v.get("$dynamicRef") != nil {
+		return nil, s.cannot("$dynamicRef", "is not supported")
+	}
+	if s.v.get("$ref") != nil {
+		to, err := c.refer(s)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, to)
+	}
+	if of := s.v.get("allOf"); of != nil {
+		for _, v := range of.items {
+			all = append(all, c.known[v])
+		}
+	}
+	more, err := c.dependent(s)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, more...)
+	if more, err = c.conditional(s); err != nil {
+		return nil, err
+	}
+	return append(all, more...), nil
 }
 
 // todoLarge names one of the schemas that have the keyword, or the first.

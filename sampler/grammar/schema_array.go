@@ -165,27 +165,8 @@ func (c *compiler) arrayAlt(n *nfa, leaves []*schema, _ kind) error {
 			return nil
 		}
 		after := fresh()
-		for which := range 1 << len(hold) { // the ones that the item satisfies
-			set := slices.Clone(set)
-			for j, h := range hold {
-				if which>>j&1 == 1 {
-					set = append(set, h.set)
-				} else if h.fails != nil {
-					set = append(set, h.fails)
-				}
-			}
-			if impossible(set) {
-				continue
-			}
-			f, err := c.frame(set)
-			if err != nil {
-				return err
-			}
-			for v := range counts {
-				if to := counted(hold, v, which); to >= 0 {
-					n.call(n.then(at[v], f), c.b.space, after[to])
-				}
-			}
+		if err := c.item(n, set, hold, at, after); err != nil {
+			return err
 		}
 		next := at // the rest
 		if i < special {
@@ -198,6 +179,33 @@ func (c *compiler) arrayAlt(n *nfa, leaves []*schema, _ kind) error {
 			n.call(n.text(after[v], ","), c.b.space, next[v])
 		}
 		at = next
+	}
+	return nil
+}
+
+// item leads from the places before an item of an array, one for each count, to those after it.
+func (c *compiler) item(n *nfa, item []*schema, hold []holding, at, after []int32) error {
+	for which := range 1 << len(hold) { // the ones that the item satisfies
+		set := slices.Clone(item)
+		for j, h := range hold {
+			if which>>j&1 == 1 {
+				set = append(set, h.set)
+			} else if h.fails != nil {
+				set = append(set, h.fails)
+			}
+		}
+		if impossible(set) {
+			continue
+		}
+		f, err := c.frame(set)
+		if err != nil {
+			return err
+		}
+		for v := range at {
+			if to := counted(hold, v, which); to >= 0 {
+				n.call(n.then(at[v], f), c.b.space, after[to])
+			}
+		}
 	}
 	return nil
 }
@@ -235,38 +243,12 @@ func asker(leaves []*schema, keyword string) *schema {
 // those that have come.
 func (c *compiler) uniqueArray(n *nfa, owner *schema, leaves []*schema, hold []holding, lo, hi int) error {
 	cannot := owner.cannot("uniqueItems", "cannot be enforced while a text is being generated, but over a few values in an enum")
-	var all []*value
-	number := map[string]int{}
-	var allowed [][]int // by item
-	for i := 0; i <= len(all); i++ {
-		set, prefix, err := c.children(leaves, i)
-		if err != nil {
-			return err
-		}
-		values, ok, err := c.fewValues(set)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return cannot
-		}
-		var these []int
-		for _, v := range values {
-			key := v.same()
-			j, known := number[key]
-			if !known {
-				j = len(all)
-				number[key], all = j, append(all, v)
-			}
-			these = append(these, j)
-		}
-		allowed = append(allowed, these)
-		if len(all) > 16 {
-			return cannot
-		}
-		if i >= prefix && len(these) == 0 {
-			break
-		}
+	all, allowed, ok, err := c.itemValues(leaves)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return cannot
 	}
 	frames := make([]*frame, len(all))
 	fits := make([]int, len(all)) // which contains each satisfies
@@ -337,6 +319,42 @@ func (c *compiler) uniqueArray(n *nfa, owner *schema, leaves []*schema, hold []h
 	n.eps(start, p.before)
 	n.eps(start, p.after) // which leads on only if the array may be empty
 	return nil
+}
+
+// itemValues are the values that items may have, few of them, and which of them each item may. It is not ok where there are more.
+func (c *compiler) itemValues(leaves []*schema) (all []*value, allowed [][]int, ok bool, err error) {
+	number := map[string]int{}
+	for i := 0; i <= len(all); i++ {
+		set, prefix, err := c.children(leaves, i)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		values, ok, err := c.fewValues(set)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		if !ok {
+			return nil, nil, false, nil
+		}
+		var these []int
+		for _, v := range values {
+			key := v.same()
+			j, known := number[key]
+			if !known {
+				j = len(all)
+				number[key], all = j, append(all, v)
+			}
+			these = append(these, j)
+		}
+		allowed = append(allowed, these)
+		if len(all) > 16 {
+			return nil, nil, false, nil
+		}
+		if i >= prefix && len(these) == 0 {
+			break
+		}
+	}
+	return all, allowed, true, nil
 }
 
 // fewValues are the values that satisfy the set, if they are few.

@@ -171,6 +171,28 @@ func excluded(leaves []*schema, kinds kind) (out []*value) {
 // maxNegation is how deep a negation may go: refs may lead back.
 const maxNegation = 40
 
+// opposites has of a keyword for sizes and limits the kind that it is about, and the keyword and the step that say when it fails.
+var opposites = map[string]struct {
+	kind, other string
+	by          int64
+}{
+	"minLength": {"string", "maxLength", -1}, "maxLength": {"string", "minLength", 1}, "minItems": {"array", "maxItems", -1},
+	"maxItems": {"array", "minItems", 1},
+	"minimum":  {"number", "exclusiveMaximum", 0}, "maximum": {"number", "exclusiveMinimum", 0},
+	"exclusiveMinimum": {"number", "maximum", 0}, "exclusiveMaximum": {"number", "minimum", 0},
+	"minProperties": {"object", "maxProperties", -1}, "maxProperties": {"object", "minProperties", 1},
+}
+
+// shifted is a count, some more or less.
+func shifted(v *value, by int64) (*value, bool) {
+	r := v.rat()
+	if v.kind != kindNumber || r == nil || !r.IsInt() {
+		return nil, false
+	}
+	x := new(big.Int).Add(r.Num(), big.NewInt(by))
+	return numberOf(x), x.Sign() >= 0
+}
+
 // negation is the ways to fail n: schemas of which a value satisfies one just when it does not satisfy n. Errors name the keyword of s
 // that it is for.
 func (c *compiler) negation(s *schema, keyword string, n *schema, depth int) ([]*value, error) {
@@ -188,22 +210,6 @@ func (c *compiler) negation(s *schema, keyword string, n *schema, depth int) ([]
 	cannot := func(k string) error { return s.cannot(keyword, "cannot be enforced over %s", k) }
 	for _, k := range says(n.v) {
 		v := n.v.get(k)
-		shift := func(by int64) (*value, bool) { // a count, one more or less
-			r := v.rat()
-			if v.kind != kindNumber || r == nil || !r.IsInt() {
-				return nil, false
-			}
-			x := new(big.Int).Add(r.Num(), big.NewInt(by))
-			return numberOf(x), x.Sign() >= 0
-		}
-		sizes := map[string]struct {
-			kind, other string
-			by          int64
-		}{
-			"minLength": {"string", "maxLength", -1}, "maxLength": {"string", "minLength", 1}, "minItems": {"array", "maxItems", -1},
-			"maxItems":      {"array", "minItems", 1},
-			"minProperties": {"object", "maxProperties", -1}, "maxProperties": {"object", "minProperties", 1},
-		}
 		switch k {
 		case "type", "const", "enum":
 			if not := objectOf(k, v); plainNot(not) {
@@ -214,18 +220,12 @@ func (c *compiler) negation(s *schema, keyword string, n *schema, depth int) ([]
 		case "pattern":
 			out = append(out, typed("string", "not", objectOf(k, v)))
 		case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
-			z := sizes[k]
-			if x, ok := shift(z.by); ok {
+			z := opposites[k]
+			if x, ok := shifted(v, z.by); ok {
 				out = append(out, typed(z.kind, z.other, x))
 			} // else it cannot be failed
-		case "minimum":
-			out = append(out, typed("number", "exclusiveMaximum", v))
-		case "maximum":
-			out = append(out, typed("number", "exclusiveMinimum", v))
-		case "exclusiveMinimum":
-			out = append(out, typed("number", "maximum", v))
-		case "exclusiveMaximum":
-			out = append(out, typed("number", "minimum", v))
+		case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
+			out = append(out, typed("number", opposites[k].other, v))
 		case "required":
 			for _, name := range v.items {
 				out = append(out, typed("object", "properties", objectOf(name.text, boolOf(false))))
@@ -245,16 +245,16 @@ func (c *compiler) negation(s *schema, keyword string, n *schema, depth int) ([]
 				return nil, cannot(k)
 			}
 			out = append(out, typed("array", "items", objectOf("not", v)))
-		case "allOf":
-			for _, o := range v.items {
-				out = append(out, objectOf("not", o))
-			}
-		case "anyOf":
+		case "allOf", "anyOf":
 			all := listOf()
 			for _, o := range v.items {
 				all.items = append(all.items, objectOf("not", o))
 			}
-			out = append(out, objectOf("allOf", all))
+			if k == "allOf" {
+				out = append(out, all.items...)
+			} else {
+				out = append(out, objectOf("allOf", all))
+			}
 		case "not":
 			out = append(out, v)
 		case "$ref":

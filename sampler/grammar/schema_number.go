@@ -94,6 +94,11 @@ func numbers(m *meter, leaves []*schema, kinds kind, wide bool) (*runes, error) 
 			return nil, b.s.cannot(b.keyword, "%v", err)
 		}
 	}
+	return without(m, d, leaves, not)
+}
+
+// without is d without some numbers.
+func without(m *meter, d *runes, leaves []*schema, not []*value) (*runes, error) {
 	if len(not) > maxExcluded {
 		return nil, asker(leaves, "not").tooLarge("not")
 	}

@@ -47,35 +47,8 @@ func init() {
 		"title": none(func(r *run, v Value) Value {
 			return r.words(r.str(v), upper, func(c rune) bool { return isSpace(c) || strings.ContainsRune("-({[<", c) })
 		}),
-		"first": none(func(r *run, v Value) Value {
-			if it, ok := v.(*iter); ok {
-				if items := it.rest(); len(items) > 0 {
-					it.items = items[1:]
-					return items[0]
-				}
-			} else if t, ok := v.(origin.Text); ok && t.Len() > 0 {
-				_, n := utf8.DecodeRuneInString(t.String())
-				return t.Slice(0, n)
-			} else if items := r.items(v); len(items) > 0 {
-				return items[0]
-			}
-			return &Undefined{"the first of nothing"}
-		}),
-		"last": none(func(r *run, v Value) Value {
-			switch t := v.(type) {
-			case *iter, *loopState:
-				r.failf("%s has no last item", typeName(v))
-			case origin.Text:
-				if t.Len() > 0 {
-					_, n := utf8.DecodeLastRuneInString(t.String())
-					return t.Slice(t.Len()-n, t.Len())
-				}
-			}
-			if items := r.items(v); len(items) > 0 {
-				return items[len(items)-1]
-			}
-			return &Undefined{"the last of nothing"}
-		}),
+		"first": none(firstOf),
+		"last":  none(lastOf),
 		"join": {params: []string{"d", "attribute"}, fn: func(r *run, v Value, o opts) Value {
 			sep, get := r.str(o.or(0, own(""))), r.getter(o.or(1, nil), nil, false)
 			var texts []Value
@@ -92,20 +65,8 @@ func init() {
 			}
 			return r.replace(r.str(v), r.str(o[0]), r.str(o[1]), n)
 		}},
-		"reverse": none(func(r *run, v Value) Value {
-			if t, ok := v.(origin.Text); ok {
-				back := -1
-				return r.slice(t, [3]*int{2: &back})
-			}
-			items := r.items(v)
-			out := append(r.list(len(items)), items...)
-			slices.Reverse(out)
-			if _, ok := v.(*iter); ok {
-				return newList(out)
-			}
-			return &iter{items: out}
-		}),
-		"indent": {params: []string{"width", "first", "blank"}, fn: indent},
+		"reverse": none(reversed),
+		"indent":  {params: []string{"width", "first", "blank"}, fn: indent},
 		"center": {params: []string{"width"},
 			fn: func(r *run, v Value, o opts) Value { return r.pad(r.str(v), r.whole(o.or(0, 80), "center"), " ", 'c') }},
 		"truncate": {params: []string{"length", "killwords", "end", "leeway"}, fn: truncate},
@@ -122,19 +83,7 @@ func init() {
 		}),
 		"int":   {params: []string{"default", "base"}, fn: toInt},
 		"float": {params: []string{"default"}, fn: toFloat},
-		"abs": none(func(r *run, v Value) Value {
-			i, f, isFloat, ok := number(v)
-			switch {
-			case !ok:
-				r.failf("abs of %s", typeName(v))
-			case isFloat:
-				return math.Abs(f)
-			case i < 0:
-				neg, _ := r.math("-", 0, i)
-				return neg
-			}
-			return i
-		}),
+		"abs":   none(absolute),
 		"round": {params: []string{"precision", "method"}, fn: round},
 		"format": {variadic: true, fn: func(r *run, v Value, o opts) Value {
 			a := o.args()
@@ -183,6 +132,65 @@ func init() {
 		"slice":  {params: []string{"slices", "fill_with"}, need: 1, fn: lazy(columns)},
 		"tojson": {params: []string{"ensure_ascii", "indent", "separators", "sort_keys"}, fn: toJSON},
 	}
+}
+
+func firstOf(r *run, v Value) Value {
+	if it, ok := v.(*iter); ok {
+		if items := it.rest(); len(items) > 0 {
+			it.items = items[1:]
+			return items[0]
+		}
+	} else if t, ok := v.(origin.Text); ok && t.Len() > 0 {
+		_, n := utf8.DecodeRuneInString(t.String())
+		return t.Slice(0, n)
+	} else if items := r.items(v); len(items) > 0 {
+		return items[0]
+	}
+	return &Undefined{"the first of nothing"}
+}
+
+func lastOf(r *run, v Value) Value {
+	switch t := v.(type) {
+	case *iter, *loopState:
+		r.failf("%s has no last item", typeName(v))
+	case origin.Text:
+		if t.Len() > 0 {
+			_, n := utf8.DecodeLastRuneInString(t.String())
+			return t.Slice(t.Len()-n, t.Len())
+		}
+	}
+	if items := r.items(v); len(items) > 0 {
+		return items[len(items)-1]
+	}
+	return &Undefined{"the last of nothing"}
+}
+
+func absolute(r *run, v Value) Value {
+	i, f, isFloat, ok := number(v)
+	switch {
+	case !ok:
+		r.failf("abs of %s", typeName(v))
+	case isFloat:
+		return math.Abs(f)
+	case i < 0:
+		neg, _ := r.math("-", 0, i)
+		return neg
+	}
+	return i
+}
+
+func reversed(r *run, v Value) Value {
+	if t, ok := v.(origin.Text); ok {
+		back := -1
+		return r.slice(t, [3]*int{2: &back})
+	}
+	items := r.items(v)
+	out := append(r.list(len(items)), items...)
+	slices.Reverse(out)
+	if _, ok := v.(*iter); ok {
+		return newList(out)
+	}
+	return &iter{items: out}
 }
 
 func toJSON(r *run, v Value, o opts) Value {

@@ -31,24 +31,16 @@ func methodsOf(v Value) map[string]*builtin {
 }
 
 func init() {
-	// text is a method of a string with the given parameters, those after need being optional.
-	text := func(need int, fn func(r *run, s origin.Text, o opts) Value, params ...string) *builtin {
-		return &builtin{params: params, need: need, fn: func(r *run, v Value, o opts) Value {
-			s := v.(origin.Text)
-			r.Step(1 + s.Len()/64)
-			return fn(r, s, o)
-		}}
-	}
 	all := func(f func(rune) bool) *builtin {
-		return text(0, func(_ *run, s origin.Text, _ opts) Value {
+		return textMethod(0, func(_ *run, s origin.Text, _ opts) Value {
 			return s.Len() > 0 && strings.IndexFunc(s.String(), func(c rune) bool { return !f(c) }) < 0
 		})
 	}
 	strip := func(left, right bool) *builtin {
-		return text(0, func(r *run, s origin.Text, o opts) Value { return r.strip(s, o.or(0, nil), left, right) }, "chars")
+		return textMethod(0, func(r *run, s origin.Text, o opts) Value { return r.strip(s, o.or(0, nil), left, right) }, "chars")
 	}
 	pad := func(side byte) *builtin {
-		return text(1, func(r *run, s origin.Text, o opts) Value {
+		return textMethod(1, func(r *run, s origin.Text, o opts) Value {
 			fill := r.text(o.or(1, own(" ")), "a width")
 			if utf8.RuneCountInString(fill.String()) != 1 {
 				r.failf("the fill is not one character")
@@ -56,68 +48,12 @@ func init() {
 			return r.pad(s, r.whole(o[0], "a width"), fill.String(), side)
 		}, "width", "fillchar")
 	}
-	find := func(last, must bool) *builtin {
-		return text(1, func(r *run, s origin.Text, o opts) Value {
-			part, base, ok := r.window(s, o, 1)
-			sub, k := r.text(o[0], "find").String(), -1
-			if ok && last {
-				k = strings.LastIndex(part, sub)
-			} else if ok {
-				k = strings.Index(part, sub)
-			}
-			if k < 0 && must {
-				r.failf("substring not found")
-			} else if k < 0 {
-				return -1
-			}
-			return base + utf8.RuneCountInString(part[:k])
-		}, "sub", "start", "end")
-	}
-	affix := func(has func(s, affix string) bool) *builtin {
-		return text(1, func(r *run, s origin.Text, o opts) Value {
-			part, _, ok := r.window(s, o, 1)
-			list := []Value{o[0]}
-			if l, is := o[0].(*List); is && l.Tuple {
-				list = l.Items
-			}
-			for _, x := range list {
-				if has(part, r.text(x, "a prefix").String()) && ok {
-					return true
-				}
-			}
-			return false
-		}, "prefix", "start", "end")
-	}
-	parts := func(last bool) *builtin {
-		return text(1, func(r *run, s origin.Text, o opts) Value {
-			sep := r.text(o[0], "partition")
-			if sep.Len() == 0 {
-				r.failf("empty separator")
-			}
-			k := strings.Index(s.String(), sep.String())
-			if last {
-				k = strings.LastIndex(s.String(), sep.String())
-			}
-			switch {
-			case k >= 0:
-				return &List{[]Value{s.Slice(0, k), sep, s.Slice(k+sep.Len(), s.Len())}, true}
-			case last:
-				return &List{[]Value{own(""), own(""), s}, true}
-			}
-			return &List{[]Value{s, own(""), own("")}, true}
-		}, "sep")
-	}
-	split := func(last bool) *builtin {
-		return text(0, func(r *run, s origin.Text, o opts) Value {
-			return newList(r.split(s, o.or(0, nil), r.whole(o.or(1, -1), "split"), last))
-		}, "sep", "maxsplit")
-	}
 	// changed is what f makes of a text, and unchanged reports whether f leaves one with letters as it is.
 	changed := func(f func(*run, origin.Text) origin.Text) *builtin {
-		return text(0, func(r *run, s origin.Text, _ opts) Value { return f(r, s) })
+		return textMethod(0, func(r *run, s origin.Text, _ opts) Value { return f(r, s) })
 	}
 	unchanged := func(f func(*run, origin.Text) origin.Text) *builtin {
-		return text(0, func(r *run, s origin.Text, _ opts) Value {
+		return textMethod(0, func(r *run, s origin.Text, _ opts) Value {
 			return isCased(s.String()) && f(r, s).String() == s.String()
 		})
 	}
@@ -126,34 +62,35 @@ func init() {
 		"casefold": changed((*run).casefold), "swapcase": changed((*run).swapcase), "capitalize": changed((*run).capitalize),
 		"isupper": unchanged((*run).upper), "islower": unchanged((*run).lower), "istitle": unchanged((*run).title),
 		"strip": strip(true, true), "lstrip": strip(true, false), "rstrip": strip(false, true),
-		"split": split(false), "rsplit": split(true),
-		"splitlines": text(0, func(r *run, s origin.Text, o opts) Value { return newList(r.lines(s, truth(o.or(0, false)))) }, "keepends"),
-		"partition":  parts(false), "rpartition": parts(true),
-		"join": text(1, func(r *run, s origin.Text, o opts) Value {
+		"split": splitMethod(false), "rsplit": splitMethod(true),
+		"splitlines": textMethod(0, func(r *run, s origin.Text, o opts) Value { return newList(r.lines(s, truth(o.or(0, false)))) }, "keepends"),
+		"partition":  partsMethod(false), "rpartition": partsMethod(true),
+		"join": textMethod(1, func(r *run, s origin.Text, o opts) Value {
 			items := r.items(o[0])
 			for _, x := range items {
 				r.text(x, "join")
 			}
 			return r.join(items, s)
 		}, "iterable"),
-		"replace": text(2, func(r *run, s origin.Text, o opts) Value {
+		"replace": textMethod(2, func(r *run, s origin.Text, o opts) Value {
 			return r.replace(s, r.text(o[0], "replace"), r.text(o[1], "replace"), r.whole(o.or(2, -1), "replace"))
 		}, "old", "new", "count"),
-		"startswith": affix(strings.HasPrefix), "endswith": affix(strings.HasSuffix),
-		"removeprefix": text(1, func(r *run, s origin.Text, o opts) Value {
+		"startswith": affixMethod(strings.HasPrefix), "endswith": affixMethod(strings.HasSuffix),
+		"removeprefix": textMethod(1, func(r *run, s origin.Text, o opts) Value {
 			if p := r.text(o[0], "removeprefix"); strings.HasPrefix(s.String(), p.String()) {
 				return s.Slice(p.Len(), s.Len())
 			}
 			return s
 		}, "prefix"),
-		"removesuffix": text(1, func(r *run, s origin.Text, o opts) Value {
+		"removesuffix": textMethod(1, func(r *run, s origin.Text, o opts) Value {
 			if p := r.text(o[0], "removesuffix"); strings.HasSuffix(s.String(), p.String()) {
 				return s.Slice(0, s.Len()-p.Len())
 			}
 			return s
 		}, "suffix"),
-		"find": find(false, false), "rfind": find(true, false), "index": find(false, true), "rindex": find(true, true),
-		"count": text(1, func(r *run, s origin.Text, o opts) Value {
+		"find": findMethod(false, false), "rfind": findMethod(true, false),
+		"index": findMethod(false, true), "rindex": findMethod(true, true),
+		"count": textMethod(1, func(r *run, s origin.Text, o opts) Value {
 			part, _, ok := r.window(s, o, 1)
 			if !ok {
 				return 0
@@ -161,7 +98,7 @@ func init() {
 			return strings.Count(part, r.text(o[0], "count").String())
 		}, "sub", "start", "end"),
 		"center": pad('c'), "ljust": pad('<'), "rjust": pad('>'),
-		"zfill": text(1, func(r *run, s origin.Text, o opts) Value {
+		"zfill": textMethod(1, func(r *run, s origin.Text, o opts) Value {
 			n := r.whole(o[0], "zfill")
 			if s.Len() > 0 && (s.String()[0] == '-' || s.String()[0] == '+') {
 				return origin.Join([]origin.Text{s.Slice(0, 1), r.pad(s.Slice(1, s.Len()), n-1, "0", '>')}, origin.Text{})
@@ -174,7 +111,7 @@ func init() {
 		}),
 		"isnumeric": all(unicode.IsNumber),
 		"isalnum":   all(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }),
-		"isascii": text(0, func(_ *run, s origin.Text, _ opts) Value {
+		"isascii": textMethod(0, func(_ *run, s origin.Text, _ opts) Value {
 			return strings.IndexFunc(s.String(), func(c rune) bool { return c > 127 }) < 0
 		}),
 		"format": {variadic: true, fn: func(r *run, v Value, o opts) Value {
@@ -241,6 +178,75 @@ func init() {
 		}},
 		"reset": {fn: func(_ *run, v Value, _ opts) Value { v.(*cycler).at = 0; return nil }},
 	}
+}
+
+// textMethod is a method of a string with the given parameters, those after need being optional.
+func textMethod(need int, fn func(r *run, s origin.Text, o opts) Value, params ...string) *builtin {
+	return &builtin{params: params, need: need, fn: func(r *run, v Value, o opts) Value {
+		s := v.(origin.Text)
+		r.Step(1 + s.Len()/64)
+		return fn(r, s, o)
+	}}
+}
+
+func findMethod(last, must bool) *builtin {
+	return textMethod(1, func(r *run, s origin.Text, o opts) Value {
+		part, base, ok := r.window(s, o, 1)
+		sub, k := r.text(o[0], "find").String(), -1
+		if ok && last {
+			k = strings.LastIndex(part, sub)
+		} else if ok {
+			k = strings.Index(part, sub)
+		}
+		if k < 0 && must {
+			r.failf("substring not found")
+		} else if k < 0 {
+			return -1
+		}
+		return base + utf8.RuneCountInString(part[:k])
+	}, "sub", "start", "end")
+}
+
+func affixMethod(has func(s, affix string) bool) *builtin {
+	return textMethod(1, func(r *run, s origin.Text, o opts) Value {
+		part, _, ok := r.window(s, o, 1)
+		list := []Value{o[0]}
+		if l, is := o[0].(*List); is && l.Tuple {
+			list = l.Items
+		}
+		for _, x := range list {
+			if has(part, r.text(x, "a prefix").String()) && ok {
+				return true
+			}
+		}
+		return false
+	}, "prefix", "start", "end")
+}
+
+func partsMethod(last bool) *builtin {
+	return textMethod(1, func(r *run, s origin.Text, o opts) Value {
+		sep := r.text(o[0], "partition")
+		if sep.Len() == 0 {
+			r.failf("empty separator")
+		}
+		k := strings.Index(s.String(), sep.String())
+		if last {
+			k = strings.LastIndex(s.String(), sep.String())
+		}
+		switch {
+		case k >= 0:
+			return &List{[]Value{s.Slice(0, k), sep, s.Slice(k+sep.Len(), s.Len())}, true}
+		case last:
+			return &List{[]Value{own(""), own(""), s}, true}
+		}
+		return &List{[]Value{s, own(""), own("")}, true}
+	}, "sep")
+}
+
+func splitMethod(last bool) *builtin {
+	return textMethod(0, func(r *run, s origin.Text, o opts) Value {
+		return newList(r.split(s, o.or(0, nil), r.whole(o.or(1, -1), "split"), last))
+	}, "sep", "maxsplit")
 }
 
 func (d *Dict) pairs(r *run) []Value {

@@ -131,19 +131,7 @@ func (p *Profile) line(w []string, depth int) (err error) {
 	case w[0] == "table" && len(w) == 2 && w[1] == "clear":
 		p.layers, p.encoders = nil, nil
 	case w[0] == "table" && len(w) == 3 && (w[1] == "less" || w[1] == "more"):
-		d, err := time.ParseDuration(w[2])
-		if err != nil {
-			return err
-		}
-		if w[1] == "less" {
-			d = -d
-		}
-		for i := range p.layers {
-			p.layers[i].time = max(p.layers[i].time+d, 0)
-		}
-		for i := range p.encoders {
-			p.encoders[i].time = max(p.encoders[i].time+d, 0)
-		}
+		return p.shift(w[1], w[2])
 	case w[0] == "layer" && len(w) == 6, w[0] == "linear" && len(w) == 5:
 		return p.layer(w[0] == "linear", w[1:])
 	case w[0] == "encoder" && len(w) == 4:
@@ -156,6 +144,24 @@ func (p *Profile) line(w []string, depth int) (err error) {
 		return err
 	default:
 		return bad
+	}
+	return nil
+}
+
+// shift makes every call of the tables quicker or slower.
+func (p *Profile) shift(how, by string) error {
+	d, err := time.ParseDuration(by)
+	if err != nil {
+		return err
+	}
+	if how == "less" {
+		d = -d
+	}
+	for i := range p.layers {
+		p.layers[i].time = max(p.layers[i].time+d, 0)
+	}
+	for i := range p.encoders {
+		p.encoders[i].time = max(p.encoders[i].time+d, 0)
 	}
 	return nil
 }
