@@ -63,8 +63,10 @@ func init() {
 		"isupper": unchanged((*run).upper), "islower": unchanged((*run).lower), "istitle": unchanged((*run).title),
 		"strip": strip(true, true), "lstrip": strip(true, false), "rstrip": strip(false, true),
 		"split": splitMethod(false), "rsplit": splitMethod(true),
-		"splitlines": textMethod(0, func(r *run, s origin.Text, o opts) Value { return newList(r.lines(s, truth(o.or(0, false)))) }, "keepends"),
-		"partition":  partsMethod(false), "rpartition": partsMethod(true),
+		"splitlines": textMethod(0, func(r *run, s origin.Text, o opts) Value {
+			return newList(r.lines(s, truth(o.or(0, false))))
+		}, "keepends"),
+		"partition": partsMethod(false), "rpartition": partsMethod(true),
 		"join": textMethod(1, func(r *run, s origin.Text, o opts) Value {
 			items := r.items(o[0])
 			for _, x := range items {
