@@ -121,8 +121,8 @@ func (m *Meta) Decoder() (DecoderShape, error) {
 		g := &m.Groups[i]
 		in, k, v := g.Input("input_embeds"), g.Input("k_caches"), g.Input("v_caches")
 		out, ko, vo := g.Output("logits"), g.Output("k_cache"), g.Output("v_cache")
-		if err := cmp.Or(decoderTensor(i, in, "input_embeds"), decoderTensor(i, k, "k_caches"), decoderTensor(i, v, "v_caches"), decoderTensor(i, out, "logits"), decoderTensor(i, ko, "k_cache"),
-			decoderTensor(i, vo, "v_cache")); err != nil {
+		if err := cmp.Or(decoderTensor(i, in, "input_embeds"), decoderTensor(i, k, "k_caches"), decoderTensor(i, v, "v_caches"),
+			decoderTensor(i, out, "logits"), decoderTensor(i, ko, "k_cache"), decoderTensor(i, vo, "v_cache")); err != nil {
 			return d, err
 		}
 		rows, hidden, vocab := last(in, 1), last(in, 0), last(out, 0)
