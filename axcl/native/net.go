@@ -32,13 +32,18 @@ type net struct {
 var unknown = new(buffer)
 
 // LoadNet implements axcl.Device.
-func (d *device) LoadNet(path string) (_ axcl.Net, err error) {
+func (d *device) LoadNet(path string) (axcl.Net, error) {
 	if err := d.ready(); err != nil {
 		return nil, err
 	}
 	if _, err := axmodel.ReadFile(path); err != nil {
 		return nil, err
 	}
+	return d.loadNet(path)
+}
+
+// loadNet is LoadNet of a file that only the library has looked into.
+func (d *device) loadNet(path string) (_ axcl.Net, err error) {
 	defer marked(descriptors())
 	n := &net{d: d, c: (*C.axn_net)(zeroed(C.sizeof_axn_net))}
 	n.c.card = d.c
