@@ -3,7 +3,7 @@
 // It is pure Go and does no I/O. Implementations are axcl/native (the vendor's libraries), axcl/soft (a card in Go); axcl/cards chooses.
 //
 // A Device and all that it made belong to one goroutine, which holds its OS thread (runtime.LockOSThread) from the moment it opens the
-// device until it has closed it: the vendor's library binds its context to a thread. Whoever opens a Device closes it; Close also closes
+// device until it has closed it: the vendor's library binds its context to a thread. The caller closes a Device that it opened; Close also closes
 // the models that are still open. Nothing here may be called from two goroutines at once.
 package axcl
 

@@ -39,7 +39,7 @@ func (p *Pass) checkStates(s Shape) error {
 	return nil
 }
 
-// CheckState reports what keeps so many bytes, from the at-th of the slot on, from travelling, wrapping ErrPass: a slot that there is not,
+// CheckState reports what keeps this many bytes, from the at-th of the slot on, from travelling, wrapping ErrPass: a slot that there is not,
 // more bytes than StatePiece, some past the slot's end.
 func (s Shape) CheckState(slot uint32, at, bytes int) error {
 	if err := s.checkSlot(slot); err != nil {

@@ -168,7 +168,7 @@ func (m *batch) build() error {
 	return nil
 }
 
-// room takes the cells of a pass of so many rows: those that are reserved for its sequences, and others for the rest.
+// room takes the cells of a pass of this many rows: those that are reserved for its sequences, and others for the rest.
 func (m *batch) room(rows int) bool {
 	claimed := 0
 	for i := range m.shares {
@@ -202,7 +202,7 @@ func (m *batch) room(rows int) bool {
 	return true
 }
 
-// anywhere takes cells for so many rows, of shares that have none. Where not all of them can lie low, those do that a later wide pass has
+// anywhere takes cells for this many rows, of shares that have none. Where not all of them can lie low, those do that a later wide pass has
 // to see.
 func (m *batch) anywhere(rows int) (ok bool) {
 	m.taken = m.taken[:0]

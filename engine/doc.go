@@ -23,7 +23,7 @@
 //
 // Models and cards may be used from any number of goroutines at once. Underneath, each card has one goroutine, the worker, which owns the
 // device from open to close and holds its thread; a request is handed to it through a queue, and what it answers comes back through a
-// mailbox, so the card never waits for a reader. Whoever opened a Model closes it; that ends its answers with [ErrClosed] and closes the
+// mailbox, so the card never waits for a reader. The caller closes a Model; that ends its answers with [ErrClosed] and closes the
 // package, and the card if Open opened it. A [Card] opened by [OpenCard] may hold several models and is closed after them.
 //
 // # What the worker does

@@ -64,7 +64,7 @@ func (p *prices) redo(from, to int) (sec float64) {
 // chunks reports whether this many rows of a prompt go in a wide pass.
 func (p *prices) chunks(rows int) bool { return p.proven.Chunk && rows > 1 || rows >= p.minWide }
 
-// stretch is what so many rows of a prompt take that see so many cells: no less than what rows take that see fewer, whatever was measured.
+// stretch is what this many rows of a prompt take that see this many cells: no less than what rows take that see fewer, whatever was measured.
 // Else a busy moment in which a small group was measured would send prompts to high cells for good.
 func (p *prices) stretch(reach, rows int) (sec float64) {
 	wide := p.shape.GroupFor(p.minWide, reach)

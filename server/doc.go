@@ -21,6 +21,6 @@
 //   - vendor.go is the older API, with a door of its own.
 //
 // The card never waits for a socket: the engine keeps what a slow reader has not taken, and a reader that takes nothing for a write's
-// deadline is cut off. A [Server] may be used from any goroutine. Whoever makes it closes it; Close unloads every model. It imports neither
+// deadline is cut off. A [Server] may be used from any goroutine. The caller closes it; Close unloads every model. It imports neither
 // axcl/native nor anything that unpacks archives or shows profiles.
 package server

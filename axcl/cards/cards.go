@@ -19,7 +19,7 @@ import (
 //	auto, ""    the first AXCL card, else the board's own NPU, else the software card; a card that is there and fails is an error
 //	axcl        the first AXCL card; axcl:1 the second in the library's list, or, past its end, the one with that PCIe bus number
 //	axengine    the board's own NPU
-//	soft        the card in software; soft:threads=2,cmm=4G,kernels=go one with so many threads, so much memory, and plain Go's arithmetic
+//	soft        the card in software; soft:threads=2,cmm=4G,kernels=go one with this many threads and this much memory, and plain Go's arithmetic
 //
 // Errors: a spec that is none of these; ErrNoDevice where the device is not there, or this build was made without cgo; and what the
 // library answers.

@@ -4,7 +4,7 @@
 // It is the only package with cgo. Building needs neither library: they are opened at run time.
 //
 // A device, its models and nets belong to the goroutine that opened the device, which holds its OS thread from Open to Close; a call from
-// another thread gives axcl.ErrThread and does nothing. Open and Probe may be called from any goroutine. Whoever opens a device closes it;
+// another thread gives axcl.ErrThread and does nothing. Open and Probe may be called from any goroutine. The caller closes a device that it opened;
 // that closes what is still loaded on it.
 //
 // Mechanism is C (native.h draws the flow), what fits together is decided here. A pass is one call into C. After a fatal error

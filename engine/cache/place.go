@@ -28,7 +28,7 @@ type Placing struct {
 	Wide, WideReach int                           // most rows of a wide pass, and how many cells it sees
 	Run             float64                       // what a wide pass takes more for each run of cells after the first
 	Row             float64                       // what evaluating a row again takes
-	Stretch         func(reach, rows int) float64 // what so many rows of a prompt take that see so many cells
+	Stretch         func(reach, rows int) float64 // what this many rows of a prompt take that see this many cells
 	Answers         func(reach, top int) float64  // what answers take more because rows lie up to top, and not up to reach
 	Prompts         iter.Seq[[]int32]             // the cells that are reserved for the prompts of sequences
 }

@@ -12,7 +12,7 @@ func Measured(one, all float64, rows int) (t Travel) {
 	return t
 }
 
-// Cost is what so many rows take that lie in as few runs as there are pieces.
+// Cost is what this many rows take that lie in as few runs as there are pieces.
 func (t Travel) Cost(rows, piece int) float64 {
 	return float64((rows+piece-1)/piece)*t.Run + float64(rows)*t.Row
 }

@@ -88,7 +88,7 @@ type Pace struct {
 	bytes   int64         // of them
 }
 
-// Pace begins the account of a load whose largest file has so many bytes. It is the worker's, and so are its methods.
+// Pace begins the account of a load whose largest file has this many bytes. It is the worker's, and so are its methods.
 func (c *Card) Pace(largest int64) *Pace { return &Pace{c: c, largest: largest} }
 
 // File is a call that loads a file of this many bytes, or, with 0, makes room for what was loaded. It may take as long as the largest file

@@ -27,7 +27,7 @@ const (
 	rerankAhead  = 64 // prompts that are there at a time
 )
 
-// RerankRoom takes room for so many documents, of text bytes in all and longest at most, that are each read with a query, and refuses more
+// RerankRoom takes room for this many documents, of text bytes in all and longest at most, that are each read with a query, and refuses more
 // of them than are read for one request.
 func (x *Exchange) RerankRoom(documents, text, longest, query int) error {
 	each := int64(query + rerankAround)

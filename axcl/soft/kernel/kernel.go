@@ -207,7 +207,7 @@ const quantRows = 16
 // cellTile is how many cells attention takes at a time.
 const cellTile = 32
 
-// NewScratch makes room for calls of at most so many rows, and for attention of so many heads at a time, of headDim values.
+// NewScratch makes room for calls of at most this many rows, and for attention of this many heads at a time, of headDim values.
 func NewScratch(rows, heads, headDim int) *Scratch {
 	s := &Scratch{tile: make([]float64, cellTile*headDim), prob: make([]float64, cellTile*heads), keys: make([]uint16, cellTile*headDim),
 		parts: make([]uint16, heads*SplitLen(headDim)), lanes: make([]float32, quantRows*2*eight)}

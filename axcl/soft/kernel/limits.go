@@ -1,6 +1,6 @@
 package kernel
 
-// Spin runs so many rounds of the instruction that products of bf16 weights end in, on registers alone, and gives how many multiplications
+// Spin runs this many rounds of the instruction that products of bf16 weights end in, on registers alone, and gives how many multiplications
 // of a weight with a value of a row that many instructions do in such products: what one processor can do at most. It is 0 for plain Go,
 // which has no such instruction.
 func (s Set) Spin(rounds int) int {

@@ -215,7 +215,7 @@ type Report struct {
 	Encoding time.Duration `json:"picture_encoding_ns,omitempty"` // 0: what such an encoder takes is not published
 	Context  int           `json:"context"`
 	State    int64         `json:"state_bytes,omitempty"`  // what a sequence keeps, and a snapshot
-	Slots    int           `json:"slots,omitempty"`        // room for so many of those
+	Slots    int           `json:"slots,omitempty"`        // room for this many of those
 	Slotted  int64         `json:"states_bytes,omitempty"` // card memory that they take
 	Load     time.Duration `json:"load_ns"`
 	Token    time.Duration `json:"token_ns"`
