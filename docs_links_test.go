@@ -13,8 +13,8 @@ import (
 
 var docLink = regexp.MustCompile(`\[([^\]\n]+)\]\(([^)\s]+)\)`)
 
-// TestDocLinks: what the documents link to in the tree is there, and where the text of a link is code, the file defines that name:
-// [`Sampler.Sample`](../sampler/sampler.go).
+// TestDocLinks: what the documents link to in the tree is there, and where the text of a link is
+// code, the file defines that name: [`Sampler.Sample`](../sampler/sampler.go).
 func TestDocLinks(t *testing.T) {
 	docs, err := filepath.Glob("docs/*.md")
 	if err != nil || len(docs) < 5 {
@@ -53,8 +53,8 @@ func TestDocLinks(t *testing.T) {
 	}
 }
 
-// defines: the file declares this function, type, variable, constant, or Type.method; of a file that is not Go, it has the word. A
-// package's name counts too.
+// defines: the file declares this function, type, variable, constant, or Type.method; of a file
+// that is not Go, it has the word. A package's name counts too.
 func defines(t *testing.T, file, name string) bool {
 	t.Helper()
 	src, err := os.ReadFile(file)

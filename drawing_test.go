@@ -25,7 +25,8 @@ var (
 	drawTo = flag.String("drawto", "", "see -draw")
 )
 
-// TestDrawing: docs/rooms.svg is the module's rooms and their imports as they are. `go test . -run TestDrawing -update` draws it anew.
+// TestDrawing: docs/rooms.svg is the module's rooms and their imports as they are. `go test . -run
+// TestDrawing -update` draws it anew.
 func TestDrawing(t *testing.T) {
 	if *drawRoot != "" {
 		h := readHouse(t, *drawRoot)
@@ -49,19 +50,22 @@ func TestDrawing(t *testing.T) {
 	}
 }
 
-// house is which rooms there are and which imports which. A room is a package with its folders that hold no room of their own.
+// house is which rooms there are and which imports which. A room is a package with its folders that
+// hold no room of their own.
 type house struct {
 	imports map[string]map[string]bool
 	lines   map[string]int // of Go and C, tests left out
 }
 
-// small are packages that everybody may use, which would draw an arrow from everything and explain nothing, and two that hold files only.
+// small are packages that everybody may use, which would draw an arrow from everything and explain
+// nothing, and two that hold files only.
 func small(dir string) bool {
 	return slices.Contains([]string{"internal/plain", "internal/ranked", "internal/regular", "internal/fuzzguard", "internal/lane",
 		"packaging", "models/pocket/golden"}, dir)
 }
 
-// readHouse reads the product's packages below root: no tests, no doubles for them, no module within the module.
+// readHouse reads the product's packages below root: no tests, no doubles for them, no module
+// within the module.
 func readHouse(t *testing.T, root string) *house {
 	t.Helper()
 	h := &house{map[string]map[string]bool{}, map[string]int{}}
@@ -199,8 +203,8 @@ const (
 	letter                            = 7.3 // a letter of the boxes' type is about so wide
 )
 
-// svg draws the rooms, each above those that it imports. An arrow that others imply is left out: where a room imports two others and one
-// of those imports the other, one arrow says it.
+// svg draws the rooms, each above those that it imports. An arrow that others imply is left out:
+// where a room imports two others and one of those imports the other, one arrow says it.
 func (h *house) svg(t *testing.T) string {
 	t.Helper()
 	heights := map[string]int{}
@@ -214,7 +218,8 @@ func (h *house) svg(t *testing.T) string {
 	for _, r := range rooms {
 		top = max(top, h.height(t, r, heights, nil))
 	}
-	// Each stands right below the lowest of those that import it; who is imported by nobody stands on the ground, but for the top.
+	// Each stands right below the lowest of those that import it; who is imported by nobody stands
+	// on the ground, but for the top.
 	byHeight := slices.Clone(rooms)
 	sort.SliceStable(byHeight, func(i, j int) bool { return heights[byHeight[i]] > heights[byHeight[j]] })
 	for _, r := range byHeight {
@@ -266,7 +271,8 @@ func (h *house) svg(t *testing.T) string {
 		}
 		sort.Strings(arrows[r])
 	}
-	// Rooms stand near those that they are tied to: a few rounds of the mean of their neighbours' places.
+	// Rooms stand near those that they are tied to: a few rounds of the mean of their neighbours'
+	// places.
 	for round := range 12 {
 		for i := range top + 1 {
 			n := i

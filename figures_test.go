@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// figures are what README.md and docs/performance.md both name. Each pattern has one group, the number; README's is the other document's,
-// or its quotient with over's, to as many places as README gives.
+// figures are what README.md and docs/performance.md both name. Each pattern has one group, the
+// number; README's is the other document's, or its quotient with over's, to as many places as
+// README gives.
 var figures = []struct{ name, readme, performance, over string }{
 	{"decode", `\| decode, Qwen3-0\.6B w8a16 on a Pi 5 \| ([\d.]+) tokens/s`, oneClient, ""},
 	{"the vendor's runtimes, from", `published for the vendor's runtimes \(([\d.]+)–`, publishedRates + ` ([\d.]+)–`, ""},
@@ -41,8 +42,8 @@ const (
 	besidePyTorch  = `\| 2 \| bf16 \| `
 )
 
-// TestFigures: README.md names no other figures than docs/performance.md, where those are that a benchmark gave; and none of the modelled
-// ones in its table is left out here.
+// TestFigures: README.md names no other figures than docs/performance.md, where those are that a
+// benchmark gave; and none of the modelled ones in its table is left out here.
 func TestFigures(t *testing.T) {
 	read := func(name string) string {
 		b, err := os.ReadFile(name)

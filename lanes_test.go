@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// TestRaceLane: in a package that the race lane leaves out nothing is shared by goroutines: none is started, and nothing is guarded.
+// TestRaceLane: in a package that the race lane leaves out nothing is shared by goroutines: none is
+// started, and nothing is guarded.
 func TestRaceLane(t *testing.T) {
 	allowed := map[string]string{"axcl/simcard t.Parallel": "what runs at once are processes of C programs"}
 	single, seen := listed(t, "SINGLE"), map[string]bool{".": true}
@@ -70,7 +71,8 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestPureLane: a package of which other files are compiled without cgo, or with the tag fake, is tested and vetted so.
+// TestPureLane: a package of which other files are compiled without cgo, or with the tag fake, is
+// tested and vetted so.
 func TestPureLane(t *testing.T) {
 	_, recipe, _ := strings.Cut(makefile(t), "\nnocgo: ")
 	recipe, _, _ = strings.Cut(recipe, "\n\n")
@@ -96,8 +98,8 @@ func TestPureLane(t *testing.T) {
 	})
 }
 
-// TestMutantsApply: every defect that `make mutants` plants finds the code that it is planted in. Whether it is caught only that lane
-// tells, which is too long for every change.
+// TestMutantsApply: every defect that `make mutants` plants finds the code that it is planted in.
+// Whether it is caught only that lane tells, which is too long for every change.
 func TestMutantsApply(t *testing.T) {
 	//proves:G2 on demand; that each still finds its place
 	patches, err := filepath.Glob("axcl/native/testdata/mutants/*.patch")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// simcardLayers are the simulated card's C files, from the ground up. A file calls only into the layers below its own, so that each can be
-// read without those above it.
+// simcardLayers are the simulated card's C files, from the ground up. A file calls only into the
+// layers below its own, so that each can be read without those above it.
 var simcardLayers = []struct {
 	why   string
 	files string
@@ -73,7 +73,8 @@ func TestSimcardLayers(t *testing.T) {
 		t.Errorf("axcl/simcard/c: %s, which does not lie below it", b)
 	}
 
-	// The scanner sees what it is there to see: a call upward, one through a macro, one by a function's name alone.
+	// The scanner sees what it is there to see: a call upward, one through a macro, one by a
+	// function's name alone.
 	up := map[string]string{
 		"sim.h": "#define ENTER(x) \\\n\tcall_enter(x)\n",
 		"low.c": "int low(int n) { return n; }\nint up(void) { ENTER(1); return s->low + high(1); } // other()\n",
@@ -102,7 +103,8 @@ func cFile(src string) (defines, uses []string) {
 	return defines, uses
 }
 
-// simcardCalls lists who calls whom among C files: "a.c calls f of b.c" where b.c does not lie below a.c.
+// simcardCalls lists who calls whom among C files: "a.c calls f of b.c" where b.c does not lie
+// below a.c.
 func simcardCalls(files map[string]string, layer map[string]int) (bad []string) {
 	home, uses, macros := map[string]string{}, map[string][]string{}, map[string][]string{}
 	for name, src := range files {

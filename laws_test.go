@@ -24,7 +24,8 @@ import (
 
 const module = "github.com/axle-llm/axle/"
 
-// forbidden lists imports that must not be, each with its reason. Prefixes of a path inside the module, and of what it may not import.
+// forbidden lists imports that must not be, each with its reason. Prefixes of a path inside the
+// module, and of what it may not import.
 var forbidden = []struct{ who, what, why string }{
 	{"axcl", module + "engine", "a card knows nothing of what is done with it"},
 	{"axcl", module + "models", "a card is given files, not packages"},
@@ -139,7 +140,8 @@ func TestImports(t *testing.T) {
 	})
 }
 
-// TestLinks: what only says what is asked and answered links no card, by no way: of the server only what loads models does.
+// TestLinks: what only says what is asked and answered links no card, by no way: of the server only
+// what loads models does.
 func TestLinks(t *testing.T) {
 	out, err := exec.Command("go", "list", "-tags", "nomsgpack", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./ask", "./prefix", "./vision",
 		"./axmodel/...", "./models/...", "./sampler/...", "./tokenizer/...", "./server/...", "./internal/...").CombinedOutput()
@@ -281,7 +283,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// TestPageCache: nothing takes files out of the system's page cache, or goes past it: a model that was unloaded is found there again.
+// TestPageCache: nothing takes files out of the system's page cache, or goes past it: a model that
+// was unloaded is found there again.
 func TestPageCache(t *testing.T) {
 	drops := regexp.MustCompile(`(FADV|MADV)_(DONTNEED|NOREUSE|COLD|PAGEOUT)|O_DIRECT\b`)
 	may := map[string]bool{"laws_test.go": true, "engine/cache/hostmem_linux.go": true, // that is no file's memory
@@ -293,8 +296,8 @@ func TestPageCache(t *testing.T) {
 	})
 }
 
-// TestRankedLocks: every lock of engine, server and store has its place in one order (package ranked): a plain mutex would escape the race
-// lane's look at it.
+// TestRankedLocks: every lock of engine, server and store has its place in one order (package
+// ranked): a plain mutex would escape the race lane's look at it.
 func TestRankedLocks(t *testing.T) {
 	plain := map[string]string{
 		"server/scripted":   "the script is no part of the product",
@@ -330,7 +333,8 @@ func TestRankedLocks(t *testing.T) {
 	}
 }
 
-// asleep are the tests' functions that sleep, and are not themselves the body of a synctest bubble, each with its reason.
+// asleep are the tests' functions that sleep, and are not themselves the body of a synctest bubble,
+// each with its reason.
 var asleep = map[string]string{
 	"engine/restart_test.go asleep.slept":            inBubble,
 	"engine/restart_test.go onAsleep":                inBubble,
@@ -351,8 +355,8 @@ const (
 	polls    = "asks again until it is so, however long that takes"
 )
 
-// TestSleep: a test that sleeps for something to happen waits too long on a fast machine and too short on a slow one. In a synctest bubble
-// a sleep takes no time, and ends when all else waits.
+// TestSleep: a test that sleeps for something to happen waits too long on a fast machine and too
+// short on a slow one. In a synctest bubble a sleep takes no time, and ends when all else waits.
 func TestSleep(t *testing.T) {
 	used := map[string]bool{}
 	goFiles(t, func(name string, file *ast.File, _ []byte) {
@@ -392,7 +396,8 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// TestComplexity: few functions have more than 30 ways through them (ifs, loops, cases and their conditions).
+// TestComplexity: few functions have more than 30 ways through them (ifs, loops, cases and their
+// conditions).
 func TestComplexity(t *testing.T) {
 	const most, functions = 30, 15
 	var over []string
@@ -429,13 +434,19 @@ func TestComplexity(t *testing.T) {
 	}
 }
 
-// widest is how many columns a line may have; a tab counts four.
-const widest = 140
+// widest is how many columns a line may have, and a line of a comment's text; a tab counts four.
+const widest, widestText = 140, 100
 
-// TestLineLength: lines fit a screen. What cannot be broken is let through: raw strings in Go, which are data, and what a program wrote;
-// tables, headings and code in documents.
+// prose is a line that is a comment's text: no list, code or mark.
+var prose = regexp.MustCompile(`^\s*// [^\s|#*+•-]`)
+
+// TestLineLength: lines fit a screen. What cannot be broken is let through: raw strings in Go,
+// which are data, and what a program wrote; tables, headings and code in documents.
 func TestLineLength(t *testing.T) {
-	wide := func(line string) bool { return utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")) > widest }
+	over := func(line string, most int) bool {
+		return utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")) > most
+	}
+	wide := func(line string) bool { return over(line, widest) }
 	goFiles(t, func(name string, _ *ast.File, src []byte) {
 		if bytes.HasPrefix(src, []byte("// Code generated ")) {
 			return
@@ -445,6 +456,9 @@ func TestLineLength(t *testing.T) {
 			if wide(line) && !raw[i+1] &&
 				!(strings.HasSuffix(name, "example_test.go") && strings.HasPrefix(strings.TrimSpace(line), "//")) {
 				t.Errorf("%s:%d is over %d columns", name, i+1, widest)
+			}
+			if over(line, widestText) && !raw[i+1] && prose.MatchString(line) && !strings.HasSuffix(name, "example_test.go") {
+				t.Errorf("%s:%d: a comment's text is over %d columns", name, i+1, widestText)
 			}
 		}
 	})
@@ -507,8 +521,8 @@ func rawLines(src []byte) map[int]bool {
 	}
 }
 
-// TestTestsFirst: a test file shows first how a thing is used: its first function is an example or a test, and what tests are made with
-// (helpers, doubles, benchmarks) comes after it.
+// TestTestsFirst: a test file shows first how a thing is used: its first function is an example or
+// a test, and what tests are made with (helpers, doubles, benchmarks) comes after it.
 func TestTestsFirst(t *testing.T) {
 	kind := regexp.MustCompile(`^(Test|Example|Fuzz)([^a-z]|$)`)
 	files := 0

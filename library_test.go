@@ -10,7 +10,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestLibraryDocs: the programs in docs/library.md are whole and compile against the library as it is.
+// TestLibraryDocs: the programs in docs/library.md are whole and compile against the library as it
+// is.
 func TestLibraryDocs(t *testing.T) {
 	lane.Slow(t)
 	b, err := os.ReadFile("docs/library.md")
@@ -30,7 +31,8 @@ func TestLibraryDocs(t *testing.T) {
 		if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// vet type-checks, and does not link; -mod=readonly keeps it from looking for anything that is not here.
+		// vet type-checks, and does not link; -mod=readonly keeps it from looking for anything that
+		// is not here.
 		if out, err := exec.Command("go", "vet", "-mod=readonly", file).CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}

@@ -17,13 +17,14 @@ import (
 	"testing"
 )
 
-// A proof is a test, or a target of the Makefile, that holds a promise of docs/promises.md. A mark says
-// so, in the test's body or above the target:
+// A proof is a test, or a target of the Makefile, that holds a promise of docs/promises.md. A mark
+// says so, in the test's body or above the target:
 //
 //	//proves:ROW what it shows
 //	#proves:ROW what it shows
 //
-// The text may be left out. A test that a rule's mark names proves the rule's row: see rules_test.go.
+// The text may be left out. A test that a rule's mark names proves the rule's row: see
+// rules_test.go.
 type proof struct {
 	row   string
 	where string // the test's folder; "": it is a target
@@ -39,9 +40,9 @@ var (
 	row         = regexp.MustCompile(`^[TDG]\d+$`)
 )
 
-// TestPromises: each promise is one line of docs/promises.md, without a gap in the numbers, and something
-// proves it; each mark of a proof names a promise; and docs/proofs.md is what the marks say. `go test .
-// -run TestPromises -update` writes it.
+// TestPromises: each promise is one line of docs/promises.md, without a gap in the numbers, and
+// something proves it; each mark of a proof names a promise; and docs/proofs.md is what the marks
+// say. `go test . -run TestPromises -update` writes it.
 func TestPromises(t *testing.T) {
 	page, err := os.ReadFile("docs/promises.md")
 	if err != nil {

@@ -17,8 +17,9 @@ import (
 	"testing"
 )
 
-// TestRules: every mark names a row that says so of its test, and every rule can be taken out. AXLE_TEST_RULES takes them out one by one,
-// all or those of the rows it names, in an overlay that touches no file: the test named must fail each time (make rules).
+// TestRules: every mark names a row that says so of its test, and every rule can be taken out.
+// AXLE_TEST_RULES takes them out one by one, all or those of the rows it names, in an overlay that
+// touches no file: the test named must fail each time (make rules).
 func TestRules(t *testing.T) {
 	rows := os.Getenv("AXLE_TEST_RULES")
 	all := rules(t)
@@ -68,7 +69,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestMarks: each way to take a rule out does what rules_test.go says of it, and what cannot be taken out is an error.
+// TestMarks: each way to take a rule out does what rules_test.go says of it, and what cannot be
+// taken out is an error.
 func TestMarks(t *testing.T) {
 	const src = `package p
 
@@ -121,15 +123,15 @@ func f(a, b int) int {
 	}
 }
 
-// A rule is a line of the code that keeps a promise of docs/promises.md. A mark above the line, or at its end, says which test must fail
-// when the rule is taken out, and how it is:
+// A rule is a line of the code that keeps a promise of docs/promises.md. A mark above the line, or
+// at its end, says which test must fail when the rule is taken out, and how it is:
 //
 //	//rule:ROW [./PACKAGE] TEST false        the condition of the statement never holds
 //	//rule:ROW [./PACKAGE] TEST drop         the statement, or the field of a literal, is left out
 //	//rule:ROW [./PACKAGE] TEST OLD => NEW   OLD, which the line has once, becomes NEW; NEW may be empty
 //
-// PACKAGE is where the test is, if not beside the line. What only a law, a library or a file keeps (T12, T13, T15, the unit of T18) has
-// no line to mark.
+// PACKAGE is where the test is, if not beside the line. What only a law, a library or a file keeps
+// (T12, T13, T15, the unit of T18) has no line to mark.
 type rule struct {
 	file           string
 	line           int // the marked line's number, from 1

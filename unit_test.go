@@ -9,8 +9,9 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// TestUnitFile (T18): the service has a user of its own, a strict file system, and of devices the cards' nodes only; it is started again
-// when it was lost, and never killed in the middle of a load without having been told.
+// TestUnitFile (T18): the service has a user of its own, a strict file system, and of devices the
+// cards' nodes only; it is started again when it was lost, and never killed in the middle of a load
+// without having been told.
 func TestUnitFile(t *testing.T) {
 	//proves:T18
 	b, err := os.ReadFile("packaging/axle.service")

@@ -13,7 +13,8 @@ var (
 	ErrUnsupported = errors.New("engine: not supported by this model")
 	ErrNotFound    = errors.New("engine: model not found")
 	ErrRequest     = errors.New("engine: bad request")
-	// ErrWrong is a card that computes something else than it must, or than it did before, without an error.
+	// ErrWrong is a card that computes something else than it must, or than it did before, without
+	// an error.
 	ErrWrong  = errors.New("engine: the card gives other answers than it did")
 	ErrMemory = errors.New("out of card memory")
 )
@@ -26,7 +27,8 @@ func (e *ContextError) Error() string {
 		e.Max)
 }
 
-// MemoryError is a model that does not fit on the card: Need is the most that it takes while it is loaded.
+// MemoryError is a model that does not fit on the card: Need is the most that it takes while it is
+// loaded.
 type MemoryError struct {
 	Name       string
 	Need, Free int64
@@ -61,7 +63,8 @@ func TakenBefore(n int64) string {
 	return HumanBytes(n) + " of its memory were taken before: another process holds the card, or one died and its memory was not released"
 }
 
-// PictureError is a picture that could not be read: number Index of the request's, counted from 0. It is an ErrRequest.
+// PictureError is a picture that could not be read: number Index of the request's, counted from 0.
+// It is an ErrRequest.
 type PictureError struct {
 	Index int
 	WebP  bool // it says that it is a webp
@@ -74,8 +77,8 @@ func (e *PictureError) Error() string {
 
 func (e *PictureError) Unwrap() []error { return []error{ErrRequest, e.Err} }
 
-// FewerError ends an answer that had begun on a card that was lost, while other cards with the same model go on. It is no axcl.ErrLost: the
-// same request will be answered.
+// FewerError ends an answer that had begun on a card that was lost, while other cards with the same
+// model go on. It is no axcl.ErrLost: the same request will be answered.
 type FewerError struct{ Cause error }
 
 func (e *FewerError) Error() string {

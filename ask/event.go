@@ -2,9 +2,10 @@ package ask
 
 import "time"
 
-// Event is a step of an answer. Text, Thinking and ToolCall are deltas, at most one of them set; the last event of an answer that ended
-// well has Done set and nothing else. Where a format is not enforced whole, the first event has Notes set and nothing else. An event with
-// nothing set is a token whose text the parser of thinking keeps, in Generate only.
+// Event is a step of an answer. Text, Thinking and ToolCall are deltas, at most one of them set;
+// the last event of an answer that ended well has Done set and nothing else. Where a format is not
+// enforced whole, the first event has Notes set and nothing else. An event with nothing set is a
+// token whose text the parser of thinking keeps, in Generate only.
 type Event struct {
 	Text     string
 	Thinking string
@@ -13,8 +14,9 @@ type Event struct {
 	Notes    []Note    // what of the request's schema, or of a required tool's, the answer is not held to
 	Done     *Result
 
-	// More: another event follows without a wait, so that both can go to the client in one write. Where what follows turns out to be held
-	// back (it may be the beginning of a stop string), that event is one with Flush and nothing else in it.
+	// More: another event follows without a wait, so that both can go to the client in one write.
+	// Where what follows turns out to be held back (it may be the beginning of a stop string), that
+	// event is one with Flush and nothing else in it.
 	More, Flush bool
 }
 

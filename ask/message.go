@@ -2,15 +2,16 @@ package ask
 
 import "encoding/json"
 
-// Message is one turn. Content and Thinking are plain text: whatever they hold, no byte of them becomes a control token.
+// Message is one turn. Content and Thinking are plain text: whatever they hold, no byte of them
+// becomes a control token.
 type Message struct {
 	Role     string // "system", "user", "assistant", "tool", or what the template knows
 	Content  string
 	Null     bool     // content was null or absent: templates that tell none from "" see none
 	Thinking string   // assistant only: the thinking that came before Content
 	Images   [][]byte // only how many there are matters: templates of models that see print a placeholder for each
-	// Parts are Content and Images in the order they came in, for templates of models that see; nil: the images first. Others print
-	// Content.
+	// Parts are Content and Images in the order they came in, for templates of models that see;
+	// nil: the images first. Others print Content.
 	Parts      []Part
 	ToolCalls  []ToolCall
 	ToolName   string // tool results: the tool that answered
@@ -23,7 +24,8 @@ type Part struct {
 	Text  string // where it is no picture
 }
 
-// ToolCall is a model's request to call a tool. Arguments is a JSON object whose key order is the model's.
+// ToolCall is a model's request to call a tool. Arguments is a JSON object whose key order is the
+// model's.
 type ToolCall struct {
 	ID        string
 	Name      string

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Model answers requests. All methods are safe for concurrent use. Package engine says what each does.
+// Model answers requests. All methods are safe for concurrent use. Package engine says what each
+// does.
 type Model interface {
 	Info() Info
 	Stats() Stats
@@ -43,7 +44,8 @@ type Info struct {
 	Draft        string // the draft model, if any
 }
 
-// Memory is what loading the package will take, predicted from files and shapes before anything is loaded.
+// Memory is what loading the package will take, predicted from files and shapes before anything is
+// loaded.
 type Memory struct {
 	Layers int64 // weights of all layers, on the card
 	Head   int64
@@ -53,8 +55,8 @@ type Memory struct {
 	// the encoder of pictures with its buffers: 0 where there is none that can be used
 	Encoder int64
 	Card    int64 // the sum of the above
-	// the most that is taken while it is loaded: the library holds each file beside what is loaded, the largest first and the encoder
-	// last; at least Card
+	// the most that is taken while it is loaded: the library holds each file beside what is loaded,
+	// the largest first and the encoder last; at least Card
 	Load int64
 	Host int64 // the embedding table, mapped: kept in memory only as far as it is used
 }
@@ -67,7 +69,8 @@ type Stats struct {
 	Running, Queued               int
 	Slots, SlotsUsed              int // of a model of which layers keep a state: states on the card, and how many hold one
 	SlotsKept                     int // of those, snapshots that a text may go on from
-	// by kind: "decode" (one row), "batch" (answers), "prefill", "mixed" (both), "verify" (with guesses)
+	// by kind: "decode" (one row), "batch" (answers), "prefill", "mixed" (both), "verify" (with
+	// guesses)
 	Passes                            map[string]uint64
 	Rows                              uint64
 	Encoded                           uint64        // calls of the encoder of pictures
@@ -86,7 +89,8 @@ type Stats struct {
 	Disk                              DiskTier   // and on disk
 }
 
-// DiskTier is what went of a model's cache rows to disk since it was loaded, and came back. The zero value says that nothing did.
+// DiskTier is what went of a model's cache rows to disk since it was loaded, and came back. The
+// zero value says that nothing did.
 type DiskTier struct {
 	On    bool          // rows of this model are kept on disk
 	Rows  int           // that fit where no other model has any
@@ -97,7 +101,8 @@ type DiskTier struct {
 	Saved time.Duration // what evaluating them would have taken longer than copying them
 }
 
-// MemoryTier is what is kept of a model's cache rows in this machine's memory. The zero value says that nothing is.
+// MemoryTier is what is kept of a model's cache rows in this machine's memory. The zero value says
+// that nothing is.
 type MemoryTier struct {
 	Rows, Used       int   // that fit where no other model has any, and that are there
 	Bytes, UsedBytes int64 // the same in bytes
@@ -109,7 +114,8 @@ type MemoryTier struct {
 // Compared is with what a model's answers were compared when it was loaded.
 type Compared string
 
-// What answers are compared with. The empty Compared is a model that has none to compare, as one that gives vectors.
+// What answers are compared with. The empty Compared is a model that has none to compare, as one
+// that gives vectors.
 const (
 	ComparedKnown   Compared = "known"   // with what a sound card says
 	ComparedEarlier Compared = "earlier" // with what an earlier load said
@@ -130,7 +136,8 @@ type CellMap struct {
 	Tiers                             []Tier
 }
 
-// Branch is a text from its first token to its last, as far as rows hold it: a conversation, or one of two that began alike.
+// Branch is a text from its first token to its last, as far as rows hold it: a conversation, or one
+// of two that began alike.
 type Branch struct {
 	ID      int    // stays while the text grows; 1 or more
 	Key     string // the request's
@@ -139,7 +146,8 @@ type Branch struct {
 	Shared  int // of these, the rows that other branches begin with too
 }
 
-// CellRun is a run of rows that hold the same kind of thing: a [Branch.ID], or one of the following.
+// CellRun is a run of rows that hold the same kind of thing: a [Branch.ID], or one of the
+// following.
 type CellRun struct{ Cells, What int }
 
 // What rows of a [CellRun] hold where that is no branch's text alone.
@@ -204,7 +212,8 @@ type Rates struct {
 const NoWidePasses = "this card gets wide passes of the model wrong, so none is used: prompts go row by row, many times slower; " +
 	"a newer driver or a newer build of the package may pass the check"
 
-// Figures are what a benchmark measured of a model under a load: medians over its repeats, 0 where there is none.
+// Figures are what a benchmark measured of a model under a load: medians over its repeats, 0 where
+// there is none.
 type Figures struct {
 	First         float64 // milliseconds to the first token
 	Prefill       float64 // tokens a second

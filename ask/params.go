@@ -6,7 +6,8 @@ import (
 	"math"
 )
 
-// Params says how tokens are chosen. Start from [DefaultParams]: the zero value has no RepeatPenalty and fails [Params.Check].
+// Params says how tokens are chosen. Start from [DefaultParams]: the zero value has no
+// RepeatPenalty and fails [Params.Check].
 type Params struct {
 	Temperature float32 // 0: the largest logit always
 	TopK        int     // keep the k largest; 0 or −1: all
@@ -47,7 +48,8 @@ func DefaultParams() Params {
 	}
 }
 
-// Ranges that [Params.Check] enforces. They are wide: they keep out what is certainly a mistake, not what is unwise.
+// Ranges that [Params.Check] enforces. They are wide: they keep out what is certainly a mistake,
+// not what is unwise.
 const (
 	MaxTopK        = math.MaxInt32
 	MaxLastN       = 1 << 20
@@ -58,8 +60,9 @@ const (
 // ErrParams is in the chain of every error [Params.Check] returns.
 var ErrParams = errors.New("parameter out of range")
 
-// Check returns nil when every field is in range, or an error that names the first field that is not, by its name in
-// the API, with the range. It never clamps. NaN and infinities are out of every range; −0 counts as 0.
+// Check returns nil when every field is in range, or an error that names the first field that is
+// not, by its name in the API, with the range. It never clamps. NaN and infinities are out of every
+// range; −0 counts as 0.
 func (p Params) Check() error {
 	for _, f := range []struct {
 		name   string

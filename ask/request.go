@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// Request asks a [Model] for an answer. Chat reads Messages and Tools; Generate reads Prompt, System, Suffix, Raw and Context.
-// Beside those every field may be left at zero: the model's own sampling, no constraint, no limit.
+// Request asks a [Model] for an answer. Chat reads Messages and Tools; Generate reads Prompt,
+// System, Suffix, Raw and Context. Beside those every field may be left at zero: the model's own
+// sampling, no constraint, no limit.
 type Request struct {
 	Messages []Message // at least one
 	Tools    []Tool
-	// ToolChoice: "" or "auto" leaves it to the model, "none" offers no tool, "required" constrains the answer to a call of any offered
-	// tool, any other value to a call of the tool of that name.
+	// ToolChoice: "" or "auto" leaves it to the model, "none" offers no tool, "required" constrains
+	// the answer to a call of any offered tool, any other value to a call of the tool of that name.
 	ToolChoice string
 	// SerialTools ends the answer after its first tool call (parallel_tool_calls: false).
 	SerialTools bool
@@ -32,30 +33,34 @@ type Request struct {
 	Format   Format
 	Stop     []string // the answer ends before the first of these; empty strings count for nothing
 	Limit    int      // most tokens to answer with; 0 or less: until the model stops (capped at ten contexts; under a format at one)
-	// ThinkLimit is the most tokens of thinking before an answer that Format or ToolChoice binds; 0 or less, and at most: three quarters
-	// of what Limit and the context leave. Thinking that is cut is ended with its tag, and the answer follows.
+	// ThinkLimit is the most tokens of thinking before an answer that Format or ToolChoice binds; 0
+	// or less, and at most: three quarters of what Limit and the context leave. Thinking that is
+	// cut is ended with its tag, and the answer follows.
 	ThinkLimit int
 
 	NumCtx   int  // context for this request, at most the model's; 0 or less: the model's
 	NumKeep  int  // tokens kept at the front when the context overflows
 	Truncate bool // a prompt that is too long is cut, oldest messages first; where there are pictures, oldest turns
-	// Cut is told of a prompt that was cut, before anything is computed, on the goroutine that asks. It may be nil.
+	// Cut is told of a prompt that was cut, before anything is computed, on the goroutine that
+	// asks. It may be nil.
 	Cut func(Cut)
 	// Begun is told how many tokens the prompt has, before they are evaluated. It may be nil.
 	Begun func(prompt int)
-	// Watch is told of the answer's account with each token, before the token's event. It may be nil.
+	// Watch is told of the answer's account with each token, before the token's event. It may be
+	// nil.
 	Watch func(Usage)
 	Shift bool // a full context drops its oldest half and goes on, instead of ending with "length"
 
 	Speculate *bool // nil: where it is measured to pay
-	// Repeatable gives, at temperature 0 or with a seed, the very same answer each time: alone on the card, nothing reused, nothing
-	// guessed.
+	// Repeatable gives, at temperature 0 or with a seed, the very same answer each time: alone on
+	// the card, nothing reused, nothing guessed.
 	Repeatable bool
 	Key        string // requests share cached text only within one key
 }
 
-// Cut is a prompt, or a text to embed, that did not fit: of Prompt tokens Kept were kept, where Limit are fewer than fit. Of turns that
-// went for their pictures, before they were rendered, Prompt counts the pictures alone.
+// Cut is a prompt, or a text to embed, that did not fit: of Prompt tokens Kept were kept, where
+// Limit are fewer than fit. Of turns that went for their pictures, before they were rendered,
+// Prompt counts the pictures alone.
 type Cut struct {
 	Limit, Prompt, Kept int
 }
@@ -97,8 +102,9 @@ type EmbedRequest struct {
 	Key        string
 }
 
-// Embeddings answers an EmbedRequest, one vector of Info.Hidden values an input: an embedding model's head's, pooled as its package says;
-// of any other model what its last layer gives for the text's last token.
+// Embeddings answers an EmbedRequest, one vector of Info.Hidden values an input: an embedding
+// model's head's, pooled as its package says; of any other model what its last layer gives for the
+// text's last token.
 type Embeddings struct {
 	Vectors [][]float32
 	Prompt  int

@@ -19,7 +19,8 @@ type Conversation struct {
 	Now time.Time
 }
 
-// Piece is a part of a rendered prompt. A control piece is tokenized with special tokens recognised, any other with specials off.
+// Piece is a part of a rendered prompt. A control piece is tokenized with special tokens
+// recognised, any other with specials off.
 type Piece struct {
 	Text    string
 	Control bool
@@ -34,12 +35,14 @@ type Capabilities struct {
 	System   bool
 }
 
-// Template renders conversations. Render fails when the template itself raises an exception or meets a value it cannot print (the error
-// names the template and what it said), with chat.ErrBudget where it does not come to an end, with chat.ErrRoom where too many large
-// prompts are rendered at once, and with ctx's error.
+// Template renders conversations. Render fails when the template itself raises an exception or
+// meets a value it cannot print (the error names the template and what it said), with
+// chat.ErrBudget where it does not come to an end, with chat.ErrRoom where too many large prompts
+// are rendered at once, and with ctx's error.
 type Template interface {
 	Render(ctx context.Context, c Conversation) ([]Piece, error)
-	// Generate renders a bare prompt for /api/generate: system may be empty, suffix is for fill-in-the-middle.
+	// Generate renders a bare prompt for /api/generate: system may be empty, suffix is for
+	// fill-in-the-middle.
 	Generate(ctx context.Context, system, prompt, suffix string, think Think) ([]Piece, error)
 	Capabilities() Capabilities
 	// Source is the template's own text, as /api/show prints it.

@@ -2,7 +2,8 @@ package axcl
 
 import "fmt"
 
-// Addition says where one row of Pass.Added goes: to what layer Layer of the model, counted from 0, gives for row Row of the pass.
+// Addition says where one row of Pass.Added goes: to what layer Layer of the model, counted from 0,
+// gives for row Row of the pass.
 type Addition struct{ Layer, Row uint32 }
 
 // checkAdd reports the first addition that s does not allow, for a pass of n rows.
@@ -25,8 +26,9 @@ func (p *Pass) checkAdd(s Shape, n int) error {
 	return nil
 }
 
-// SplitAdd is the part of a pass's additions that belongs to the layers [from, to), numbered from 0 again, which is what a model of those
-// layers alone takes; into is room that is used again. Nil, both, where there are none.
+// SplitAdd is the part of a pass's additions that belongs to the layers [from, to), numbered from 0
+// again, which is what a model of those layers alone takes; into is room that is used again. Nil,
+// both, where there are none.
 func (p *Pass) SplitAdd(into []Addition, from, to int) (add []Addition, added []uint16) {
 	add = into[:0]
 	first := -1
@@ -45,5 +47,6 @@ func (p *Pass) SplitAdd(into []Addition, from, to int) (add []Addition, added []
 	return add, p.Added[first*hidden : (first+len(add))*hidden]
 }
 
-// Sum is what an addition makes of a value: the sum in float32, rounded to the nearest bf16, ties to even. NaN stays NaN.
+// Sum is what an addition makes of a value: the sum in float32, rounded to the nearest bf16, ties
+// to even. NaN stays NaN.
 func Sum(a, b uint16) uint16 { return BFloat16(Float32(a) + Float32(b)) }

@@ -7,7 +7,8 @@ import (
 	"github.com/axle-llm/axle/ask"
 )
 
-// What can go wrong, for errors.Is. An [Error] from a library matches the one that its code stands for.
+// What can go wrong, for errors.Is. An [Error] from a library matches the one that its code stands
+// for.
 var (
 	ErrNoDevice = errors.New("no device")
 	ErrLost     = errors.New("device lost")
@@ -18,9 +19,11 @@ var (
 	ErrClosed   = errors.New("closed")
 	ErrPass     = errors.New("axcl: bad pass")
 	ErrThread   = errors.New("axcl: called from a thread that does not own the device")
-	// ErrLate: the card did not tell its state in time. It may do so the next time, and does everything else.
+	// ErrLate: the card did not tell its state in time. It may do so the next time, and does
+	// everything else.
 	ErrLate = errors.New("the card did not tell its state in time")
-	// ErrTooOld: the installed runtime lacks what axle cannot do without. Starting again does not help.
+	// ErrTooOld: the installed runtime lacks what axle cannot do without. Starting again does not
+	// help.
 	ErrTooOld = errors.New("this AXCL runtime is too old: 3.6 or later is needed")
 )
 
@@ -63,8 +66,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Is matches Kind, and the sentinel that the code stands for; a code that is not understood stands for ErrLost, but only without a Kind,
-// and so does one without a subsystem for what its id says.
+// Is matches Kind, and the sentinel that the code stands for; a code that is not understood stands
+// for ErrLost, but only without a Kind, and so does one without a subsystem for what its id says.
 // "No connection" as the library starts is a driver that sees no card on the bus.
 func (e *Error) Is(target error) bool {
 	if e.Op == "axclInit" && e.Code == NoCard {
@@ -161,6 +164,7 @@ func sentinel(code uint32) error {
 	return nil
 }
 
-// Fatal reports whether err leaves the device unusable: it is lost, it timed out, it fell out of step, or the code is unknown.
-// What a bad pass, a bad model, a lack of memory or a single failed execute or task leave behind is a device that still works.
+// Fatal reports whether err leaves the device unusable: it is lost, it timed out, it fell out of
+// step, or the code is unknown. What a bad pass, a bad model, a lack of memory or a single failed
+// execute or task leave behind is a device that still works.
 func Fatal(err error) bool { return errors.Is(err, ErrLost) || errors.Is(err, ErrTimeout) }

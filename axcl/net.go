@@ -2,38 +2,47 @@ package axcl
 
 import "fmt"
 
-// Net is a single loaded model, called by tensor name. A picture's encoder is one: its input takes the picture, each of its outputs gives
-// the rows for the hidden states or for Pass.Added; Run holds the card as long as it takes, as a pass does.
+// Net is a single loaded model, called by tensor name. A picture's encoder is one: its input takes
+// the picture, each of its outputs gives the rows for the hidden states or for Pass.Added; Run
+// holds the card as long as it takes, as a pass does.
 type Net interface {
 	// Groups is the number of shape groups, at least one.
 	Groups() int
-	// Inputs and Outputs list the tensors of a group; the slices are the Net's own, not to be changed, and nil for a group there is not.
+	// Inputs and Outputs list the tensors of a group; the slices are the Net's own, not to be
+	// changed, and nil for a group there is not.
 	Inputs(group int) []Tensor
 	Outputs(group int) []Tensor
-	// Bind says that a group's input is read from a buffer, or its output is written to one, instead of going over the link in every call:
-	// Run takes and gives that tensor no more. The tensor is the buffer's first Tensor.Size bytes. One buffer may be bound to several
-	// tensors, of other nets too, and so be one's output and another's input. A nil buffer gives the tensor its own memory again, which
-	// holds nothing in particular. Where an input and an output have the same name, it is the input's. Bind is cheap and asks the card
-	// nothing; the next Run does. Errors: ErrPass (no such tensor, a buffer that is too small, closed, or another device's), ErrClosed.
+	// Bind says that a group's input is read from a buffer, or its output is written to one,
+	// instead of going over the link in every call: Run takes and gives that tensor no more. The
+	// tensor is the buffer's first Tensor.Size bytes. One buffer may be bound to several tensors,
+	// of other nets too, and so be one's output and another's input. A nil buffer gives the tensor
+	// its own memory again, which holds nothing in particular. Where an input and an output have
+	// the same name, it is the input's. Bind is cheap and asks the card nothing; the next Run does.
+	// Errors: ErrPass (no such tensor, a buffer that is too small, closed, or another device's),
+	// ErrClosed.
 	Bind(group int, tensor string, b Buffer) error
-	// Run executes one group. Every input that is not bound must be there with exactly Tensor.Size bytes; every output named in out is
-	// filled, others are dropped. A missing, unknown, bound or wrongly sized tensor is ErrPass, before the card is touched, and so is a
-	// buffer that was closed or that an input and an output of the call share: a net may write before it has read.
+	// Run executes one group. Every input that is not bound must be there with exactly Tensor.Size
+	// bytes; every output named in out is filled, others are dropped. A missing, unknown, bound or
+	// wrongly sized tensor is ErrPass, before the card is touched, and so is a buffer that was
+	// closed or that an input and an output of the call share: a net may write before it has read.
 	Run(group int, in, out map[string][]byte) error
 	Close() error
 }
 
-// Buffer is card memory that stays between calls: see [Net.Bind] and [Device.NewBuffer]. What a net keeps from call to call (a cache, a
-// latent, states) lies in buffers; two that take turns as its input and its output are swapped by two calls of Bind.
+// Buffer is card memory that stays between calls: see [Net.Bind] and [Device.NewBuffer]. What a net
+// keeps from call to call (a cache, a latent, states) lies in buffers; two that take turns as its
+// input and its output are swapped by two calls of Bind.
 type Buffer interface {
 	// Size is the buffer's bytes.
 	Size() int
-	// Write copies bytes of the host to the buffer, from byte at on; Read copies them back. Both block until the bytes are there. Errors:
-	// ErrPass (they do not fit), ErrClosed, ErrLost, ErrTimeout, or an *Error of a call that failed; after one that is not ErrPass the
-	// bytes are undefined.
+	// Write copies bytes of the host to the buffer, from byte at on; Read copies them back. Both
+	// block until the bytes are there. Errors: ErrPass (they do not fit), ErrClosed, ErrLost,
+	// ErrTimeout, or an *Error of a call that failed; after one that is not ErrPass the bytes are
+	// undefined.
 	Write(at int, from []byte) error
 	Read(at int, to []byte) error
-	// Close gives the memory back. A net that it is still bound to does not run until that tensor is bound anew.
+	// Close gives the memory back. A net that it is still bound to does not run until that tensor
+	// is bound anew.
 	Close() error
 }
 
@@ -84,7 +93,8 @@ func (b *Bindings[B]) find(n Net, group int, tensor string) (*B, *Tensor) {
 	return nil, nil
 }
 
-// Bind notes that a tensor is bound to a buffer of a size, or with the zero B to none. The error is ErrPass.
+// Bind notes that a tensor is bound to a buffer of a size, or with the zero B to none. The error is
+// ErrPass.
 func (b *Bindings[B]) Bind(n Net, group int, tensor string, to B, size int) error {
 	if n.Inputs(group) == nil && n.Outputs(group) == nil {
 		return fmt.Errorf("%w: group %d of %d", ErrPass, group, n.Groups())
@@ -101,7 +111,8 @@ func (b *Bindings[B]) Bind(n Net, group int, tensor string, to B, size int) erro
 	return nil
 }
 
-// Of are the buffers of a group's inputs and outputs, in the order of the net's lists; nil where none was ever bound.
+// Of are the buffers of a group's inputs and outputs, in the order of the net's lists; nil where
+// none was ever bound.
 func (b *Bindings[B]) Of(group int) (in, out []B) {
 	if g := b.groups[group]; g != nil {
 		return g.in, g.out

@@ -8,75 +8,91 @@ import (
 
 // Pass sends rows through every layer and the head in one native call.
 //
-// The cache is Shape.Cells rows, called cells; a cell's number has no meaning but its place in memory. After Run returns nil, cell Cell[r]
-// of every layer holds the K and V of row r, and every other cell is as before. Row r attends to the cells whose bit is set in its part of
-// SeeCells, as they were before the pass, to the earlier rows of this pass whose bit is set in its part of SeeRows, and to itself.
+// The cache is Shape.Cells rows, called cells; a cell's number has no meaning but its place in
+// memory. After Run returns nil, cell Cell[r] of every layer holds the K and V of row r, and every
+// other cell is as before. Row r attends to the cells whose bit is set in its part of SeeCells, as
+// they were before the pass, to the earlier rows of this pass whose bit is set in its part of
+// SeeRows, and to itself.
 //
-// A pass must not look at a cell that it writes: the layer's read and write would race where rows are bound in place.
-// Check finds everything else that a pass may not do; Run calls it and returns its error before the card is touched, wrapped in ErrPass.
+// A pass must not look at a cell that it writes: the layer's read and write would race where rows
+// are bound in place. Check finds everything else that a pass may not do; Run calls it and returns
+// its error before the card is touched, wrapped in ErrPass.
 //
-// After any other error the cells in Cell hold nothing that may be used; other cells are as before, unless the error is fatal ([Fatal]),
-// after which the device can only be closed. Logits, Argmax and HiddenOut are undefined after an error.
+// After any other error the cells in Cell hold nothing that may be used; other cells are as before,
+// unless the error is fatal ([Fatal]), after which the device can only be closed. Logits, Argmax
+// and HiddenOut are undefined after an error.
 //
-// The caller owns every slice and may reuse them for the next pass; an implementation keeps none of them after Run returns.
+// The caller owns every slice and may reuse them for the next pass; an implementation keeps none of
+// them after Run returns.
 type Pass struct {
 	Hidden []uint16 // rows × Shape.Hidden, bf16: the rows' embeddings
 	Pos    []uint32 // rows × Shape.Pos: RoPE positions, row by row
 	Cell   []uint32 // the cache row that will keep each row's K and V; no two alike
-	// Given is what the layers are given beyond the hidden state: rows × Shape.Layers × Shape.Given, bf16, row by row, of each row layer
-	// by layer. Nil where Shape.Given is 0.
+	// Given is what the layers are given beyond the hidden state: rows × Shape.Layers ×
+	// Shape.Given, bf16, row by row, of each row layer by layer. Nil where Shape.Given is 0.
 	Given []uint16
 
-	// SeeCells is rows × Words(Shape.Cells): bit c of row r's part: row r sees cell c. SeeRows is rows × Words(rows): bit e of row
-	// r's part: row r sees row e of this pass, e < r. Bits at or past Shape.Cells, or r, must be zero.
+	// SeeCells is rows × Words(Shape.Cells): bit c of row r's part: row r sees cell c. SeeRows is
+	// rows × Words(rows): bit e of row r's part: row r sees row e of this pass, e < r. Bits at or
+	// past Shape.Cells, or r, must be zero.
 	SeeCells []uint64
 	SeeRows  []uint64
 
-	// LocalCells and LocalRows are the same for the layers that LoadSpec.Local names: each row's part of what SeeCells and SeeRows show it.
-	// Nil, both, stands for all of it. A model without such layers does not look at them.
+	// LocalCells and LocalRows are the same for the layers that LoadSpec.Local names: each row's
+	// part of what SeeCells and SeeRows show it. Nil, both, stands for all of it. A model without
+	// such layers does not look at them.
 	LocalCells []uint64
 	LocalRows  []uint64
 
-	// From and To are for models of which layers keep a state (Shape.State is not 0); others do not look at them. A state stands for all
-	// rows that went into it and cannot be taken apart, so such a pass carries rows of one sequence, in its order: each sees every row
-	// before it, and all see the same cells. The rows go on from what slot From holds, and the state after the last of them is in slot To
-	// when Run returns nil. Slots count from 1; From 0 is the zero state, with which a sequence begins: then, and only then, no cell is
-	// seen. From's slot stays as it was, which makes it a snapshot that cost nothing, unless To is the same. After an error other than
-	// ErrPass To holds nothing that may be used; every other slot is as before, unless the error is fatal.
+	// From and To are for models of which layers keep a state (Shape.State is not 0); others do not
+	// look at them. A state stands for all rows that went into it and cannot be taken apart, so
+	// such a pass carries rows of one sequence, in its order: each sees every row before it, and
+	// all see the same cells. The rows go on from what slot From holds, and the state after the
+	// last of them is in slot To when Run returns nil. Slots count from 1; From 0 is the zero
+	// state, with which a sequence begins: then, and only then, no cell is seen. From's slot stays
+	// as it was, which makes it a snapshot that cost nothing, unless To is the same. After an error
+	// other than ErrPass To holds nothing that may be used; every other slot is as before, unless
+	// the error is fatal.
 	From uint32
 	To   uint32
 
-	// Single makes the layers that keep a state take the rows one by one, through the group that decodes; the others take them at once as
-	// ever. It is slower, and gives what a card gives that does not do such layers right for several rows at once, or for fewer rows than a
-	// call takes. A card that computes rows so in any case does not look at it.
+	// Single makes the layers that keep a state take the rows one by one, through the group that
+	// decodes; the others take them at once as ever. It is slower, and gives what a card gives that
+	// does not do such layers right for several rows at once, or for fewer rows than a call takes.
+	// A card that computes rows so in any case does not look at it.
 	Single bool
 
-	// Add lists what is added to rows between layers, ascending by layer and then by row, no pair twice; Added holds it, len(Add) ×
-	// Shape.Hidden, bf16, in the same order. What layer Add[i].Layer gives for row Add[i].Row becomes its [Sum] with Added's row i
-	// before the next layer, or the head and HiddenOut, reads it; K and V of the layer itself are as without. Some models want this
-	// of a picture's rows. After each such layer the pass stops on the host: the rows from the first to the last that get something
-	// come down and go up again. Without additions (nil, both) a pass makes the calls it makes without them. The vendor's loop takes
+	// Add lists what is added to rows between layers, ascending by layer and then by row, no pair
+	// twice; Added holds it, len(Add) × Shape.Hidden, bf16, in the same order. What layer
+	// Add[i].Layer gives for row Add[i].Row becomes its [Sum] with Added's row i before the next
+	// layer, or the head and HiddenOut, reads it; K and V of the layer itself are as without. Some
+	// models want this of a picture's rows. After each such layer the pass stops on the host: the
+	// rows from the first to the last that get something come down and go up again. Without
+	// additions (nil, both) a pass makes the calls it makes without them. The vendor's loop takes
 	// none.
 	Add   []Addition
 	Added []uint16
 
-	// Want lists the rows, ascending, whose output the caller needs; with a head each costs a call of it. Logits receives
-	// len(Want) × Shape.Out values, bf16 (a head that gives float32 is rounded). When Logits is nil and Argmax is not, only the largest
-	// logit's index of each wanted row is found, on the card where Shape.Argmax says it can; ties go to the lowest index. It is the largest
-	// of what the head gives: where that is float32, of the values before rounding. With both set, both are filled, and the index is the
-	// same.
+	// Want lists the rows, ascending, whose output the caller needs; with a head each costs a call
+	// of it. Logits receives len(Want) × Shape.Out values, bf16 (a head that gives float32 is
+	// rounded). When Logits is nil and Argmax is not, only the largest logit's index of each wanted
+	// row is found, on the card where Shape.Argmax says it can; ties go to the lowest index. It is
+	// the largest of what the head gives: where that is float32, of the values before rounding.
+	// With both set, both are filled, and the index is the same.
 	Want   []int
 	Logits []uint16
 	Argmax []int32
 
-	// HiddenOut, when not nil, receives every row's output of the last layer, rows × Shape.Hidden, bf16. A whole decoder has none to give.
+	// HiddenOut, when not nil, receives every row's output of the last layer, rows × Shape.Hidden,
+	// bf16. A whole decoder has none to give.
 	HiddenOut []uint16
 
 	// Timing, when not nil, is filled with where the time went.
 	Timing *Timing
 }
 
-// Timing says where a pass spent its time, each by the host's clock. A card that works asynchronously shows its own work in Wait.
+// Timing says where a pass spent its time, each by the host's clock. A card that works
+// asynchronously shows its own work in Wait.
 type Timing struct {
 	Upload   time.Duration // staging and copying embeddings, positions and mask
 	Enqueue  time.Duration // issuing the layers
@@ -112,9 +128,9 @@ func (p *Pass) Reach(s Shape) int {
 	return reach
 }
 
-// GroupFor is the index of the group that a pass of rows rows reaching reach cells runs on: for one row the smallest decode group that
-// reaches, else (and where the model has no such decode group) the prefill group with the fewest rows that fit, then the fewest cells.
-// It is -1 when none fits.
+// GroupFor is the index of the group that a pass of rows rows reaching reach cells runs on: for one
+// row the smallest decode group that reaches, else (and where the model has no such decode group)
+// the prefill group with the fewest rows that fit, then the fewest cells. It is -1 when none fits.
 func (s Shape) GroupFor(rows, reach int) int {
 	best := -1
 	for i, g := range s.Groups {
@@ -241,7 +257,8 @@ func (p *Pass) checkLocal(s Shape, n int) error {
 	return nil
 }
 
-// checkCells reports a cell that is written twice, or seen and written, and a row that sees what is not there.
+// checkCells reports a cell that is written twice, or seen and written, and a row that sees what is
+// not there.
 func (p *Pass) checkCells(s Shape, n int) error {
 	bad := badPass
 	cw, rw := Words(s.Cells), Words(n)

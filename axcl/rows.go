@@ -5,17 +5,20 @@ import (
 	"fmt"
 )
 
-// PieceBytes bounds what one Save or Restore moves, where a row is not larger: on a link of 500 MB/s that is 17 ms, a third of what a small
-// model takes for a token. It is also how much pinned memory a model's staging takes for it.
+// PieceBytes bounds what one Save or Restore moves, where a row is not larger: on a link of 500
+// MB/s that is 17 ms, a third of what a small model takes for a token. It is also how much pinned
+// memory a model's staging takes for it.
 const PieceBytes = 8 << 20
 
-// pieceCells bounds the cells of a piece, so that scattered ones queue no more copies than a wide pass does.
+// pieceCells bounds the cells of a piece, so that scattered ones queue no more copies than a wide
+// pass does.
 const pieceCells = 128
 
 // RowBytes is how much of a cell travels: the K and V of every layer that keeps rows.
 func (s Shape) RowBytes() int { return 4 * cmp.Or(s.Kept, (s.Layers-s.Linear)*s.KV) }
 
-// PieceCells is what a Device makes Shape.Piece: as many cells as fit in PieceBytes, one at least, and no more than 128.
+// PieceCells is what a Device makes Shape.Piece: as many cells as fit in PieceBytes, one at least,
+// and no more than 128.
 func PieceCells(s Shape) int {
 	if s.RowBytes() == 0 {
 		return 0
@@ -23,8 +26,9 @@ func PieceCells(s Shape) int {
 	return min(max(PieceBytes/s.RowBytes(), 1), pieceCells, s.Cells)
 }
 
-// Runs is how many runs of consecutive cells there are in lists of equal length, which are walked together: where one of them breaks off, a
-// run ends. Runs(cells) is what Save and Restore pay for, Runs(to, from) what Copy does.
+// Runs is how many runs of consecutive cells there are in lists of equal length, which are walked
+// together: where one of them breaks off, a run ends. Runs(cells) is what Save and Restore pay for,
+// Runs(to, from) what Copy does.
 func Runs(lists ...[]uint32) int {
 	if len(lists) == 0 {
 		return 0
@@ -41,8 +45,9 @@ func Runs(lists ...[]uint32) int {
 	return n
 }
 
-// CheckRows reports the first thing that keeps rows of cells from travelling to or from this many bytes of the host, wrapping ErrPass: more
-// cells than Piece, one that there is not, one named twice, bytes that are not RowBytes for each.
+// CheckRows reports the first thing that keeps rows of cells from travelling to or from this many
+// bytes of the host, wrapping ErrPass: more cells than Piece, one that there is not, one named
+// twice, bytes that are not RowBytes for each.
 func (s Shape) CheckRows(cells []uint32, bytes int) error {
 	if err := s.checkCells(cells); err != nil {
 		return err
@@ -53,7 +58,8 @@ func (s Shape) CheckRows(cells []uint32, bytes int) error {
 	return nil
 }
 
-// CheckCopy does the same for rows that go from cells to cells: two lists as long as each other, none with a cell that the other has.
+// CheckCopy does the same for rows that go from cells to cells: two lists as long as each other,
+// none with a cell that the other has.
 func (s Shape) CheckCopy(to, from []uint32) error {
 	if len(to) != len(from) {
 		return fmt.Errorf("%w: rows of %d cells are to go to %d", ErrPass, len(from), len(to))

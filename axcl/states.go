@@ -2,7 +2,8 @@ package axcl
 
 import "fmt"
 
-// DefaultSlots is how many slots a model has where LoadSpec does not say: one to go on from, one for what comes of it.
+// DefaultSlots is how many slots a model has where LoadSpec does not say: one to go on from, one
+// for what comes of it.
 const DefaultSlots = 2
 
 // StatePiece is how many bytes of a slot one SaveState or RestoreState takes at most.
@@ -39,8 +40,8 @@ func (p *Pass) checkStates(s Shape) error {
 	return nil
 }
 
-// CheckState reports what keeps this many bytes, from the at-th of the slot on, from travelling, wrapping ErrPass: a slot that there is not,
-// more bytes than StatePiece, some past the slot's end.
+// CheckState reports what keeps this many bytes, from the at-th of the slot on, from travelling,
+// wrapping ErrPass: a slot that there is not, more bytes than StatePiece, some past the slot's end.
 func (s Shape) CheckState(slot uint32, at, bytes int) error {
 	if err := s.checkSlot(slot); err != nil {
 		return err

@@ -105,7 +105,8 @@ func TestRowBytes(t *testing.T) {
 	}
 }
 
-// stateShape is testShape with layers that keep a state, and testPass made fit for it: one sequence, which goes on from slot 1.
+// stateShape is testShape with layers that keep a state, and testPass made fit for it: one
+// sequence, which goes on from slot 1.
 func stateShape() Shape {
 	s := testShape()
 	s.Linear, s.State, s.Slots = 1, 100, 3

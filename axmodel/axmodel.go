@@ -1,10 +1,11 @@
-// Package axmodel reads .axmodel files without a device: what tensors a model takes and gives, in which shape groups, and how large it is.
+// Package axmodel reads .axmodel files without a device: what tensors a model takes and gives, in
+// which shape groups, and how large it is.
 //
-// Two formats bear the name. A vendor's file is an ONNX container; only its description is read, weights are skipped. The software card's
-// file (docs/axmodel-format.md) is read and written here.
+// Two formats bear the name. A vendor's file is an ONNX container; only its description is read,
+// weights are skipped. The software card's file (docs/axmodel-format.md) is read and written here.
 //
-// Nothing in this package keeps state: every function may be called from any goroutine. A [Meta] is immutable once made and holds no file
-// open.
+// Nothing in this package keeps state: every function may be called from any goroutine. A [Meta] is
+// immutable once made and holds no file open.
 package axmodel
 
 import (
@@ -22,7 +23,8 @@ import (
 // ErrLFS is what an [Error] matches where the file is a Git LFS pointer instead of a model.
 var ErrLFS = errors.New("a Git LFS pointer, not a model")
 
-// Error is a file that is no model, or one this package cannot use. errors.Is(err, axcl.ErrModel) holds for each.
+// Error is a file that is no model, or one this package cannot use. errors.Is(err, axcl.ErrModel)
+// holds for each.
 type Error struct {
 	Path string // the file; empty for a reader without a name
 	What string // what is wrong with it
@@ -54,13 +56,15 @@ type Meta struct {
 	Soft        *Soft // the software card's header and tensor directory; nil for a vendor's file
 }
 
-// GroupMeta lists the tensors of one shape group, in the file's order. Names are without the group's suffix; Raw names are the file's own.
+// GroupMeta lists the tensors of one shape group, in the file's order. Names are without the
+// group's suffix; Raw names are the file's own.
 type GroupMeta struct {
 	Inputs, Outputs       []axcl.Tensor
 	RawInputs, RawOutputs []string
 }
 
-// Input finds an input by its normalised name; the zero Tensor, whose Type is TypeNone, when there is none.
+// Input finds an input by its normalised name; the zero Tensor, whose Type is TypeNone, when there
+// is none.
 func (g *GroupMeta) Input(name string) axcl.Tensor { return find(g.Inputs, name) }
 
 // Output finds an output by its normalised name, as Input.
@@ -75,8 +79,8 @@ func find(ts []axcl.Tensor, name string) axcl.Tensor {
 	return axcl.Tensor{}
 }
 
-// ReadFile reads the description of the model at path. Errors are *Error: the file cannot be opened (errors.Is finds fs.ErrNotExist),
-// is an LFS pointer (ErrLFS), is cut short, or is not a model.
+// ReadFile reads the description of the model at path. Errors are *Error: the file cannot be opened
+// (errors.Is finds fs.ErrNotExist), is an LFS pointer (ErrLFS), is cut short, or is not a model.
 func ReadFile(path string) (*Meta, error) {
 	f, err := regular.OpenPath(path)
 	if errors.Is(err, regular.ErrNot) {
@@ -107,7 +111,8 @@ func openError(path string, err error) error {
 	return &Error{Path: path, What: "cannot open: " + what, Err: err}
 }
 
-// Read is ReadFile for what is already open; size is the file's length. It reads headers and descriptions only, never weights.
+// Read is ReadFile for what is already open; size is the file's length. It reads headers and
+// descriptions only, never weights.
 func Read(r io.ReaderAt, size int64) (*Meta, error) {
 	if size <= 0 {
 		return nil, errorf("is empty")
@@ -135,7 +140,8 @@ func Read(r io.ReaderAt, size int64) (*Meta, error) {
 
 const lfsMagic = "version https://git-lfs.github.com/spec"
 
-// Limits on one tensor: more than any model has, and small enough that no product of them overflows.
+// Limits on one tensor: more than any model has, and small enough that no product of them
+// overflows.
 const (
 	maxDims  = 32
 	maxBytes = 1 << 40

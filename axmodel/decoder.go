@@ -7,8 +7,9 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// DecoderShape is what the tensors of a whole decoder in one file say: embeddings go in, logits come out, and K and V of all its layers are
-// inputs and outputs of one call. Nothing in it is assumed.
+// DecoderShape is what the tensors of a whole decoder in one file say: embeddings go in, logits
+// come out, and K and V of all its layers are inputs and outputs of one call. Nothing in it is
+// assumed.
 type DecoderShape struct {
 	Hidden int
 	Layers int
@@ -29,7 +30,8 @@ type DecoderGroup struct {
 	Why         string // what keeps axle from running it; empty where nothing does
 }
 
-// Add takes in the groups of another file of the same model: one for prompts beside one for tokens. The error is that of Fits.
+// Add takes in the groups of another file of the same model: one for prompts beside one for tokens.
+// The error is that of Fits.
 func (d *DecoderShape) Add(o DecoderShape) error {
 	if err := d.Fits(o); err != nil {
 		return err
@@ -45,9 +47,10 @@ func (d *DecoderShape) Add(o DecoderShape) error {
 	return nil
 }
 
-// Plan is the shape of the model that the groups make which can be run, and which of Groups those are: K and V of all layers are one tensor
-// in a call, so that groups share a cache only where they look back on as many cells. Logits' type, Argmax, Place and Bytes are the
-// caller's. The error, an *Error without a path, says why no row can be decoded.
+// Plan is the shape of the model that the groups make which can be run, and which of Groups those
+// are: K and V of all layers are one tensor in a call, so that groups share a cache only where they
+// look back on as many cells. Logits' type, Argmax, Place and Bytes are the caller's. The error, an
+// *Error without a path, says why no row can be decoded.
 func (d DecoderShape) Plan() (s axcl.Shape, run []int, err error) {
 	for _, g := range d.Groups {
 		if g.Why == "" {
@@ -99,7 +102,8 @@ func (one DecoderGroup) runs(g *GroupMeta) string {
 	return ""
 }
 
-// Fits says what keeps two files, one for prompts and one for tokens, from being one model, as an *Error without a path.
+// Fits says what keeps two files, one for prompts and one for tokens, from being one model, as an
+// *Error without a path.
 func (d DecoderShape) Fits(o DecoderShape) error {
 	if d.Hidden != o.Hidden || d.Layers != o.Layers || d.KV != o.KV || d.Cells != o.Cells || d.Out != o.Out || d.Cache != o.Cache {
 		return errorf("%d layers, hidden %d, %d cache rows of %d %v, %d tokens; the other file has %d layers, hidden %d, %d rows of "+
@@ -114,7 +118,8 @@ func (m *Meta) IsDecoder() bool {
 		m.Groups[0].Input("k_caches").Type != axcl.TypeNone
 }
 
-// Decoder reads the shape of a whole decoder. The error, an *Error without a path, says which tensor is missing or does not fit.
+// Decoder reads the shape of a whole decoder. The error, an *Error without a path, says which
+// tensor is missing or does not fit.
 func (m *Meta) Decoder() (DecoderShape, error) {
 	var d DecoderShape
 	for i := range m.Groups {
@@ -188,7 +193,8 @@ func (g *GroupMeta) firstInput(names ...string) string {
 // maxDecoderLayers is far above what any model has: more is a damaged file.
 const maxDecoderLayers = 1 << 12
 
-// caches reads a tensor that holds K, or V, of all layers: layers × rows × values, with any dimensions of one before them.
+// caches reads a tensor that holds K, or V, of all layers: layers × rows × values, with any
+// dimensions of one before them.
 func caches(group int, t axcl.Tensor, name string) (layers, rows, kv int, err error) {
 	dims := t.Shape
 	for len(dims) > 3 && dims[0] == 1 {

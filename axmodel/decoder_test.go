@@ -13,7 +13,8 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
 
-// A whole decoder in one file is read by its tensors: how many layers, rows and tokens, and whether the caches come out whole.
+// A whole decoder in one file is read by its tensors: how many layers, rows and tokens, and whether
+// the caches come out whole.
 func TestDecoder(t *testing.T) {
 	m, err := read(axmodeltest.VendorDecoder(32, 3, 16, 63, 100, false, 1, 8).Marshal())
 	if err != nil {
@@ -84,7 +85,8 @@ func TestDecoder(t *testing.T) {
 	}
 }
 
-// The software card's whole decoder holds complete models. Parts that lie elsewhere, or do not belong together, are refused with one error.
+// The software card's whole decoder holds complete models. Parts that lie elsewhere, or do not
+// belong together, are refused with one error.
 func TestDecoderParts(t *testing.T) {
 	h := axmodel.Header{Kind: axmodel.Layer, Hidden: 8, Heads: 2, KVHeads: 1, HeadDim: 4, Intermediate: 16, Eps: 1e-6, Scale: 0.5, Pos: 1}
 	groups := axmodel.Ladder(15, 4, []int{15})

@@ -15,7 +15,8 @@ const (
 	InRows                // [1, H, W, 3]: rows of pixels, channels last
 )
 
-// Limits of an encoder; the largest known has 24 × 24 patches of 16 pixels, 27 blocks and three further outputs.
+// Limits of an encoder; the largest known has 24 × 24 patches of 16 pixels, 27 blocks and three
+// further outputs.
 const (
 	maxPatch   = 256
 	maxMerge   = 8

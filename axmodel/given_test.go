@@ -8,7 +8,8 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// Layers that share K and V say of which; sharing that points forward, at nothing, or at other rows is refused.
+// Layers that share K and V say of which; sharing that points forward, at nothing, or at other rows
+// is refused.
 func TestSharingLayers(t *testing.T) {
 	x := func(name string, typ axcl.Type, shape ...int) axcl.Tensor {
 		n := 2

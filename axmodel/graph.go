@@ -11,11 +11,13 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// This file is the software cards' nets: a graph of operations for each shape group, in docs/axmodel-format.md under Graphs. Package graph
-// makes them. What is read here is checked whole: operands, attributes and every shape that follows from them, so that a card computes
+// This file is the software cards' nets: a graph of operations for each shape group, in
+// docs/axmodel-format.md under Graphs. Package graph makes them. What is read here is checked
+// whole: operands, attributes and every shape that follows from them, so that a card computes
 // without looking again.
 
-// Graph is the program of one shape group. Values are numbered: inputs first, then constants, then what the nodes give, in order.
+// Graph is the program of one shape group. Values are numbered: inputs first, then constants, then
+// what the nodes give, in order.
 type Graph struct {
 	Inputs, Outputs []GraphPort
 	Constants       []GraphConstant
@@ -65,7 +67,8 @@ func (v *GraphValue) Len() int {
 // GraphOp is an operation.
 type GraphOp uint32
 
-// The operations. docs/axmodel-format.md says what each computes, and the order of its operands and attributes.
+// The operations. docs/axmodel-format.md says what each computes, and the order of its operands and
+// attributes.
 const (
 	OpConv GraphOp = 1 + iota
 	OpConvTranspose
@@ -174,7 +177,8 @@ const (
 	maxSpan       = 1 << 16 // strides, dilations, padding, kernels
 )
 
-// GraphTypeInt says whether a border's type is one of integers; ok is false where it is none that a graph may have.
+// GraphTypeInt says whether a border's type is one of integers; ok is false where it is none that a
+// graph may have.
 func GraphTypeInt(t axcl.Type) (integer, ok bool) {
 	switch t {
 	case axcl.FP32, axcl.BF16, axcl.FP16:
@@ -185,7 +189,8 @@ func GraphTypeInt(t axcl.Type) (integer, ok bool) {
 	return false, false
 }
 
-// Add appends a node and the values it gives, checked. The error, an *Error without a path, says what does not fit.
+// Add appends a node and the values it gives, checked. The error, an *Error without a path, says
+// what does not fit.
 func (g *Graph) Add(op GraphOp, in []int, attrs []int32) (out int, err error) {
 	if len(g.Nodes) == maxNodes {
 		return 0, errorf("has more than %d nodes", maxNodes)
@@ -431,7 +436,8 @@ func (g *Graph) checkPorts() *Error {
 	return nil
 }
 
-// checkGraphs holds a net's header and groups against each other: each group has the same inputs and outputs, in other shapes.
+// checkGraphs holds a net's header and groups against each other: each group has the same inputs
+// and outputs, in other shapes.
 func (s *Soft) checkGraphs() error {
 	if s.Flags&^FlagSuffix != 0 {
 		return errorf("is a graph with flags 0x%x, which none has", s.Flags)
@@ -468,9 +474,10 @@ type GraphData struct {
 	Ints []int32                          // of integers: all values
 }
 
-// WriteGraphs writes a net: h has its tool and flags, each graph is a shape group. data gives what its constants are, one list for each
-// graph; equal pointers are written once. Constants' offsets are set. It fails with an *Error where graphs and constants do not make a net,
-// or with the error of a Row function or of the writer.
+// WriteGraphs writes a net: h has its tool and flags, each graph is a shape group. data gives what
+// its constants are, one list for each graph; equal pointers are written once. Constants' offsets
+// are set. It fails with an *Error where graphs and constants do not make a net, or with the error
+// of a Row function or of the writer.
 func WriteGraphs(w io.Writer, h Header, graphs []*Graph, data [][]*GraphData) error {
 	if len(graphs) < 1 || len(graphs) > maxGroups || len(h.Tool) > 64 || len(data) != len(graphs) {
 		return errorf("%d groups, 1 to %d are possible; constants of %d; a tool's name of %d bytes", len(graphs), maxGroups, len(data),

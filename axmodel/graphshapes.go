@@ -5,14 +5,16 @@ import (
 	"slices"
 )
 
-// shaper works out the shapes that a node gives, and refuses operands and attributes that do not fit.
+// shaper works out the shapes that a node gives, and refuses operands and attributes that do not
+// fit.
 type shaper struct {
 	op    GraphOp
 	in    []*GraphValue // nil: left out
 	attrs []int32
 }
 
-// form is what an operation takes: operands, of which the first need must be there; attributes; and which operands are integers.
+// form is what an operation takes: operands, of which the first need must be there; attributes; and
+// which operands are integers.
 type form struct {
 	need, most int
 	attrs      int  // -1: as many as the operation says itself
@@ -193,7 +195,8 @@ func ints(a []int32) []int {
 	return out
 }
 
-// broadcast is the shape of two that go together, aligned at the last axis: equal, or one of them 1; nil where they do not.
+// broadcast is the shape of two that go together, aligned at the last axis: equal, or one of them
+// 1; nil where they do not.
 func broadcast(a, b []int) []int {
 	if len(a) < len(b) {
 		a, b = b, a

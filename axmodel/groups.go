@@ -62,8 +62,9 @@ func level(v float32, inverse float64, t DType) int {
 	return max(low, min(high, int(math.RoundToEven(float64(v)*inverse))))
 }
 
-// groupScale is the scale, as bf16, that keeps a group's values best. Eight bits reach from the largest value to its opposite. Of four bits
-// there is one level more below zero than above: the largest value may take it, or scales be somewhat smaller, whatever errs least.
+// groupScale is the scale, as bf16, that keeps a group's values best. Eight bits reach from the
+// largest value to its opposite. Of four bits there is one level more below zero than above: the
+// largest value may take it, or scales be somewhat smaller, whatever errs least.
 func groupScale(x []float32, t DType) (uint16, error) {
 	var top float32
 	for _, v := range x {

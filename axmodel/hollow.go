@@ -28,8 +28,8 @@ type HollowShape struct {
 	Sight                                   *HollowSight  // of an encoder of pictures; nil: there is none
 }
 
-// HollowSight is what a hollow model's encoder of pictures is like, which takes pixels as Qwen's do. Rows of such a model have positions in
-// three components.
+// HollowSight is what a hollow model's encoder of pictures is like, which takes pixels as Qwen's
+// do. Rows of such a model have positions in three components.
 type HollowSight struct {
 	Width, Blocks, Heads, Intermediate int // of the tower
 	Patch, Merge, Down, Across         int // pixels a side of a patch, patches a side of what becomes a row, and of the picture
@@ -43,7 +43,8 @@ func (v *HollowSight) Rows() int { return v.Down * v.Across / max(v.Merge*v.Merg
 // EncoderFile is the name of the encoder's file.
 func (s *HollowShape) EncoderFile() string { return s.Name + "_vision.axmodel" }
 
-// sightWords are the tokens by which a hollow model's pictures are written; they have the ids before the last.
+// sightWords are the tokens by which a hollow model's pictures are written; they have the ids
+// before the last.
 var sightWords = []string{"<|vision_start|>", "<|vision_end|>", "<|image_pad|>"}
 
 // Placeholder is the id that stands for a row of a picture.
@@ -75,7 +76,8 @@ func (s *HollowShape) StateBytes(i int) int64 {
 	return each * int64(channels*(l.Conv-1)+l.ValueHeads*l.KeyDim*l.ValueDim)
 }
 
-// Qwen35Small is the shape of Qwen3.5-0.8B in 8-bit weights, with states in bf16, as the vendor ships it.
+// Qwen35Small is the shape of Qwen3.5-0.8B in 8-bit weights, with states in bf16, as the vendor
+// ships it.
 func Qwen35Small() HollowShape {
 	return HollowShape{Name: "qwen3_5_text", Layers: 24, Hidden: 1024, Heads: 8, KVHeads: 2, HeadDim: 256, Intermediate: 3584,
 		Vocab: 248320, Context: 2047, Chunk: 128, History: []int{0, 128, 256, 384, 512, 640, 768, 896, 1024}, LayerBytes: 22_000_000,
@@ -97,15 +99,16 @@ func Qwen3Small() HollowShape {
 		History: []int{0, 128, 256, 384, 512, 640, 768, 896, 1024}, LayerBytes: 15_728_640, HeadBytes: 155_582_464}
 }
 
-// Qwen3Large is the shape of Qwen3-4B in 8-bit weights, context 2559, with the ladder it is shipped with.
+// Qwen3Large is the shape of Qwen3-4B in 8-bit weights, context 2559, with the ladder it is shipped
+// with.
 func Qwen3Large() HollowShape {
 	return HollowShape{Name: "qwen3", Layers: 36, Hidden: 2560, Heads: 32, KVHeads: 8, HeadDim: 128, Intermediate: 9728, Vocab: 151936,
 		Context: 2559, Chunk: 128,
 		History: []int{0, 256, 512, 1024, 1536, 2048}, LayerBytes: 100_925_440, HeadBytes: 388_956_160}
 }
 
-// Qwen3Long is Qwen3Small as it is built for long texts, C256-P14336-CTX17408: prompts of 14336 in calls of 256 rows, and decode groups of
-// 2k, 4k and 8k beside that of all cells.
+// Qwen3Long is Qwen3Small as it is built for long texts, C256-P14336-CTX17408: prompts of 14336 in
+// calls of 256 rows, and decode groups of 2k, 4k and 8k beside that of all cells.
 func Qwen3Long() HollowShape {
 	s := Qwen3Small()
 	s.Context, s.Chunk, s.Steps, s.History = 17407, 256, []int{2047, 4095, 8191}, nil
@@ -115,7 +118,8 @@ func Qwen3Long() HollowShape {
 	return s
 }
 
-// Groups lists the shape groups of the shape's layers: those of its ladder, and the further decode groups.
+// Groups lists the shape groups of the shape's layers: those of its ladder, and the further decode
+// groups.
 func (s *HollowShape) Groups() []SoftGroup {
 	groups := Ladder(s.Context, s.Chunk, s.History)
 	for _, cells := range s.Steps {
@@ -124,8 +128,9 @@ func (s *HollowShape) Groups() []SoftGroup {
 	return groups
 }
 
-// Qwen3VLSmall is the shape of Qwen3-VL-2B in 8-bit weights with its encoder for pictures of 384 × 384 pixels, as the vendor ships it. The
-// encoder's bytes are its parameters at 8 bits: the file's size is not published.
+// Qwen3VLSmall is the shape of Qwen3-VL-2B in 8-bit weights with its encoder for pictures of 384 ×
+// 384 pixels, as the vendor ships it. The encoder's bytes are its parameters at 8 bits: the file's
+// size is not published.
 func Qwen3VLSmall() HollowShape {
 	return HollowShape{Name: "qwen3_vl", Layers: 28, Hidden: 2048, Heads: 16, KVHeads: 8, HeadDim: 128, Intermediate: 6144, Vocab: 151936,
 		Context: 2047, Chunk: 128, History: []int{0, 128, 256, 384, 512, 640, 768, 896, 1024}, LayerBytes: 50_331_648,
@@ -284,7 +289,8 @@ func writeWith(path string, f func(w *bufio.Writer)) error {
 
 const hollowBits = 24
 
-// HollowRow spells id in the signs of a hidden row's first values: bit i is 1 where value i is negative. It needs at least 24 values.
+// HollowRow spells id in the signs of a hidden row's first values: bit i is 1 where value i is
+// negative. It needs at least 24 values.
 func HollowRow(dst []uint16, id int32) {
 	clear(dst)
 	for i := range min(hollowBits, len(dst)) {
@@ -292,7 +298,8 @@ func HollowRow(dst []uint16, id int32) {
 	}
 }
 
-// HollowNext is the token that a hollow head finds most likely after the row, of out tokens; 0 where there are none.
+// HollowNext is the token that a hollow head finds most likely after the row, of out tokens; 0
+// where there are none.
 func HollowNext(row []uint16, out, period int) int {
 	if out <= 0 {
 		return 0

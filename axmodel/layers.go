@@ -8,8 +8,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Layers is what the layers of a model say together: some keep rows of K and V, others a state, and those of a kind agree. The zero value
-// has none.
+// Layers is what the layers of a model say together: some keep rows of K and V, others a state, and
+// those of a kind agree. The zero value has none.
 type Layers struct {
 	Full   LayerShape  // of those that keep rows, or of one beside them: Cells is 0 while there is neither
 	State  LinearShape // of those that keep a state: Hidden is 0 while there is none
@@ -20,7 +20,8 @@ type Layers struct {
 	whole int // of Linear, how many keep rows
 }
 
-// Add reads the next layer. The error, an *Error without a path, says why it is none, or none of this model.
+// Add reads the next layer. The error, an *Error without a path, says why it is none, or none of
+// this model.
 func (d *Layers) Add(m *Meta) error {
 	width := 0
 	linear := m.HasState()
@@ -52,8 +53,9 @@ func (d *Layers) next(linear bool, width, source int) {
 	d.Linear, d.Widths, d.Source = append(d.Linear, linear), append(d.Widths, width), append(d.Source, source)
 }
 
-// belongs takes in the shape of a layer that keeps rows, or shares those of another. Where layers are given a further row, as Gemma-4's
-// are, the length of a row of K goes by the layer, and Full has the longest.
+// belongs takes in the shape of a layer that keeps rows, or shares those of another. Where layers
+// are given a further row, as Gemma-4's are, the length of a row of K goes by the layer, and Full
+// has the longest.
 func (d *Layers) belongs(l LayerShape, as func(LayerShape) bool) error {
 	want := d.Full
 	if l.Added > 0 {
@@ -96,7 +98,8 @@ func (d *Layers) AddSharing(m *Meta, source int) error {
 // Shares says whether layer i uses the K and V of another.
 func (d *Layers) Shares(i int) bool { return d.Source[i] != i }
 
-// Beside reads a layer of the same model that is not among these; it counts where none of these keeps rows. The error is as Add's.
+// Beside reads a layer of the same model that is not among these; it counts where none of these
+// keeps rows. The error is as Add's.
 func (d *Layers) Beside(m *Meta) error {
 	if d.Full.Cells > 0 || m.HasState() {
 		return nil
@@ -108,8 +111,9 @@ func (d *Layers) Beside(m *Meta) error {
 	return err
 }
 
-// Shape is the layers' part of an axcl.Shape, with this many slots where layers keep a state: 0 stands for axcl.DefaultSlots. Out, Argmax,
-// Place, Local and Bytes are the caller's. It fails where no layer keeps rows, and for slots that make no sense.
+// Shape is the layers' part of an axcl.Shape, with this many slots where layers keep a state: 0
+// stands for axcl.DefaultSlots. Out, Argmax, Place, Local and Bytes are the caller's. It fails
+// where no layer keeps rows, and for slots that make no sense.
 func (d *Layers) Shape(slots int) (axcl.Shape, error) {
 	if d.Full.Cells == 0 {
 		return axcl.Shape{}, errorf("every layer keeps a state; only one that keeps rows says which cells and groups the model has")
@@ -157,9 +161,10 @@ func (l LayerShape) String() string {
 	return s
 }
 
-// StateGroups says which group of a layer that keeps a state goes with each group of one that keeps rows: LinearShape.Beside, but for the
-// first of several rows, which is the cold one where the other's first sees no cell: only a sequence's beginning goes there. -1 stands for
-// none: those rows go through the layer one by one.
+// StateGroups says which group of a layer that keeps a state goes with each group of one that keeps
+// rows: LinearShape.Beside, but for the first of several rows, which is the cold one where the
+// other's first sees no cell: only a sequence's beginning goes there. -1 stands for none: those
+// rows go through the layer one by one.
 func (d *Layers) StateGroups() []int {
 	prefill := func(rows int) bool { return rows > 1 }
 	cold := slices.IndexFunc(d.State.Rows, prefill)
@@ -174,7 +179,8 @@ func (d *Layers) StateGroups() []int {
 	return out
 }
 
-// AddOf is Add, or AddSharing where source, which says of each layer whose K and V it uses as axcl.LoadSpec.Source does, names another.
+// AddOf is Add, or AddSharing where source, which says of each layer whose K and V it uses as
+// axcl.LoadSpec.Source does, names another.
 func (d *Layers) AddOf(m *Meta, source []int) error {
 	if i := len(d.Linear); i < len(source) && source[i] != i {
 		return d.AddSharing(m, source[i])

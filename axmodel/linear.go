@@ -49,7 +49,8 @@ func (h *Header) wantsLinear() []Entry {
 		e("gate", 0, h.Intermediate, h.Hidden), e("up", 0, h.Intermediate, h.Hidden), e("down", 0, h.Hidden, h.Intermediate)}
 }
 
-// LinearLadder lists the shape groups of a linear layer: decode first, then this many prefill groups.
+// LinearLadder lists the shape groups of a linear layer: decode first, then this many prefill
+// groups.
 func LinearLadder(chunk, prefill int) []SoftGroup {
 	gs := []SoftGroup{{Rows: 1}}
 	if chunk > 1 {

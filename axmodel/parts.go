@@ -9,10 +9,11 @@ import (
 	"slices"
 )
 
-// This file is the software card's whole decoder: a file that holds complete models, a layer after the other and then the head, and is
-// called as one, with K and V of all layers in one tensor each.
+// This file is the software card's whole decoder: a file that holds complete models, a layer after
+// the other and then the head, and is called as one, with K and V of all layers in one tensor each.
 
-// Files of a whole decoder: one for tokens beside one for prompts, or one for both, and the embeddings.
+// Files of a whole decoder: one for tokens beside one for prompts, or one for both, and the
+// embeddings.
 const (
 	DecodeFile  = "model_decode.axmodel"
 	PrefillFile = "model_prefill.axmodel"
@@ -23,7 +24,8 @@ const (
 // MaxParts is how many models a whole decoder's file has room for, the head among them.
 const MaxParts = maxTable
 
-// WholeFiles names a whole decoder's files in a package that was compiled with this many rows a prefill call, into one file or two.
+// WholeFiles names a whole decoder's files in a package that was compiled with this many rows a
+// prefill call, into one file or two.
 func WholeFiles(dir, whole string, chunk int) []string {
 	switch {
 	case whole == "one":
@@ -34,7 +36,8 @@ func WholeFiles(dir, whole string, chunk int) []string {
 	return []string{filepath.Join(dir, DecodeFile)}
 }
 
-// readParts reads the models within a file of this many bytes, after its first ones; table is its directory. None of them has parts itself.
+// readParts reads the models within a file of this many bytes, after its first ones; table is its
+// directory. None of them has parts itself.
 func (s *Soft) readParts(r io.ReaderAt, size, after int64, table []byte) error {
 	le := binary.LittleEndian
 	for i := range len(table) / entryBytes {
@@ -105,7 +108,8 @@ func DecoderSize(groups []SoftGroup, parts []SoftPart) int64 {
 	return at
 }
 
-// WriteDecoder writes a whole decoder: h says what its calls are like, the parts what is in it. Errors as Write's.
+// WriteDecoder writes a whole decoder: h says what its calls are like, the parts what is in it.
+// Errors as Write's.
 func WriteDecoder(w io.Writer, h Header, groups []SoftGroup, parts []SoftPart) error {
 	if len(groups) < 1 || len(groups) > maxGroups || len(parts) > maxTable || len(h.Tool) > 64 {
 		return errorf("%d groups and %d parts: 1 to %d and at most %d are possible", len(groups), len(parts), maxGroups, maxTable)

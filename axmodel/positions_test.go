@@ -9,7 +9,8 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// A model that sees takes three positions a row in its prefill groups and one in its decode group, as the vendor's do: it is one of three.
+// A model that sees takes three positions a row in its prefill groups and one in its decode group,
+// as the vendor's do: it is one of three.
 func TestOnePosition(t *testing.T) {
 	//proves:G21
 	h := axmodel.Header{Kind: axmodel.Layer, Flags: axmodel.FlagOnePos | axmodel.FlagHollow, Hidden: 32, Heads: 2, KVHeads: 1, HeadDim: 16,
@@ -32,7 +33,8 @@ func TestOnePosition(t *testing.T) {
 	if in := m.Groups[0].Input("indices"); !slices.Equal(in.Shape, []int{1, 1}) {
 		t.Errorf("a decode group's indices are %v", in.Shape)
 	}
-	// The other way round, or one group of several rows apart from the others, nothing can be made of a picture's rows.
+	// The other way round, or one group of several rows apart from the others, nothing can be made
+	// of a picture's rows.
 	m.Groups[0], m.Groups[1] = with(m.Groups[0], 3), with(m.Groups[1], 1)
 	if _, err := m.Layer(); err == nil || !strings.Contains(err.Error(), "a row has 1 positions, and 3 there") {
 		t.Error(err)

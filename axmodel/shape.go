@@ -4,8 +4,9 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// LayerShape is what a decoder layer's tensors say, whichever format the file has. Nothing in it is assumed: rows are the last dimension of
-// `indices`, visible cells the mask's columns less the rows, cache rows those of `K_cache`.
+// LayerShape is what a decoder layer's tensors say, whichever format the file has. Nothing in it is
+// assumed: rows are the last dimension of `indices`, visible cells the mask's columns less the
+// rows, cache rows those of `K_cache`.
 type LayerShape struct {
 	Hidden int
 	KV     int // length of a row of K, or of V
@@ -22,7 +23,8 @@ type LayerGroup struct {
 	Pos   int // positions a row has here: LayerShape.Pos (0 stands for it), or 1 of three in a decode group, whose row is text
 }
 
-// Shape fills the layers' part of an axcl.Shape; Layers, Out, Argmax, Place and Bytes are the caller's.
+// Shape fills the layers' part of an axcl.Shape; Layers, Out, Argmax, Place and Bytes are the
+// caller's.
 func (l LayerShape) Shape() axcl.Shape {
 	s := axcl.Shape{Hidden: l.Hidden, KV: l.KV, Cells: l.Cells, Pos: l.Pos}
 	for _, g := range l.Groups {
@@ -45,7 +47,8 @@ func (l LayerShape) Equal(o LayerShape) bool {
 	return true
 }
 
-// alike is Equal but for how many rows the caches have: those of a layer that shares another's K and V have a call's own rows too.
+// alike is Equal but for how many rows the caches have: those of a layer that shares another's K
+// and V have a call's own rows too.
 func (l LayerShape) alike(o LayerShape) bool {
 	if len(l.Groups) != len(o.Groups) {
 		return false
@@ -59,11 +62,13 @@ func (l LayerShape) alike(o LayerShape) bool {
 	return l.Equal(o)
 }
 
-// Layer reads the shape of a decoder layer. The error, an *Error without a path, says which tensor is missing or does not fit.
+// Layer reads the shape of a decoder layer. The error, an *Error without a path, says which tensor
+// is missing or does not fit.
 func (m *Meta) Layer() (LayerShape, error) { return m.layer(false) }
 
-// SharingLayer reads the shape of a decoder layer that has no K and V of its own, but is given another's: in its cache the rows of this
-// call stand behind those before it. The error is as Layer's.
+// SharingLayer reads the shape of a decoder layer that has no K and V of its own, but is given
+// another's: in its cache the rows of this call stand behind those before it. The error is as
+// Layer's.
 func (m *Meta) SharingLayer() (LayerShape, error) { return m.layer(true) }
 
 func (m *Meta) layer(shares bool) (LayerShape, error) {
@@ -166,8 +171,8 @@ func layerTensor(group int, ts []axcl.Tensor, name string, t axcl.Type, rank int
 	return x, nil
 }
 
-// unbound fails with the first input of a decoder layer's group i that is none of those a layer is given: it would run with whatever lies
-// in that buffer.
+// unbound fails with the first input of a decoder layer's group i that is none of those a layer is
+// given: it would run with whatever lies in that buffer.
 func (m *Meta) unbound(i int) error {
 	for _, t := range m.Groups[i].Inputs {
 		switch t.Name {
@@ -189,7 +194,8 @@ type HeadShape struct {
 	Input, Output, Index string // normalised names; Index is empty without Argmax
 }
 
-// Head reads the shape of a post model: one input row, one output row, under any names, and optionally an index.
+// Head reads the shape of a post model: one input row, one output row, under any names, and
+// optionally an index.
 func (m *Meta) Head() (HeadShape, error) {
 	var h HeadShape
 	if len(m.Groups) == 0 {

@@ -95,9 +95,10 @@ func (s State) Type() axcl.Type {
 	return axcl.TypeNone
 }
 
-// Header is the fixed part of a software model; docs/axmodel-format.md gives each field's meaning. In a linear layer Heads are the value
-// heads, KVHeads the key heads and HeadDim is the length of a key head. In a layer Out is how much is given of a row in addition,
-// in a head Scale is where logits are capped; 0, both, where nothing is.
+// Header is the fixed part of a software model; docs/axmodel-format.md gives each field's meaning.
+// In a linear layer Heads are the value heads, KVHeads the key heads and HeadDim is the length of a
+// key head. In a layer Out is how much is given of a row in addition, in a head Scale is where
+// logits are capped; 0, both, where nothing is.
 type Header struct {
 	Kind         Kind
 	Weights      uint64 // what the model takes on a card; 0 means the file's length
@@ -135,7 +136,8 @@ type Header struct {
 	Deep   int // further outputs: rows to add after decoder layers
 }
 
-// Channels is how many values of a row a linear layer's convolution takes: queries, keys and values.
+// Channels is how many values of a row a linear layer's convolution takes: queries, keys and
+// values.
 func (h *Header) Channels() int { return 2*h.KVHeads*h.HeadDim + h.Heads*h.ValueDim }
 
 // SoftGroup is one shape group of a software model.
@@ -151,11 +153,13 @@ const (
 	F32  DType = 1
 	BF16 DType = 2
 	Int8 DType = 3 // one float32 scale a row
-	// bf16 of matrices that are multiplied: four rows after four, and of four rows 32 values of each in turn, so that memory is read from
-	// one end to the other. What is missing of four rows or of 32 columns is zeros.
+	// bf16 of matrices that are multiplied: four rows after four, and of four rows 32 values of
+	// each in turn, so that memory is read from one end to the other. What is missing of four rows
+	// or of 32 columns is zeros.
 	BF16Fours DType = 6
-	// Integers in groups of a row's values, with a bf16 scale each. Eight rows after eight, and of eight rows blocks of 32 columns in turn:
-	// four values of each row after four. What is missing of eight rows or of 32 columns is zeros.
+	// Integers in groups of a row's values, with a bf16 scale each. Eight rows after eight, and of
+	// eight rows blocks of 32 columns in turn: four values of each row after four. What is missing
+	// of eight rows or of 32 columns is zeros.
 	Int8Groups DType = 7
 	Int4Groups DType = 8 // two values a byte: value 4j+k of a block low and value 16+4j+k high, each plus 8
 )
@@ -169,7 +173,8 @@ func (t DType) String() string {
 
 func (t DType) known() bool { return t >= F32 && t <= Int8 || t >= BF16Fours && t <= Int4Groups }
 
-// former says whether the type was written by an earlier version, which had rows of integers one after the other.
+// former says whether the type was written by an earlier version, which had rows of integers one
+// after the other.
 func (t DType) former() bool { return t == 4 || t == 5 }
 
 // Grouped says whether groups of a row's values have scales of their own.
@@ -233,7 +238,8 @@ type Entry struct {
 	Scales     int64 // of the scales; 0 where there are none
 }
 
-// Soft is a software model's header, groups and directory, all checked against each other and the file's length.
+// Soft is a software model's header, groups and directory, all checked against each other and the
+// file's length.
 type Soft struct {
 	Header
 	Groups  []SoftGroup

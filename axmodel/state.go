@@ -6,8 +6,9 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// LinearShape is what the tensors of a layer with a state (linear attention) say, whichever format the file has. The states are bytes: what
-// they mean is the layer's own. They are the same in every group, and each call replaces them whole.
+// LinearShape is what the tensors of a layer with a state (linear attention) say, whichever format
+// the file has. The states are bytes: what they mean is the layer's own. They are the same in every
+// group, and each call replaces them whole.
 type LinearShape struct {
 	Hidden int
 	K, V   axcl.Tensor // K_cache and V_cache: shape, type and bytes of the two states
@@ -25,9 +26,10 @@ func (l LinearShape) Equal(o LinearShape) bool {
 	return l.Hidden == o.Hidden && same(l.K, o.K) && same(l.V, o.V) && slices.Equal(l.Rows, o.Rows)
 }
 
-// Beside is the group of the layer that runs where a layer of attention runs its group g: the one of the same place among the decode
-// groups, or among the prefill groups, or the last of those where there are fewer. It is -1 where there is none: then the rows go one by
-// one through group Beside of a decode group, which every layer that [LinearShape.Fits] has.
+// Beside is the group of the layer that runs where a layer of attention runs its group g: the one
+// of the same place among the decode groups, or among the prefill groups, or the last of those
+// where there are fewer. It is -1 where there is none: then the rows go one by one through group
+// Beside of a decode group, which every layer that [LinearShape.Fits] has.
 func (l LinearShape) Beside(full LayerShape, g int) int {
 	wide := full.Groups[g].Rows > 1
 	place := 0
@@ -48,7 +50,8 @@ func (l LinearShape) Beside(full LayerShape, g int) int {
 	return at
 }
 
-// Fits says what keeps the layer from being in one model with layers of attention of the shape full, as an *Error without a path.
+// Fits says what keeps the layer from being in one model with layers of attention of the shape
+// full, as an *Error without a path.
 func (l LinearShape) Fits(full LayerShape) error {
 	if l.Hidden != full.Hidden {
 		return errorf("takes hidden rows of %d, the layers of attention have %d", l.Hidden, full.Hidden)
@@ -73,8 +76,9 @@ func (l LinearShape) Fits(full LayerShape) error {
 	return nil
 }
 
-// HasState says, by the tensors alone, whether the model is a layer with a state: its mask has one value for each row of the call and none
-// for a cache, or, where no group lists a mask, both states go out as large as they came in.
+// HasState says, by the tensors alone, whether the model is a layer with a state: its mask has one
+// value for each row of the call and none for a cache, or, where no group lists a mask, both states
+// go out as large as they came in.
 func (m *Meta) HasState() bool {
 	for i := range m.Groups {
 		g := &m.Groups[i]
@@ -92,8 +96,8 @@ func (m *Meta) HasState() bool {
 	return len(m.Groups) > 0
 }
 
-// Linear reads the shape of a layer with a state. ok is [Meta.HasState]; where it is true the error, an *Error without a path, says what
-// does not fit.
+// Linear reads the shape of a layer with a state. ok is [Meta.HasState]; where it is true the
+// error, an *Error without a path, says what does not fit.
 func (m *Meta) Linear() (l LinearShape, ok bool, err error) {
 	if !m.HasState() {
 		return l, false, nil
@@ -102,8 +106,8 @@ func (m *Meta) Linear() (l LinearShape, ok bool, err error) {
 	return l, true, err
 }
 
-// State is Linear for whom something else says that the layer has a state: the error, an *Error without a path, says which tensor is
-// missing or does not fit.
+// State is Linear for whom something else says that the layer has a state: the error, an *Error
+// without a path, says which tensor is missing or does not fit.
 func (m *Meta) State() (LinearShape, error) {
 	l := LinearShape{Listed: true}
 	for i := range m.Groups {
@@ -163,7 +167,8 @@ func (m *Meta) State() (LinearShape, error) {
 	return l, nil
 }
 
-// beside checks indices and mask of a group of n rows, where they are listed, and gives the positions a row has in the first; 0 without it.
+// beside checks indices and mask of a group of n rows, where they are listed, and gives the
+// positions a row has in the first; 0 without it.
 func beside(g *GroupMeta, n, group int) (pos int, err error) {
 	if mask := g.Input("mask"); mask.Type != axcl.TypeNone && (mask.Type != axcl.BF16 || count(mask) != int64(n)) {
 		return 0, errorf("group %d: \"mask\" is %v %v; a layer with a state has one bf16 for each of the call's %d rows", group, mask.Type,

@@ -11,7 +11,8 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
 
-// A layer with a state says what its states are, whether or not it lists positions and mask, in some groups or in any.
+// A layer with a state says what its states are, whether or not it lists positions and mask, in
+// some groups or in any.
 func TestState(t *testing.T) {
 	some := stateLayer(false, 1, 8, 8)
 	some.Groups[0].Inputs = some.Groups[0].Inputs[:3] // the decode group hides both
@@ -59,7 +60,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// stateLayer is a layer with a state of two types, with a decode group and prefill groups of 8 rows.
+// stateLayer is a layer with a state of two types, with a decode group and prefill groups of 8
+// rows.
 func stateLayer(hidden bool, rows ...int) axmodeltest.ONNX {
 	return axmodeltest.VendorState(32, 10, axcl.Tensor{Type: axcl.BF16, Shape: []int{1, 48, 3}},
 		axcl.Tensor{Type: axcl.FP32, Shape: []int{1, 2, 8, 8}}, hidden, rows...)
@@ -112,7 +114,8 @@ func TestStateErrors(t *testing.T) {
 	}
 }
 
-// Beside layers of attention, one with a state may have fewer groups: the last of its own serves. What takes other rows does not fit.
+// Beside layers of attention, one with a state may have fewer groups: the last of its own serves.
+// What takes other rows does not fit.
 func TestStateFits(t *testing.T) {
 	full := func(groups ...axcl.Group) (l axmodel.LayerShape) {
 		l.Hidden = 32

@@ -11,8 +11,9 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// The vendor's file is an ONNX ModelProto. It is walked in protobuf wire format with small reads at the offsets that matter: initializers
-// (gigabytes) are stepped over by their length. Every length is checked against what is left of its message before it is believed.
+// The vendor's file is an ONNX ModelProto. It is walked in protobuf wire format with small reads at
+// the offsets that matter: initializers (gigabytes) are stepped over by their length. Every length
+// is checked against what is left of its message before it is believed.
 
 // Limits on what a description may hold; a real one has tens of tensors and names of tens of bytes.
 const (
@@ -28,7 +29,8 @@ var onnxTypes = map[uint64]axcl.Type{1: axcl.FP32, 2: axcl.Uint8, 3: axcl.Int8, 
 	11: axcl.FP64, 12: axcl.Uint32, 13: axcl.Uint64, 16: axcl.BF16, 17: axcl.FP8, 18: axcl.FP8, 19: axcl.FP8, 20: axcl.FP8, 21: axcl.Uint4,
 	22: axcl.Int4, 23: axcl.FP4}
 
-// wire is a window on a file, for reading messages nested in it. fields counts down over the whole file.
+// wire is a window on a file, for reading messages nested in it. fields counts down over the whole
+// file.
 type wire struct {
 	r      io.ReaderAt
 	buf    []byte
@@ -185,7 +187,8 @@ func readVendor(r io.ReaderAt, size int64) (*Meta, error) {
 	return m, nil
 }
 
-// toolName makes "Pulsar2 1.6 d9911bc5" of the producer and the lines "Pulsar2 Version: 1.6" and "Pulsar2 Commit: d9911bc5".
+// toolName makes "Pulsar2 1.6 d9911bc5" of the producer and the lines "Pulsar2 Version: 1.6" and
+// "Pulsar2 Commit: d9911bc5".
 func toolName(producer, doc string) string {
 	parts := []string{producer}
 	for line := range strings.Lines(doc) {
@@ -339,9 +342,10 @@ func (w *wire) valueInfo(f field) (axcl.Tensor, error) {
 	return tensor(name, onnxTypes[elem], shape...)
 }
 
-// group sorts a graph's inputs and outputs into shape groups. A group's sub-graph is a connected part of the graph: where there are several
-// parts that agree in their tensors' names, each is a group. Where the nodes do not tell, names do: `mask_2` belongs to group 2 when
-// `mask` is there too.
+// group sorts a graph's inputs and outputs into shape groups. A group's sub-graph is a connected
+// part of the graph: where there are several parts that agree in their tensors' names, each is a
+// group. Where the nodes do not tell, names do: `mask_2` belongs to group 2 when `mask` is there
+// too.
 func group(ins, outs []axcl.Tensor, nodes []node) ([]GroupMeta, error) {
 	if gs := byNodes(ins, outs, nodes); gs != nil {
 		return gs, nil
@@ -416,8 +420,8 @@ func byNames(ins, outs []axcl.Tensor, nodes int) []GroupMeta {
 // mayHide names the inputs that a layer with a state need not list in every group, or in any.
 func mayHide(name string) bool { return name == "indices" || name == "mask" }
 
-// alike says whether all groups have tensors of the same names, and puts them in group 0's order. Inputs that a group may hide come after
-// those it shares with group 0.
+// alike says whether all groups have tensors of the same names, and puts them in group 0's order.
+// Inputs that a group may hide come after those it shares with group 0.
 func alike(groups []GroupMeta) bool {
 	for i := range groups[1:] {
 		g := &groups[i+1]
@@ -539,7 +543,8 @@ func byNodes(ins, outs []axcl.Tensor, nodes []node) []GroupMeta {
 	groups := make([]GroupMeta, len(order))
 	for i, r := range order {
 		g := parts[r]
-		// A part's own number: what all its names end in. The vendor numbers groups so; the order of the nodes is the fallback.
+		// A part's own number: what all its names end in. The vendor numbers groups so; the order
+		// of the nodes is the fallback.
 		at := i
 		if n := commonSuffix(g); n < len(order) && groups[n].Inputs == nil {
 			at = n

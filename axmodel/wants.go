@@ -9,7 +9,8 @@ func known(want []Entry, name string) bool {
 	return false
 }
 
-// Wants lists the tensors a model with this header has: names and sizes, and a type where only one will do.
+// Wants lists the tensors a model with this header has: names and sizes, and a type where only one
+// will do.
 func (h *Header) Wants() []Entry {
 	if h.Flags&FlagHollow != 0 {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Tensor is one tensor to write. Row gives row r as float32 into dst, which has Cols places; rows are asked for once each, in order, so a
-// model larger than memory can be written.
+// Tensor is one tensor to write. Row gives row r as float32 into dst, which has Cols places; rows
+// are asked for once each, in order, so a model larger than memory can be written.
 type Tensor struct {
 	Name       string
 	Type       DType
@@ -59,8 +59,9 @@ func Size(groups []SoftGroup, ts []Tensor) int64 {
 	return n
 }
 
-// WriteFile writes a software model to path, which must not exist. It fails with an *Error when header, groups and tensors do not make a
-// model, or with the error of a Row function or of the file; what was written by then is removed.
+// WriteFile writes a software model to path, which must not exist. It fails with an *Error when
+// header, groups and tensors do not make a model, or with the error of a Row function or of the
+// file; what was written by then is removed.
 func WriteFile(path string, h Header, groups []SoftGroup, ts []Tensor) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// What is written is read again: header, groups, directory, and values within what their type can hold.
+// What is written is read again: header, groups, directory, and values within what their type can
+// hold.
 func TestWriteRead(t *testing.T) {
 	h := axmodel.Header{Kind: axmodel.Layer, Weights: 12345,
 		Flags:      axmodel.FlagQKVBias | axmodel.FlagQKNorm | axmodel.FlagGemma | axmodel.FlagNormOne | axmodel.FlagSuffix,
@@ -89,7 +90,8 @@ func TestWriteRead(t *testing.T) {
 				row, col := i/e.Cols, i%e.Cols
 				groups, blocks := (e.Cols+e.Group-1)/e.Group, (e.Cols+31)/32
 				scale := axcl.Float32(binary.LittleEndian.Uint16(b[e.Scales+int64(2*((row/8*groups+col/e.Group)*8+row%8)):]))
-				// The largest may lie half a step beyond the last level: scales are rounded, and four bits choose the best on the whole.
+				// The largest may lie half a step beyond the last level: scales are rounded, and
+				// four bits choose the best on the whole.
 				slack = float32(math.Abs(float64(scale)))
 				block, of := int64(row/8*blocks+col/32), col%32
 				if e.Type == axmodel.Int8Groups {

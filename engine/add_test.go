@@ -96,7 +96,8 @@ func TestSplitAdd(t *testing.T) {
 	}
 }
 
-// TestSplitNets: single models and the buffers they are bound to are used through joined cards as on one.
+// TestSplitNets: single models and the buffers they are bound to are used through joined cards as
+// on one.
 func TestSplitNets(t *testing.T) {
 	checks := axcltest.Checks(axcltest.Options{Open: func() (axcl.Device, error) {
 		var under []*Card

@@ -1,11 +1,14 @@
 package engine
 
-// This file decides who is let in beside those that run, so that together is never slower than one after another: see doc.go.
+// This file decides who is let in beside those that run, so that together is never slower than one
+// after another: see doc.go.
 //
-// A prompt whose rows lie beyond what wide passes see goes row by row, fifty times as dear; a sequence that is sent back to the queue for
-// want of cells may have to be evaluated again. So a sequence waits until its prompt finds near cells, and until all whose answers have a
-// known end can come to it. What goes beyond that is a bet, and the ledger says what may be lost: a small part of what one after another
-// has taken or will have taken until then, and what being together will save.
+// A prompt whose rows lie beyond what wide passes see goes row by row, fifty times as dear; a
+// sequence that is sent back to the queue for want of cells may have to be evaluated again. So a
+// sequence waits until its prompt finds near cells, and until all whose answers have a known end
+// can come to it. What goes beyond that is a bet, and the ledger says what may be lost: a small
+// part of what one after another has taken or will have taken until then, and what being together
+// will save.
 
 // ledger is the account of a time in which the card was never idle, in seconds by the cost table.
 type ledger struct {
@@ -13,14 +16,16 @@ type ledger struct {
 	lost float64 // what rows took that had been through before, or went one by one where they might have gone together
 }
 
-// tithe is which part of the work may be lost by letting in more than surely fits; the rest up to a twentieth is for dearer shape groups.
+// tithe is which part of the work may be lost by letting in more than surely fits; the rest up to a
+// twentieth is for dearer shape groups.
 const tithe = 1.0 / 32
 
 // leastAhead is how many tokens each answer can come to at least before cells run out.
 const leastAhead = 16
 
-// admit starts queued sequences, in order, while their prompts fit beside what is running. A sequence whose reader does not read keeps
-// no sequence out: it gives up its place, and its cells where they are needed, and finds what is left of them when it goes on.
+// admit starts queued sequences, in order, while their prompts fit beside what is running. A
+// sequence whose reader does not read keeps no sequence out: it gives up its place, and its cells
+// where they are needed, and finds what is left of them when it goes on.
 func (m *lm) admit() {
 	for !m.card.Hot() {
 		live := m.live()
@@ -68,11 +73,12 @@ func (m *lm) admit() {
 	}
 }
 
-// fits reports whether s may run beside the others: whether there are cells for all until they end, or what may come of letting it in all
-// the same is worth it.
+// fits reports whether s may run beside the others: whether there are cells for all until they end,
+// or what may come of letting it in all the same is worth it.
 func (m *layout) fits(s *seq) bool {
 	if !m.proven.Mixed || !m.proven.Chunk {
-		// Prompts cannot share passes: they go one after the other, and what one has the next finds.
+		// Prompts cannot share passes: they go one after the other, and what one has the next
+		// finds.
 		for _, r := range m.running {
 			if !r.box.full() && r.pending() > 1 {
 				return false
@@ -129,8 +135,9 @@ func (m *layout) fits(s *seq) bool {
 	return m.ledger.lost+stakes+far <= tithe*(m.ledger.done+work)+saves
 }
 
-// beyond is what it costs that rows of prompts, the others' and that of s, lie beyond what wide passes see: 0 where they find near cells.
-// Prompts that crowd each other out of the ladder's reach go row by row.
+// beyond is what it costs that rows of prompts, the others' and that of s, lie beyond what wide
+// passes see: 0 where they find near cells. Prompts that crowd each other out of the ladder's reach
+// go row by row.
 func (m *layout) beyond(s *seq) float64 {
 	if m.wide == 0 {
 		return 0
@@ -152,8 +159,8 @@ func (m *layout) beyond(s *seq) float64 {
 			prompts += r.pending() + len(m.high(r.Path)) // which come down
 		}
 	}
-	// The rows of a prompt's last wide pass may lie anywhere, since nothing has to see them in it, but lie low while there is room.
-	// Answers take a row of each pass until then, and a cell.
+	// The rows of a prompt's last wide pass may lie anywhere, since nothing has to see them in it,
+	// but lie low while there is room. Answers take a row of each pass until then, and a cell.
 	chunk := m.wide
 	if m.proven.Mixed {
 		chunk = max(m.wide-others, 1)
@@ -193,8 +200,8 @@ func (m *layout) beyond(s *seq) float64 {
 	return alone
 }
 
-// between is how much more the passes of a prompt take whose rows come between those of others, as far up as wide passes see, than where
-// they begin at the first cell.
+// between is how much more the passes of a prompt take whose rows come between those of others, as
+// far up as wide passes see, than where they begin at the first cell.
 func (m *layout) between(s *seq) (sec float64) {
 	far := m.stretch(m.wideReach, m.wide)
 	for n := len(s.Path) + m.wide; n < min(len(s.ids), m.wideReach); n += m.wide {
@@ -203,7 +210,8 @@ func (m *layout) between(s *seq) (sec float64) {
 	return sec
 }
 
-// enter puts a share's rows into the account: what they would have taken in turn, and what was lost on them.
+// enter puts a share's rows into the account: what they would have taken in turn, and what was lost
+// on them.
 func (m *core) enter(h *share) {
 	s := h.s
 	for i := h.from; i < h.from+h.n; i++ {

@@ -16,7 +16,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// TestReadAhead: a load's files are read while the card is at those before, in its order, and how quick both are is told with each.
+// TestReadAhead: a load's files are read while the card is at those before, in its order, and how
+// quick both are is told with each.
 func TestReadAhead(t *testing.T) {
 	dir := t.TempDir()
 	shape := axmodel.Qwen3Small()
@@ -68,7 +69,8 @@ func TestReadAhead(t *testing.T) {
 	})
 }
 
-// ordered is a device that takes the head first and a second for each file, and then refuses the model.
+// ordered is a device that takes the head first and a second for each file, and then refuses the
+// model.
 type ordered struct{ *fake }
 
 func (o *ordered) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {

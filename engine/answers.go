@@ -14,10 +14,12 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// This file is how a card is not simply believed at its first load of a package. What it says to a fixed text is compared: with what a
-// sound card is known to say, where that ships with the program; else with what earlier loads of the package said here, on any card.
-// Where two loads differ it is unknown which was wrong, so the load is refused, and what is said by two loads first counts from then on: a
-// card that was wrong once does not keep a sound one out. What two loads of a card and driver have said is not outvoted by the same.
+// This file is how a card is not simply believed at its first load of a package. What it says to a
+// fixed text is compared: with what a sound card is known to say, where that ships with the
+// program; else with what earlier loads of the package said here, on any card. Where two loads
+// differ it is unknown which was wrong, so the load is refused, and what is said by two loads first
+// counts from then on: a card that was wrong once does not keep a sound one out. What two loads of
+// a card and driver have said is not outvoted by the same.
 
 // maxRecord bounds a record's file, and maxSaid the answers in it.
 const maxRecord, maxSaid = 64 << 10, 16
@@ -106,8 +108,9 @@ func (r *record) keep() {
 	}
 }
 
-// believe compares what the card said with what is known of the package, or was said earlier; before is what else was kept of it, nil
-// for nothing. The error wraps ErrWrong and says what to do; nothing of what was proven is kept then.
+// believe compares what the card said with what is known of the package, or was said earlier;
+// before is what else was kept of it, nil for nothing. The error wraps ErrWrong and says what to
+// do; nothing of what was proven is kept then.
 func (m *prover) believe(p *models.Package, o OpenOptions, before []int32) error {
 	if m.canary.sample == nil {
 		return nil

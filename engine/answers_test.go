@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/axcl/axcltest"
 )
 
-// TestFirstLoadWrong (D6): a card that is wrong at its first load of a package is not trusted for good, and a sound one is not refused for
-// it: once two loads have said the same, that counts. What two loads of a card have said is not outvoted.
+// TestFirstLoadWrong (D6): a card that is wrong at its first load of a package is not trusted for
+// good, and a sound one is not refused for it: once two loads have said the same, that counts. What
+// two loads of a card have said is not outvoted.
 func TestFirstLoadWrong(t *testing.T) {
 	dir := compiled(t, "qwen3")
 	var lies atomic.Int32
@@ -77,7 +78,8 @@ func TestFirstLoadWrong(t *testing.T) {
 	}
 }
 
-// TestManyWrongLoads (D6): however many different answers a card gives, what two loads of it have said goes on to count.
+// TestManyWrongLoads (D6): however many different answers a card gives, what two loads of it have
+// said goes on to count.
 func TestManyWrongLoads(t *testing.T) {
 	says := func(n int32) (ids []int32) {
 		for i := range int32(sampleLen) {

@@ -134,11 +134,13 @@ func (m *lm) forgetCaller(s *seq) {
 	m.card.wakeUp()
 }
 
-// embedAhead is how many inputs of one call are in the queue at a time: enough to fill wide passes, few enough to leave room for others.
+// embedAhead is how many inputs of one call are in the queue at a time: enough to fill wide passes,
+// few enough to leave room for others.
 const embedAhead = 64
 
 func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error) {
-	// A head that gives logits gives no vector: then a vector is what the last layer gives, before the norm, which is the head's.
+	// A head that gives logits gives no vector: then a vector is what the last layer gives, before
+	// the norm, which is the head's.
 	hidden := !b.info.Embedding || b.m.shape.Out != b.m.shape.Hidden
 	if b.m.shape.Whole {
 		return nil, fmt.Errorf("%w: %s gives logits and no vectors: it is a whole decoder in one file; take an embedding model",
@@ -154,8 +156,8 @@ func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) (
 	return out, nil
 }
 
-// Scores implements the optional interface behind [Model.Rerank]. The first prompt runs alone, so that the others find in the cache what
-// all begin with; these share passes.
+// Scores implements the optional interface behind [Model.Rerank]. The first prompt runs alone, so
+// that the others find in the cache what all begin with; these share passes.
 func (b *cardBackend) Scores(ctx context.Context, n int, prompt func(int) ([]int32, error), ids []int32, key string) (
 	[][]float32, Usage, error,
 ) {
@@ -177,8 +179,8 @@ func (b *cardBackend) Scores(ctx context.Context, n int, prompt func(int) ([]int
 	return out, u, nil
 }
 
-// collectAll runs a sequence for each of out, on the ids that input gives when they are needed, and fills out with what its embedding
-// collected: zeros for no ids. The usage has the tokens of all.
+// collectAll runs a sequence for each of out, on the ids that input gives when they are needed, and
+// fills out with what its embedding collected: zeros for no ids. The usage has the tokens of all.
 func (b *cardBackend) collectAll(ctx context.Context, out [][]float32, input func(int) ([]int32, error), key string,
 	collect func() *embedding,
 ) (u Usage, err error) {

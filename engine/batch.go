@@ -9,7 +9,8 @@ import (
 	"github.com/axle-llm/axle/engine/pictures"
 )
 
-// This file puts a pass together: cells for its rows, the rows, their positions and what each sees, and which results are wanted.
+// This file puts a pass together: cells for its rows, the rows, their positions and what each sees,
+// and which results are wanted.
 
 // share is a sequence's part of a pass: ids[from:from+n] and then its drafts.
 type share struct {
@@ -47,7 +48,8 @@ type batch struct {
 
 var errNoCells = errors.New("engine: no cells left")
 
-// build fills m.pass from the shares. It fails with errNoCells, having taken nothing, when there are not enough cells.
+// build fills m.pass from the shares. It fails with errNoCells, having taken nothing, when there
+// are not enough cells.
 func (m *batch) build() error {
 	p := &m.pass
 	rows := 0
@@ -117,7 +119,8 @@ func (m *batch) build() error {
 				p.SeeRows[r*rw+e/64] |= 1 << (e % 64)
 			}
 			if m.shape.Local {
-				// A window counts rows, not positions: it begins this many rows back, in the cells or in this pass.
+				// A window counts rows, not positions: it begins this many rows back, in the cells
+				// or in this pass.
 				from := h.from + j - m.window + 1
 				s.Window(from)
 				copy(p.LocalCells[r*cw:(r+1)*cw], s.Near)
@@ -168,7 +171,8 @@ func (m *batch) build() error {
 	return nil
 }
 
-// room takes the cells of a pass of this many rows: those that are reserved for its sequences, and others for the rest.
+// room takes the cells of a pass of this many rows: those that are reserved for its sequences, and
+// others for the rest.
 func (m *batch) room(rows int) bool {
 	claimed := 0
 	for i := range m.shares {
@@ -202,8 +206,8 @@ func (m *batch) room(rows int) bool {
 	return true
 }
 
-// anywhere takes cells for this many rows, of shares that have none. Where not all of them can lie low, those do that a later wide pass has
-// to see.
+// anywhere takes cells for this many rows, of shares that have none. Where not all of them can lie
+// low, those do that a later wide pass has to see.
 func (m *batch) anywhere(rows int) (ok bool) {
 	m.taken = m.taken[:0]
 	if rows == 0 {
@@ -250,9 +254,10 @@ func (m *batch) anywhere(rows int) (ok bool) {
 	return true
 }
 
-// makeLow lets cached rows go where n new rows would otherwise lie so high that passes become dearer. Where wide passes pay, all who run
-// pay for a dearer group in every pass to come; elsewhere a prompt that cannot be seen by wide passes goes row by row. Both are weighed
-// against what it takes to evaluate the cached text again, times the chance that anybody asks for it.
+// makeLow lets cached rows go where n new rows would otherwise lie so high that passes become
+// dearer. Where wide passes pay, all who run pay for a dearer group in every pass to come;
+// elsewhere a prompt that cannot be seen by wide passes goes row by row. Both are weighed against
+// what it takes to evaluate the cached text again, times the chance that anybody asks for it.
 func (m *batch) makeLow(n int) {
 	const passesToCome, chance = 64, 0.5
 	if n == 0 {
@@ -354,7 +359,8 @@ func (m *batch) account(took time.Duration, drafts int) string {
 	return kind
 }
 
-// claim takes the cells of a share's rows from those reserved for its sequence, and reports whether it did.
+// claim takes the cells of a share's rows from those reserved for its sequence, and reports whether
+// it did.
 func (m *batch) claim(h *share) bool {
 	s := h.s
 	h.cells = nil
@@ -372,7 +378,8 @@ func (m *batch) claim(h *share) bool {
 	return true
 }
 
-// states fills in where the pass's state comes from and goes to. It fails with errNoCells where there is no slot.
+// states fills in where the pass's state comes from and goes to. It fails with errNoCells where
+// there is no slot.
 func (m *batch) states() error {
 	s := m.shares[0].s
 	to, ok := m.cache.Into(&s.Seq)
@@ -386,8 +393,8 @@ func (m *batch) states() error {
 	return nil
 }
 
-// lost is what follows a pass that failed: the slot that it was to fill holds nothing, and a sequence whose own it was goes on from what is
-// kept. unsent says that the pass was never run.
+// lost is what follows a pass that failed: the slot that it was to fill holds nothing, and a
+// sequence whose own it was goes on from what is kept. unsent says that the pass was never run.
 func (m *batch) lostState(unsent bool) {
 	if m.pass.To == 0 || len(m.shares) == 0 {
 		return
@@ -400,7 +407,8 @@ func (m *batch) lostState(unsent bool) {
 	}
 }
 
-// moved is what follows a pass that ran: its sequence's state is that after its new rows, and is kept where it is of use.
+// moved is what follows a pass that ran: its sequence's state is that after its new rows, and is
+// kept where it is of use.
 func (m *batch) moved(h *share) {
 	s := h.s
 	m.cache.Passed(&s.Seq, m.pass.To)

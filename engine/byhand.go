@@ -13,8 +13,8 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// This file puts prompts with pictures through the card without the scheduler and all that it keeps: what the probes of a model that sees
-// hold its answers against.
+// This file puts prompts with pictures through the card without the scheduler and all that it
+// keeps: what the probes of a model that sees hold its answers against.
 
 // shown is a prompt that goes through the card by hand.
 type shown struct {
@@ -23,8 +23,8 @@ type shown struct {
 	cuts []int // where its passes end
 }
 
-// shown reads a prompt's pictures, with an encoder call each, whatever is known of them. first is how many rows its first pass has, 0 for
-// as many as the others: the narrowest wide group's.
+// shown reads a prompt's pictures, with an encoder call each, whatever is known of them. first is
+// how many rows its first pass has, 0 for as many as the others: the narrowest wide group's.
 func (e *eyesight) shown(ctx context.Context, msgs []chat.Message, first int) (s shown, err error) {
 	ids, images, err := e.prompt(ctx, msgs)
 	if err != nil {
@@ -75,7 +75,8 @@ func (s shown) blind() shown {
 	return s
 }
 
-// byHand puts prompts through the card, the n-th passes of all in one, and gives what the head gives behind each.
+// byHand puts prompts through the card, the n-th passes of all in one, and gives what the head
+// gives behind each.
 func (e *eyesight) byHand(ctx context.Context, each ...shown) (out [][]float32, err error) {
 	err = e.l.card.Do(ctx, func(axcl.Device) error {
 		e.l.reap()

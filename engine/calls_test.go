@@ -34,17 +34,21 @@ var (
 
 const recording = "testdata/calls.txt"
 
-// TestCalls: ten loads make the calls to the card that they made when testdata/calls.txt was recorded, and give the tokens and answers that
-// they gave. Each has one model, one card, the virtual clock, no checkups and no fault. A change of the engine that is to change nothing
-// leaves the recording as it is; one that changes calls on purpose records it anew (go test ./engine -run TestCalls -update) in a commit
-// that says which and why.
+// TestCalls: ten loads make the calls to the card that they made when testdata/calls.txt was
+// recorded, and give the tokens and answers that they gave. Each has one model, one card, the
+// virtual clock, no checkups and no fault. A change of the engine that is to change nothing leaves
+// the recording as it is; one that changes calls on purpose records it anew (go test ./engine -run
+// TestCalls -update) in a commit that says which and why.
 //
-// The recording has a hash of each pass's calls, so the test names the first pass that differs and shows its calls. To see what they were,
-// run it with -calls=DIR on both commits and compare the files.
+// The recording has a hash of each pass's calls, so the test names the first pass that differs and
+// shows its calls. To see what they were, run it with -calls=DIR on both commits and compare the
+// files.
 //
-// What changes calls without anybody noticing: the age of nodes (a match where a peek was), the order of the measuring calls at load, the
-// chain of dropped hooks, the order in which memory is allocated, the order in which shares are settled, a clock that is not the card's,
-// the order in which requests arrive, what corrects the costs, and whether a greedy row asks for logits or for the largest one's index.
+// What changes calls without anybody noticing: the age of nodes (a match where a peek was), the
+// order of the measuring calls at load, the chain of dropped hooks, the order in which memory is
+// allocated, the order in which shares are settled, a clock that is not the card's, the order in
+// which requests arrive, what corrects the costs, and whether a greedy row asks for logits or for
+// the largest one's index.
 func TestCalls(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
@@ -94,7 +98,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// quickCopies has copies on the card cost next to nothing, so that sharing passes and guessing pay for models as small as these.
+// quickCopies has copies on the card cost next to nothing, so that sharing passes and guessing pay
+// for models as small as these.
 const quickCopies = ",enqueue 1us,copy d2d 1us 10GB/s"
 
 // callLoad is one of the ten loads.
@@ -296,7 +301,8 @@ type caller struct {
 	phases []callPhase
 }
 
-// callPhase is what the card was asked for from one moment of rest to the next, and what came of it.
+// callPhase is what the card was asked for from one moment of rest to the next, and what came of
+// it.
 type callPhase struct {
 	name    string
 	calls   []string
@@ -417,7 +423,8 @@ func (r *caller) looks(seed uint64, question string) Job {
 	return job
 }
 
-// rest waits until the card has done what it does while nobody asks, and takes down what it was asked for.
+// rest waits until the card has done what it does while nobody asks, and takes down what it was
+// asked for.
 func (r *caller) rest(name string, answers []string) {
 	r.t.Helper()
 	if err := Settle(context.Background(), r.b); err != nil {
@@ -450,7 +457,8 @@ func (p *callPhase) passes() (out [][]string) {
 	return out
 }
 
-// text is what is recorded of a phase: how many calls of each kind, the answers, a hash of all calls, and one of each pass's.
+// text is what is recorded of a phase: how many calls of each kind, the answers, a hash of all
+// calls, and one of each pass's.
 func (p *callPhase) text() string {
 	var b strings.Builder
 	kinds := map[string]int{}

@@ -18,8 +18,8 @@ import (
 // How old a card's state may get, and while it works.
 const infoEvery, infoWorking = 10 * time.Second, time.Minute
 
-// TestAsksSeldom: what the card has to run commands for is asked for every ten seconds while it is idle or warm, and once a minute while
-// it works.
+// TestAsksSeldom: what the card has to run commands for is asked for every ten seconds while it is
+// idle or warm, and once a minute while it works.
 func TestAsksSeldom(t *testing.T) {
 	//proves:D18
 	synctest.Test(t, func(t *testing.T) {
@@ -73,7 +73,8 @@ func (l *lateDevice) Info() (axcl.Info, error) {
 	return i, err
 }
 
-// TestLateState: a card that does not tell its state in time goes on, from its opening on; the third time in a minute it is lost.
+// TestLateState: a card that does not tell its state in time goes on, from its opening on; the
+// third time in a minute it is lost.
 func TestLateState(t *testing.T) {
 	//proves:D4
 	for _, tt := range []struct {
@@ -103,8 +104,9 @@ func TestLateState(t *testing.T) {
 	}
 }
 
-// TestRefusedLoads (D4): the third load within a minute that the card refuses loses it, whatever runs beside; too little memory and bad
-// files are no fault of the card's. A runtime that is too old ends it at once.
+// TestRefusedLoads (D4): the third load within a minute that the card refuses loses it, whatever
+// runs beside; too little memory and bad files are no fault of the card's. A runtime that is too
+// old ends it at once.
 func TestRefusedLoads(t *testing.T) {
 	//proves:D4
 	dir := compiled(t, "qwen3")

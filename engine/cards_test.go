@@ -17,8 +17,8 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
 
-// TestSplit: a model split by layers over cards gives what it gives on one; its memory is on both, and goes when it is closed; a card that
-// is lost ends it.
+// TestSplit: a model split by layers over cards gives what it gives on one; its memory is on both,
+// and goes when it is closed; a card that is lost ends it.
 func TestSplit(t *testing.T) {
 	dir := compiled(t, "qwen3")
 	_, alone := load(t, dir, openSoft, OpenOptions{Parallel: 1, Proven: &Proven{}})
@@ -80,7 +80,8 @@ type statsOnly struct {
 
 func (b statsOnly) Stats() Stats { return b.st }
 
-// TestReplicasStats: what two cards did is what both did, figure by figure; a limit that both have is one.
+// TestReplicasStats: what two cards did is what both did, figure by figure; a limit that both have
+// is one.
 func TestReplicasStats(t *testing.T) {
 	once := map[string]bool{"Temperature": true, "NPULoad": true, "Memory.Rows": true, "Memory.Bytes": true, "Disk.Rows": true,
 		"Disk.Bytes": true}
@@ -111,8 +112,8 @@ func TestReplicasStats(t *testing.T) {
 	})
 }
 
-// TestReplicasSee: the same words about another picture are another conversation: each finds the card that knows its picture, and neither
-// card encodes the other's.
+// TestReplicasSee: the same words about another picture are another conversation: each finds the
+// card that knows its picture, and neither card encodes the other's.
 func TestReplicasSee(t *testing.T) {
 	s := newSight(t)
 	var bs []Backend
@@ -130,7 +131,8 @@ func TestReplicasSee(t *testing.T) {
 		}
 		return asks(2, parts...)
 	}
-	// The first picture's answer is still being read while the second is asked about, so that it goes to the other card.
+	// The first picture's answer is still being read while the second is asked about, so that it
+	// goes to the other card.
 	next, stop := iter.Pull2(r.Complete(t.Context(), about(1, 0)))
 	if _, err, ok := next(); !ok || err != nil {
 		t.Fatal(err)
@@ -153,7 +155,8 @@ func TestReplicasSee(t *testing.T) {
 	}
 }
 
-// TestReplicas: a conversation stays where its cells are, unless that card is the busier; a lost card's work goes to the other.
+// TestReplicas: a conversation stays where its cells are, unless that card is the busier; a lost
+// card's work goes to the other.
 func TestReplicas(t *testing.T) {
 	fakes := []*fake{newFake(), newFake()}
 	var bs []Backend
@@ -237,7 +240,8 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestFewer: an answer that had begun on a card that is lost ends with an error that does not mean the end of all, unless it is.
+// TestFewer: an answer that had begun on a card that is lost ends with an error that does not mean
+// the end of all, unless it is.
 func TestFewer(t *testing.T) {
 	//proves:D8
 	fakes := []*fake{newFake(), newFake()}
@@ -262,7 +266,8 @@ func TestFewer(t *testing.T) {
 	}
 }
 
-// TestCopyLost: a card that is lost while a model is loaded leaves the model to the others, and they are told that there are fewer.
+// TestCopyLost: a card that is lost while a model is loaded leaves the model to the others, and
+// they are told that there are fewer.
 func TestCopyLost(t *testing.T) {
 	dir := compiled(t, "qwen3")
 	_, alone := load(t, dir, openSoft, OpenOptions{})

@@ -12,7 +12,8 @@ import (
 // This file answers one prompt more than once. The first answer evaluates the prompt; the others
 // begin with its first token, find the prompt's rows in the cache, and share passes with it.
 
-// choicesAtOnce is how many answers of a request run at once: half of what a model runs for everybody.
+// choicesAtOnce is how many answers of a request run at once: half of what a model runs for
+// everybody.
 const choicesAtOnce = 16
 
 // Choices answers a request several times, as [Model.Chat] does where it has messages, else as

@@ -82,7 +82,8 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// TestChoicesStop: stop strings, formats and calls are each answer's own, and its backend ends with it.
+// TestChoicesStop: stop strings, formats and calls are each answer's own, and its backend ends with
+// it.
 func TestChoicesStop(t *testing.T) {
 	m := New(lettered{&parrot{}, func(job Job) iter.Seq2[Token, error] {
 		return (&parrot{say: "hello STOP world"}).Complete(context.Background(), job)
@@ -95,7 +96,8 @@ func TestChoicesStop(t *testing.T) {
 	}
 }
 
-// TestChoicesPleased: answers that a stop string ends are done, and not broken off, the last of them too.
+// TestChoicesPleased: answers that a stop string ends are done, and not broken off, the last of
+// them too.
 func TestChoicesPleased(t *testing.T) {
 	b := onFake(t, newFake(), OpenOptions{CardOptions: still})
 	m := New(lettered{Backend: b}, Options{})
@@ -123,7 +125,8 @@ func TestChoicesPleased(t *testing.T) {
 	}
 }
 
-// TestChoicesInTurn: no more answers run at once than may, and all come; at their end nothing is held.
+// TestChoicesInTurn: no more answers run at once than may, and all come; at their end nothing is
+// held.
 func TestChoicesInTurn(t *testing.T) {
 	//proves:T16
 	const n = 40
@@ -172,8 +175,9 @@ func TestChoicesInTurn(t *testing.T) {
 	}
 }
 
-// TestChoicesCrowded: answers for which the queue has no room wait until one that runs has ended, and then come; a place that no answer
-// needs any more is given back while others run. Where nothing of the request runs, a full queue is its error.
+// TestChoicesCrowded: answers for which the queue has no room wait until one that runs has ended,
+// and then come; a place that no answer needs any more is given back while others run. Where
+// nothing of the request runs, a full queue is its error.
 func TestChoicesCrowded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5
@@ -223,8 +227,8 @@ func TestChoicesCrowded(t *testing.T) {
 	})
 }
 
-// TestChoicesEnd: an error of one answer ends all, and so do who leaves, and the context; a panic comes out where it is caught. Nothing
-// is left.
+// TestChoicesEnd: an error of one answer ends all, and so do who leaves, and the context; a panic
+// comes out where it is caught. Nothing is left.
 func TestChoicesEnd(t *testing.T) {
 	b := onFake(t, newFake(), OpenOptions{CardOptions: still})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// hostTime are the functions that may ask for the host's time, and why. Everything else that the engine does at times goes by the card's
-// clock, which a simulated card moves: what the worker decides by another would not be the same from run to run.
+// hostTime are the functions that may ask for the host's time, and why. Everything else that the
+// engine does at times goes by the card's clock, which a simulated card moves: what the worker
+// decides by another would not be the same from run to run.
 var hostTime = map[string]string{
 	"Open":             "the beginning of both clocks",
 	"Card.host":        "the watchdog's clock",
@@ -81,8 +82,9 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestCardsClock: what the worker does at times it does by the card's clock. While that stands still the card's state is read once, however
-// long it lasts for the host, and no model is checked; when it has moved, both are done at the worker's next look.
+// TestCardsClock: what the worker does at times it does by the card's clock. While that stands
+// still the card's state is read once, however long it lasts for the host, and no model is checked;
+// when it has moved, both are done at the worker's next look.
 func TestCardsClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

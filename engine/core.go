@@ -11,8 +11,9 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
-// core is what the parts of a language model on a card share: the card, the cache, what things take, and who waits and runs. Each part
-// (layout, tier, keeper, canary, prover, batch, planner, eyes) has the core and the parts that it needs; none has lm, which has them all.
+// core is what the parts of a language model on a card share: the card, the cache, what things
+// take, and who waits and runs. Each part (layout, tier, keeper, canary, prover, batch, planner,
+// eyes) has the core and the parts that it needs; none has lm, which has them all.
 type core struct {
 	card      *Card
 	model     axcl.Model
@@ -75,8 +76,8 @@ func (m *core) bytes(id int32) []byte {
 	return m.tokenizer.Bytes(id)
 }
 
-// turns are where the last two turns of a prompt begin: at the last control token that occurs more than once, and where it occurs before. 0
-// where there is none.
+// turns are where the last two turns of a prompt begin: at the last control token that occurs more
+// than once, and where it occurs before. 0 where there is none.
 func (m *core) turns(ids []int32) (turn, answer int) {
 	if m.tokenizer == nil {
 		return 0, 0
@@ -93,8 +94,8 @@ func (m *core) turns(ids []int32) (turn, answer int) {
 	return turn, answer
 }
 
-// stops are the lengths of s's prompt at which its state is to be kept, ascending: where the last turn of the user begins, and the turn
-// after it, which is to be answered.
+// stops are the lengths of s's prompt at which its state is to be kept, ascending: where the last
+// turn of the user begins, and the turn after it, which is to be answered.
 func (m *core) stops(s *seq) (at []int) {
 	end := s.prompt
 	turn, answer := m.turns(s.ids[:end])
@@ -131,8 +132,9 @@ const (
 	exitRecalled              // whatever lies on the card may be wrong: it begins anew
 )
 
-// exits has what becomes of a sequence. Its rows stay as a cache, and its state too where snapshot is set; prune takes away those that only
-// it needed, from the card and from memory: nothing is to build on what may have gone wrong.
+// exits has what becomes of a sequence. Its rows stay as a cache, and its state too where snapshot
+// is set; prune takes away those that only it needed, from the card and from memory: nothing is to
+// build on what may have gone wrong.
 var exits = [...]struct{ snapshot, prune, out, anew, queue bool }{
 	exitEnded:     {snapshot: true, out: true},
 	exitFailed:    {prune: true, out: true},
@@ -181,8 +183,9 @@ func (m *core) again(s *seq) {
 	s.doubt = true
 }
 
-// sink sends a sequence back to the queue that stands on cells beyond what wide passes see, and has a picture to come: it begins anew when
-// those that run have ended, and finds the lowest cells then.
+// sink sends a sequence back to the queue that stands on cells beyond what wide passes see, and has
+// a picture to come: it begins anew when those that run have ended, and finds the lowest cells
+// then.
 func (m *core) sink(s *seq) {
 	s.low = true
 	m.quit(s, exitPreempted)
@@ -215,7 +218,8 @@ func (m *core) live() (n int) {
 	return n
 }
 
-// aside takes the sequences whose readers do not read off their cells, and reports whether there was one.
+// aside takes the sequences whose readers do not read off their cells, and reports whether there
+// was one.
 func (m *core) aside() (any bool) {
 	for _, r := range m.running {
 		if r.box.full() && len(r.Path) > 0 {
@@ -226,14 +230,14 @@ func (m *core) aside() (any bool) {
 	return any
 }
 
-// soloing reports whether a repeatable sequence runs, or waits to run again, or one that needs the lowest cells for its pictures: none is
-// admitted beside it.
+// soloing reports whether a repeatable sequence runs, or waits to run again, or one that needs the
+// lowest cells for its pictures: none is admitted beside it.
 func (m *core) soloing() bool {
 	return slices.ContainsFunc(m.running, func(s *seq) bool { return (s.solo || s.low && s.shown() > len(s.Path)) && !s.box.full() })
 }
 
-// mark leaves a sequence's state at the node that it stands on, for others; on the way says that a better one is to come. The sequence goes
-// on from it.
+// mark leaves a sequence's state at the node that it stands on, for others; on the way says that a
+// better one is to come. The sequence goes on from it.
 func (m *core) mark(s *seq, way bool) {
 	//rule:G17 TestStatesLeft || s.Bring > 0 =>
 	if s.solo || s.Bring > 0 {
@@ -259,7 +263,8 @@ func (m *core) scratch() (slot uint32, back func(), ok bool) {
 	return slot, func() { m.cache.Give(slot) }, ok
 }
 
-// sequent makes the rows of a pass see each other as those of one sequence do, where the model keeps a state, and go on from where it says.
+// sequent makes the rows of a pass see each other as those of one sequence do, where the model
+// keeps a state, and go on from where it says.
 func (m *core) sequent(p *axcl.Pass, from, to uint32) {
 	if !m.limits.Stops {
 		return
@@ -287,7 +292,8 @@ func (m *core) distrust() {
 	m.ram.Forget()
 }
 
-// clear clears cells. A call that fails is a strike, and is made again: until it has worked, no pass may be.
+// clear clears cells. A call that fails is a strike, and is made again: until it has worked, no
+// pass may be.
 func (m *core) clear(cells []uint32) error {
 	for {
 		err := m.card.watched(func() error { return m.model.Clear(cells) })
@@ -320,8 +326,9 @@ func (m *core) wipe() error {
 	return nil
 }
 
-// breathe lets other models have their turns while this one is loaded: it stands behind each piece that takes the card's time, and never
-// where something is being timed. The error says that the card is over.
+// breathe lets other models have their turns while this one is loaded: it stands behind each piece
+// that takes the card's time, and never where something is being timed. The error says that the
+// card is over.
 func (m *core) breathe() error {
 	if m.pause == nil {
 		return nil

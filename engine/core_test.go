@@ -9,7 +9,8 @@ import (
 	"github.com/axle-llm/axle/engine/cache"
 )
 
-// TestQuit: what is left of a sequence that gives up its cells, on the card, among those that run and in the queue.
+// TestQuit: what is left of a sequence that gives up its cells, on the card, among those that run
+// and in the queue.
 func TestQuit(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -32,7 +32,8 @@ func (letters) Bytes(id int32) []byte { return []byte{byte(id)} }
 func (letters) Control(id int32) bool { return id == 0 }
 func (letters) EOS() []int32          { return []int32{0} }
 
-// TestThinkingIsOver: where the prompt is past the thinking, or leaves it to the model, a format binds from the first token.
+// TestThinkingIsOver: where the prompt is past the thinking, or leaves it to the model, a format
+// binds from the first token.
 func TestThinkingIsOver(t *testing.T) {
 	for _, c := range []struct {
 		name, template string
@@ -75,7 +76,8 @@ func TestThinkingIsOver(t *testing.T) {
 	}
 }
 
-// TestSlowReaderHasCells: a sequence whose reader does not read gives up its cells for one that needs them, at once and when it grows.
+// TestSlowReaderHasCells: a sequence whose reader does not read gives up its cells for one that
+// needs them, at once and when it grows.
 func TestSlowReaderHasCells(t *testing.T) {
 	for _, prompt := range []int{3, 85} {
 		t.Run(fmt.Sprint(prompt), func(t *testing.T) {
@@ -120,7 +122,8 @@ func (s short) Row(dst []uint16, id int32) error {
 	return s.fake.Row(dst, id)
 }
 
-// TestNoEmbedding: a token without an embedding ends the request that asked for it, not those beside it.
+// TestNoEmbedding: a token without an embedding ends the request that asked for it, not those
+// beside it.
 func TestNoEmbedding(t *testing.T) {
 	truth := onFake(t, newFake(), OpenOptions{Proven: &Proven{}, CardOptions: still})
 	want, _, _ := run(truth, greedy([]int32{1, 2, 3, 4}, 20))
@@ -148,7 +151,8 @@ func TestNoEmbedding(t *testing.T) {
 	clean(t, b)
 }
 
-// TestInOrder: on a card that must use its cells in order, answers in turn neither begin anew for ever nor fall out of order.
+// TestInOrder: on a card that must use its cells in order, answers in turn neither begin anew for
+// ever nor fall out of order.
 func TestInOrder(t *testing.T) {
 	ids := func(seed, n int) (out []int32) {
 		for i := range n {
@@ -257,7 +261,8 @@ func TestInOrder(t *testing.T) {
 	})
 }
 
-// TestPleased: an answer whose reader had what it wanted is done, though its client is gone by the time the worker looks.
+// TestPleased: an answer whose reader had what it wanted is done, though its client is gone by the
+// time the worker looks.
 func TestPleased(t *testing.T) {
 	for _, pleased := range []bool{true, false} {
 		f := newFake()
@@ -288,7 +293,8 @@ func TestPleased(t *testing.T) {
 	}
 }
 
-// TestUnequalGroups: wide passes that see more carry fewer rows: guesses and prompts keep to what a pass that reaches can carry.
+// TestUnequalGroups: wide passes that see more carry fewer rows: guesses and prompts keep to what a
+// pass that reaches can carry.
 func TestUnequalGroups(t *testing.T) {
 	f := newFake()
 	f.shape.Groups = []axcl.Group{{Rows: 1, Cells: 96}, {Rows: 16, Cells: 0}, {Rows: 16, Cells: 24}, {Rows: 4, Cells: 88}}
@@ -309,7 +315,8 @@ func TestUnequalGroups(t *testing.T) {
 	clean(t, b)
 }
 
-// TestCrowd (T16): a client that fills the queue makes room for another's first request, and only for as many as it has more.
+// TestCrowd (T16): a client that fills the queue makes room for another's first request, and only
+// for as many as it has more.
 func TestCrowd(t *testing.T) {
 	b := onFake(t, newFake(), OpenOptions{MaxQueue: 6, CardOptions: still})
 	release := hold(b)
@@ -354,7 +361,8 @@ func TestCrowd(t *testing.T) {
 	clean(t, b)
 }
 
-// TestCheckupInOrder (D6): the hourly question is put to a card that must use its cells in order as it was at load, whatever ran since.
+// TestCheckupInOrder (D6): the hourly question is put to a card that must use its cells in order as
+// it was at load, whatever ran since.
 func TestCheckupInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -374,7 +382,8 @@ func TestCheckupInOrder(t *testing.T) {
 	})
 }
 
-// TestCheckupFails (D4): a question that the card could not take is put again; the third failure within a minute loses the card.
+// TestCheckupFails (D4): a question that the card could not take is put again; the third failure
+// within a minute loses the card.
 func TestCheckupFails(t *testing.T) {
 	//proves:D4
 	for _, failures := range []int{1, 2, 3} {
@@ -415,7 +424,8 @@ type onLink struct {
 
 func (o *onLink) Gone() bool { return o.off.Load() }
 
-// TestLinkSeen (D8): a card that is off its link is lost within about a second, idle and in the middle of a call that does not return.
+// TestLinkSeen (D8): a card that is off its link is lost within about a second, idle and in the
+// middle of a call that does not return.
 func TestLinkSeen(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -460,7 +470,8 @@ func (n *noDevice) Info() (axcl.Info, error) {
 	return n.fake.Info()
 }
 
-// TestNoLongerThere (D8): a card that the library no longer knows is lost, with nothing running too.
+// TestNoLongerThere (D8): a card that the library no longer knows is lost, with nothing running
+// too.
 func TestNoLongerThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &noDevice{fake: newFake()}
@@ -477,7 +488,8 @@ func TestNoLongerThere(t *testing.T) {
 	})
 }
 
-// TestFullAndLost: of two copies one's queue is full and the other's card is lost: that is a full queue, not the end of all.
+// TestFullAndLost: of two copies one's queue is full and the other's card is lost: that is a full
+// queue, not the end of all.
 func TestFullAndLost(t *testing.T) {
 	busy := onFake(t, newFake(), OpenOptions{MaxQueue: 1, CardOptions: still})
 	f := newFake()
@@ -508,7 +520,8 @@ func TestFullAndLost(t *testing.T) {
 	_ = r.Close()
 }
 
-// TestTopLogprobsAlone: the most likely tokens come with each one's own probability, asked for or not.
+// TestTopLogprobsAlone: the most likely tokens come with each one's own probability, asked for or
+// not.
 func TestTopLogprobsAlone(t *testing.T) {
 	b := onFake(t, newFake(), OpenOptions{CardOptions: still})
 	job := greedy([]int32{1, 2, 3}, 2)

@@ -6,8 +6,9 @@ import (
 	"github.com/axle-llm/axle/engine/cache"
 )
 
-// costs is what passes take on this card, measured at load and corrected while running: a fixed time for each shape group and one for each
-// row that goes through the head. What rows on their way cost is beside it: see cache.Travel.
+// costs is what passes take on this card, measured at load and corrected while running: a fixed
+// time for each shape group and one for each row that goes through the head. What rows on their way
+// cost is beside it: see cache.Travel.
 type costs struct {
 	group []float64 // seconds; 0 is unknown
 	head  float64
@@ -22,8 +23,8 @@ func (c *costs) predict(group, wants int) time.Duration {
 	return time.Duration((c.group[group] + float64(wants)*c.head) * float64(time.Second))
 }
 
-// observe corrects the estimates by what a pass took whose new rows lie in cells. The error is shared in proportion: one pass cannot tell
-// layers from head and copies.
+// observe corrects the estimates by what a pass took whose new rows lie in cells. The error is
+// shared in proportion: one pass cannot tell layers from head and copies.
 func (c *costs) observe(group, wants int, cells []uint32, took time.Duration) {
 	t := took.Seconds()
 	if t <= 0 {

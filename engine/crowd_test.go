@@ -16,9 +16,10 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestNeverWorse (G16): whatever the load, and whatever the card cannot do, all have their answers after at most 1.05 times what it takes
-// to serve them one after another; and among equals who came first has its first token first. AXLE_TEST_LOADS is how many loads there
-// are, AXLE_TEST_SEED a single one.
+// TestNeverWorse (G16): whatever the load, and whatever the card cannot do, all have their answers
+// after at most 1.05 times what it takes to serve them one after another; and among equals who came
+// first has its first token first. AXLE_TEST_LOADS is how many loads there are, AXLE_TEST_SEED a
+// single one.
 func TestNeverWorse(t *testing.T) {
 	//proves:G16 random loads on both shapes and on cards that lack each ability
 	lane.NoRace(t)
@@ -31,8 +32,8 @@ func TestNeverWorse(t *testing.T) {
 	for i := range uint64(loads) {
 		seeds = append(seeds, i)
 	}
-	// Each of these was once beyond what is promised, by another rule that was not there; in 1628 a prompt waited a pass for one row of
-	// another's, and was overtaken.
+	// Each of these was once beyond what is promised, by another rule that was not there; in 1628 a
+	// prompt waited a pass for one row of another's, and was overtaken.
 	seeds = append(seeds, 66, 186, 316, 787, 863, 883, 939, 959, 1400, 1589, 1628)
 	if n, err := strconv.ParseUint(os.Getenv("AXLE_TEST_SEED"), 10, 64); err == nil {
 		seeds = []uint64{n}
@@ -55,7 +56,8 @@ func TestNeverWorse(t *testing.T) {
 		all, took := onPaced(t, s, p, o).crowd(t, load)
 		o.Parallel, o.CacheRAM = 1, NewMemory(memory)
 		turns, one := onPaced(t, s, p, o).crowd(t, load)
-		// Which beginnings are still there when somebody comes depends on who was served in between, and keys change the order.
+		// Which beginnings are still there when somebody comes depends on who was served in
+		// between, and keys change the order.
 		luck := 0
 		for i := range load {
 			luck += turns[i].usage.Cached - all[i].usage.Cached
@@ -67,10 +69,10 @@ func TestNeverWorse(t *testing.T) {
 		one += time.Duration(float64(max(luck, 0)) * price * float64(time.Millisecond))
 		ratio := took.Seconds() / one.Seconds()
 		worst, sum, n = max(worst, ratio), sum+ratio, n+1
-		// What is not mended yet: of the first 1,700 loads 120, 239, 487, 488, 566, 634, 815, 1281, 1351 and
-		// 1592 take 1.06 to 1.25. In 883 a prompt of 1,168 tokens begins in the room that another left in a
-		// pass, so its last wide pass begins 96 rows before the last cell that one may see, and as many rows
-		// more go one by one.
+		// What is not mended yet: of the first 1,700 loads 120, 239, 487, 488, 566, 634, 815, 1281,
+		// 1351 and 1592 take 1.06 to 1.25. In 883 a prompt of 1,168 tokens begins in the room that
+		// another left in a pass, so its last wide pass begins 96 rows before the last cell that
+		// one may see, and as many rows more go one by one.
 		most := 1.05
 		if seed == 883 {
 			most = 1.06
@@ -93,7 +95,8 @@ func TestNeverWorse(t *testing.T) {
 	t.Logf("%d loads: the worst took %.3f of the time one after another, the mean %.3f", n, worst, sum/float64(n))
 }
 
-// TestTwins: what arrives at once with the same beginning has that beginning evaluated once; for a row or two nobody waits.
+// TestTwins: what arrives at once with the same beginning has that beginning evaluated once; for a
+// row or two nobody waits.
 func TestTwins(t *testing.T) {
 	for _, c := range []struct{ same, cached int }{{200, 200}, {2, 0}} {
 		off := false
@@ -135,7 +138,8 @@ var (
 		rowBytes: 36 * 4096}
 )
 
-// bound is what the NPU alone takes for a wide pass of n wanted rows whose group sees so many cells; alone, for one row.
+// bound is what the NPU alone takes for a wide pass of n wanted rows whose group sees so many
+// cells; alone, for one row.
 func (p pi5) bound(cells, n int) float64 {
 	return float64(p.layers)*(p.wide+p.perCell*float64(cells)) + float64(n)*p.head
 }
@@ -145,13 +149,15 @@ func (p pi5) alone() float64 { return float64(p.layers)*p.row + p.head }
 // pass is the whole of it. The copies run beside the head.
 func (p pi5) pass(cells, n int) float64 { return p.scattered(cells, n, 1) }
 
-// scattered is the same where the pass's new rows lie in so many runs, each of which is copied by itself.
+// scattered is the same where the pass's new rows lie in so many runs, each of which is copied by
+// itself.
 func (p pi5) scattered(cells, n, runs int) float64 {
 	copies := float64(runs*p.layers) * p.copies
 	return p.bound(cells, n) + max(copies-float64(n)*p.head, 0) + float64(n)*p.perRow + p.upload
 }
 
-// paced is a card with a real model's shape groups that says nothing of sense, and takes by its own clock what the arithmetic says.
+// paced is a card with a real model's shape groups that says nothing of sense, and takes by its own
+// clock what the arithmetic says.
 type paced struct {
 	*fake
 	p   pi5
@@ -194,7 +200,8 @@ func (d *paced) Restore(cells []uint32, from []byte) error {
 	return d.fake.Restore(cells, from)
 }
 
-// Copy takes what copies on the card take: the profile's round trip for each of two a layer and run.
+// Copy takes what copies on the card take: the profile's round trip for each of two a layer and
+// run.
 func (d *paced) Copy(to, from []uint32) error {
 	d.now += time.Duration(float64(2*d.p.layers*axcl.Runs(to, from))*200e3 + float64(len(to)*d.p.rowBytes)/10e9*1e9)
 	return d.fake.Copy(to, from)
@@ -240,7 +247,8 @@ func onDevice(t testing.TB, d *paced, dev soleModel, o OpenOptions) *stage {
 	return st
 }
 
-// stage is a model whose passes a test runs itself, one after the other, on a clock that goes on when nothing is to be done.
+// stage is a model whose passes a test runs itself, one after the other, on a clock that goes on
+// when nothing is to be done.
 type stage struct {
 	card  *Card
 	m     *lm
@@ -250,7 +258,8 @@ type stage struct {
 
 func (st *stage) now() time.Duration { return st.clock() + st.ahead }
 
-// visit is a client: when it comes, what it asks for, after how many tokens it leaves (0: it stays), and how long it reads nothing.
+// visit is a client: when it comes, what it asks for, after how many tokens it leaves (0: it
+// stays), and how long it reads nothing.
 type visit struct {
 	at, slow time.Duration
 	job      Job
@@ -400,9 +409,9 @@ func anyLoad(rng *rand.Rand, cells int, shared bool) (vs []visit) {
 	return vs
 }
 
-// least is what the NPU alone takes for n prompts and answers, however they are put together: each prompt's rows in full chunks with no
-// more history than their own, each answer's token alone or with as many others of the same length as wide passes can see, whichever takes
-// less.
+// least is what the NPU alone takes for n prompts and answers, however they are put together: each
+// prompt's rows in full chunks with no more history than their own, each answer's token alone or
+// with as many others of the same length as wide passes can see, whichever takes less.
 func (p pi5) least(s axmodel.HollowShape, n, prompt, output int) time.Duration {
 	sum := 0.0
 	for i := range prompt {
@@ -424,7 +433,8 @@ func (p pi5) least(s axmodel.HollowShape, n, prompt, output int) time.Duration {
 	return time.Duration(float64(n) * sum * float64(time.Millisecond))
 }
 
-// TestTogether (G16): the loads that once took up to four times as long together as one after another, and those that gain most.
+// TestTogether (G16): the loads that once took up to four times as long together as one after
+// another, and those that gain most.
 func TestTogether(t *testing.T) {
 	//proves:G16
 	lane.NoRace(t)
@@ -458,9 +468,9 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// turns lets n conversations take turns: each has a text of so many tokens, and asks rounds times with 32 more, which 32 are answered to.
-// It gives the times to the first token, of all turns but the first of each, and what each takes at least by arithmetic where nothing is
-// on the card.
+// turns lets n conversations take turns: each has a text of so many tokens, and asks rounds times
+// with 32 more, which 32 are answered to. It gives the times to the first token, of all turns but
+// the first of each, and what each takes at least by arithmetic where nothing is on the card.
 func (st *stage) turns(t testing.TB, s axmodel.HollowShape, p pi5, n, length, rounds int) (firsts, least []time.Duration) {
 	t.Helper()
 	off := false

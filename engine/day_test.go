@@ -15,8 +15,9 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestDay (G25): after a day of mixed traffic the card is as quick as in the first minute. Three hundreds of requests come to an empty
-// card, and at the end the same ones in other words. AXLE_TEST_DAY is how many there are in all, 10000 for a whole day.
+// TestDay (G25): after a day of mixed traffic the card is as quick as in the first minute. Three
+// hundreds of requests come to an empty card, and at the end the same ones in other words.
+// AXLE_TEST_DAY is how many there are in all, 10000 for a whole day.
 func TestDay(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
@@ -76,11 +77,13 @@ func TestDay(t *testing.T) {
 	}
 }
 
-// found is how many tokens the requests between the first hundreds and the last found on the card before cells were reserved for prompts
-// (cells were the lowest free ones then, and 32 rows at a time went): of a day of so many requests.
+// found is how many tokens the requests between the first hundreds and the last found on the card
+// before cells were reserved for prompts (cells were the lowest free ones then, and 32 rows at a
+// time went): of a day of so many requests.
 var found = map[int]int{2000: 213581, 10000: 1145630}
 
-// counting is a paced card that keeps account of the copies by which its wide passes' rows went home.
+// counting is a paced card that keeps account of the copies by which its wide passes' rows went
+// home.
 type counting struct {
 	*paced
 	runs []int // of each wide pass
@@ -93,9 +96,10 @@ func (d *counting) Run(p *axcl.Pass) error {
 	return d.paced.Run(p)
 }
 
-// traffic makes a day's requests: new conversations whose first prompts are 10 to 1,500 tokens long, some with a beginning that others
-// have too, and turns of those that were there lately. The pattern is the seed's, the words are the second's: two hundreds of the same
-// seed differ in nothing but their words.
+// traffic makes a day's requests: new conversations whose first prompts are 10 to 1,500 tokens
+// long, some with a beginning that others have too, and turns of those that were there lately. The
+// pattern is the seed's, the words are the second's: two hundreds of the same seed differ in
+// nothing but their words.
 func traffic(n int, seed, words uint64) (vs []visit) {
 	off := false
 	rng, word := rand.New(rand.NewPCG(seed, 30)), rand.New(rand.NewPCG(words, 31))

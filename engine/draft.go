@@ -7,9 +7,10 @@ import (
 	"github.com/axle-llm/axle/engine/cache"
 )
 
-// drafter guesses with a second, smaller model on the same card. It keeps a shadow of each sequence: the same ids in cells of the draft
-// model. Its guesses are its most likely tokens, so they are verified like any others: by drawing and comparing, which leaves the output
-// what it would have been. All of it belongs to the card's worker.
+// drafter guesses with a second, smaller model on the same card. It keeps a shadow of each
+// sequence: the same ids in cells of the draft model. Its guesses are its most likely tokens, so
+// they are verified like any others: by drawing and comparing, which leaves the output what it
+// would have been. All of it belongs to the card's worker.
 type drafter struct {
 	*core  // the draft model's; its queue is not used
 	layout *layout
@@ -19,7 +20,8 @@ type drafter struct {
 // drafting is the model as a draft model of another.
 func (m *lm) drafting() *drafter { return &drafter{core: m.core, layout: m.layout, batch: m.batch} }
 
-// peekEvery is how often a draft model that does not pay is asked all the same, to learn whether it would.
+// peekEvery is how often a draft model that does not pay is asked all the same, to learn whether it
+// would.
 const peekEvery = 48
 
 // cost is what one guess for each of n sequences takes that see this many cells at the most.
@@ -33,7 +35,8 @@ func (d *drafter) cost(n, reach int) float64 {
 	return alone + float64(n)*c.head
 }
 
-// follow brings the sequence's shadow to its ids: rows of a text that went another way are left, for the cache.
+// follow brings the sequence's shadow to its ids: rows of a text that went another way are left,
+// for the cache.
 func (d *drafter) follow(s *seq) *seq {
 	sh := s.shadow
 	if sh == nil {
@@ -57,8 +60,9 @@ func (d *drafter) follow(s *seq) *seq {
 	return sh
 }
 
-// guess appends up to n[i] guesses to seqs[i].spec.draft. A sequence whose shadow is far behind gets none yet, but a pass of catching up.
-// It reports false when the draft model failed; then it is not asked again.
+// guess appends up to n[i] guesses to seqs[i].spec.draft. A sequence whose shadow is far behind
+// gets none yet, but a pass of catching up. It reports false when the draft model failed; then it
+// is not asked again.
 func (d *drafter) guess(seqs []*seq, n []int) bool {
 	for _, s := range seqs {
 		d.follow(s)
@@ -113,8 +117,8 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 	}
 }
 
-// share gives the shadows of those that still want guesses their shares of the next pass. After the first round those that are behind go on
-// catching up another time.
+// share gives the shadows of those that still want guesses their shares of the next pass. After the
+// first round those that are behind go on catching up another time.
 func (d *drafter) share(seqs []*seq, n []int, round int) {
 	d.batch.shares = d.batch.shares[:0]
 	room := max(d.wide, 1)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestDraftTrace: a draft model's passes are traced for the sequences they guess for, within the time that the pass they guess for gives
-// them.
+// TestDraftTrace: a draft model's passes are traced for the sequences they guess for, within the
+// time that the pass they guess for gives them.
 func TestDraftTrace(t *testing.T) {
 	var mu sync.Mutex
 	var passes []PassTrace

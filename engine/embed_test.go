@@ -20,8 +20,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
-// TestEmbedNothing: an empty text's vector is that of the token its tokenizer puts behind a text, alone and as a document to rank; where
-// it puts none there, the vector is zeros.
+// TestEmbedNothing: an empty text's vector is that of the token its tokenizer puts behind a text,
+// alone and as a document to rank; where it puts none there, the vector is zeros.
 func TestEmbedNothing(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := axmodeltest.RandomCheckpoint(dir, "qwen3", 9); err != nil {
@@ -55,8 +55,9 @@ func TestEmbedNothing(t *testing.T) {
 	}
 }
 
-// TestEmbedWithoutHead: a model whose head gives logits gives what its last layer says of the text's last token, as long as a hidden row,
-// beside answers in the same passes; dimensions cuts and normalises anew, and a smaller context counts.
+// TestEmbedWithoutHead: a model whose head gives logits gives what its last layer says of the
+// text's last token, as long as a hidden row, beside answers in the same passes; dimensions cuts
+// and normalises anew, and a smaller context counts.
 func TestEmbedWithoutHead(t *testing.T) {
 	dir := t.TempDir()
 	ck, err := axmodeltest.RandomCheckpoint(dir, "qwen3", 9)
@@ -149,8 +150,8 @@ func floats(v []float32) (out []float64) {
 	return out
 }
 
-// TestEmbedEnd: texts for an embedding model of Qwen3's whose tokenizer is the vendor's text file end with the token that its runtime puts
-// there, cut ones too, and are read at it.
+// TestEmbedEnd: texts for an embedding model of Qwen3's whose tokenizer is the vendor's text file
+// end with the token that its runtime puts there, cut ones too, and are read at it.
 func TestEmbedEnd(t *testing.T) {
 	dir := t.TempDir()
 	ck, err := axmodeltest.RandomCheckpoint(dir, "qwen3", 9)
@@ -202,7 +203,8 @@ func TestEmbedEnd(t *testing.T) {
 	}
 }
 
-// TestEmbed holds vectors against the oracle, each way of pooling, many inputs through a short queue.
+// TestEmbed holds vectors against the oracle, each way of pooling, many inputs through a short
+// queue.
 func TestEmbed(t *testing.T) {
 	dir := t.TempDir()
 	ck, err := axmodeltest.RandomCheckpoint(dir, "qwen3", 9)

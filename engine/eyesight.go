@@ -22,10 +22,11 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// This file looks whether a model on this card sees what it is shown. Wrong answers about pictures read as well as right ones, so each
-// probe holds what comes against what must come: colours and corners against what was drawn, and everything else against the same rows put
-// through the card by hand, and against what a wrong answer would be. What is near enough to the right one passes, bits or not: a card may
-// round otherwise in another pass.
+// This file looks whether a model on this card sees what it is shown. Wrong answers about pictures
+// read as well as right ones, so each probe holds what comes against what must come: colours and
+// corners against what was drawn, and everything else against the same rows put through the card by
+// hand, and against what a wrong answer would be. What is near enough to the right one passes, bits
+// or not: a card may round otherwise in another pass.
 
 // Probe is one look at how a model sees, and what it showed.
 type Probe struct {
@@ -35,8 +36,9 @@ type Probe struct {
 	Means string      `json:"means"` // what that says of card and package
 }
 
-// ProbeSight makes the nine probes and tells each as it is done. Nothing else may be asked of the model meanwhile, and all that is cached
-// of it goes. Errors: ErrUnsupported for a model that does not see, with the reason, or that several cards hold; the card's; ctx's.
+// ProbeSight makes the nine probes and tells each as it is done. Nothing else may be asked of the
+// model meanwhile, and all that is cached of it goes. Errors: ErrUnsupported for a model that does
+// not see, with the reason, or that several cards hold; the card's; ctx's.
 func (m *Model) ProbeSight(ctx context.Context, tell func(Probe)) error {
 	b, ok := m.b.(*cardBackend)
 	switch {
@@ -68,7 +70,8 @@ type eyesight struct {
 	keys int
 }
 
-// The pictures that are asked about most: four coloured quarters, and the same quarters in other places.
+// The pictures that are asked about most: four coloured quarters, and the same quarters in other
+// places.
 var (
 	corners = []string{"top left", "top right", "bottom left", "bottom right"}
 	painted = []string{"red", "green", "blue", "yellow"}
@@ -186,7 +189,8 @@ func off(a, b []float32) float64 {
 	return math.Sqrt(d / max(n, math.SmallestNonzeroFloat64))
 }
 
-// near reports whether got is right's value, and not nearer to a wrong one; away is how far that is.
+// near reports whether got is right's value, and not nearer to a wrong one; away is how far that
+// is.
 func near(right, got, wrong []float32) (d, away float64, ok bool) {
 	d, away = off(right, got), off(right, wrong)
 	//rule:G21 TestProbesFind <= min(0.1, away/2) => >= 0
@@ -425,7 +429,8 @@ func (e *eyesight) across(ctx context.Context) (Probe, error) {
 		"a picture that lies across passes is seen otherwise: its rows, or their positions, go wrong there"), nil
 }
 
-// again asks a second question about the same picture, where the first is known and where nothing is.
+// again asks a second question about the same picture, where the first is known and where nothing
+// is.
 func (e *eyesight) again(ctx context.Context) (Probe, error) {
 	const name = "a second turn"
 	turn := func(picture []byte) []chat.Message {
@@ -447,7 +452,8 @@ func (e *eyesight) again(ctx context.Context) (Probe, error) {
 	}
 	wrong, _, err := e.logits(ctx, turn(e.other()), e.key(), false)
 	d, away, ok := near(fresh, known, wrong)
-	// Where rows cannot be reused (a state that does not keep, a card that needs its cells in order) it is right, and slower.
+	// Where rows cannot be reused (a state that does not keep, a card that needs its cells in
+	// order) it is right, and slower.
 	reused := u.Cached >= e.v.Rows || !e.l.restores()
 	return verdict(ok && calls == 0 && cold.Cached == 0 && reused, name,
 		fmt.Sprintf("%d of %d rows were known, %d calls of the encoder; against all anew: %s", u.Cached, u.Prompt, calls, howNear(d, away)),

@@ -13,7 +13,8 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
 
-// TestProbes: of models with random weights the nine probes find all right but what colours are called.
+// TestProbes: of models with random weights the nine probes find all right but what colours are
+// called.
 func TestProbes(t *testing.T) { testProbes(t, openSoft) } //proves:G21
 
 func testProbes(t *testing.T, open func() (axcl.Device, string, error)) {
@@ -48,7 +49,8 @@ func expect(t *testing.T, m *Model, want []cards.State) {
 	}
 }
 
-// TestProbesFind: a card or an engine that gets pictures wrong is found out by the probe that is about it.
+// TestProbesFind: a card or an engine that gets pictures wrong is found out by the probe that is
+// about it.
 func TestProbesFind(t *testing.T) {
 	dir, _ := sightPackage(t, axmodeltest.SightArchs()[0])
 	for name, c := range map[string]struct {

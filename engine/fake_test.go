@@ -12,8 +12,9 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// fake is a device whose model is a function of exactly what a row may depend on: its token, its position, and the set of (token, position)
-// that it sees. Any row that sees too much, too little, or at the wrong place says something else. It can lie in each way a card may.
+// fake is a device whose model is a function of exactly what a row may depend on: its token, its
+// position, and the set of (token, position) that it sees. Any row that sees too much, too little,
+// or at the wrong place says something else. It can lie in each way a card may.
 type fake struct {
 	axcl.Device // nil: what the engine does not call must not be called
 	shape       axcl.Shape
@@ -31,8 +32,9 @@ type fake struct {
 	tint   []uint64 // by cell: in which order what it was made of was added; see sums
 	sums   sums
 	states []uint64 // by slot: a number that all rows which went into it made; see withStates
-	// Lies about states: what begins anew goes on from what the slot had; padding counts; what passes go on from changes too; wide passes
-	// begin anew; rows that are asked for one by one are padded all the same.
+	// Lies about states: what begins anew goes on from what the slot had; padding counts; what
+	// passes go on from changes too; wide passes begin anew; rows that are asked for one by one are
+	// padded all the same.
 	leaks, pads, spoils, cold, steps bool
 	fills                            uint32 // the slot that the pass under way is to fill
 
@@ -45,7 +47,8 @@ type fake struct {
 
 const fakeVocab = 64
 
-// sums says how the fake adds up what a row sees. Its last bits, and the choice at near ties, are a matter of the order.
+// sums says how the fake adds up what a row sees. Its last bits, and the choice at near ties, are a
+// matter of the order.
 type sums int
 
 const (
@@ -70,7 +73,8 @@ func withStates(slots int) *fake {
 	return f
 }
 
-// state is the state before the first row of a pass; left puts that after the last where it belongs.
+// state is the state before the first row of a pass; left puts that after the last where it
+// belongs.
 func (f *fake) state(p *axcl.Pass) uint64 {
 	switch {
 	case f.states == nil, f.cold && p.Rows() > 1 && !p.Single:
@@ -118,7 +122,8 @@ func (f *fake) Clear(cells []uint32) error {
 	return nil
 }
 
-// Save spells what a cell holds, a byte a value: of the fake's one layer K is what it keeps, V the order it was added in.
+// Save spells what a cell holds, a byte a value: of the fake's one layer K is what it keeps, V the
+// order it was added in.
 func (f *fake) Save(cells []uint32, to []byte) error {
 	if err := f.shape.CheckRows(cells, len(to)); err != nil {
 		return err
@@ -186,7 +191,8 @@ func (f *fake) RestoreState(slot uint32, at int, from []byte) error {
 	return errors.Join(f.shape.CheckState(slot, at, len(from)), f.moved(true))
 }
 
-// bytes does something with each of the bytes from at on that have some of a state: the first four of a slot's have, and the last four.
+// bytes does something with each of the bytes from at on that have some of a state: the first four
+// of a slot's have, and the last four.
 func (f *fake) bytes(at, n int, do func(i, shift int)) {
 	for k := range 8 {
 		i := k - at
@@ -352,8 +358,8 @@ func (f *fake) Run(p *axcl.Pass) error {
 	return nil
 }
 
-// next is the token after id: for most tokens a matter of everything seen, for some of them of the token alone, so that texts come to
-// repeat themselves.
+// next is the token after id: for most tokens a matter of everything seen, for some of them of the
+// token alone, so that texts come to repeat themselves.
 func (f *fake) next(id int32, all uint64) int32 {
 	if id >= 48 {
 		return 48 + (id+5)%16

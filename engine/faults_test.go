@@ -20,7 +20,8 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// TestHang (D7): a pass that does not return ends every stream within a second of the watchdog's limit; closing does not wait.
+// TestHang (D7): a pass that does not return ends every stream within a second of the watchdog's
+// limit; closing does not wait.
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -66,7 +67,8 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// TestHangAtOpen (D7): a library that does not return from its first call is lost like any other; one that was only slow is closed, unused.
+// TestHangAtOpen (D7): a library that does not return from its first call is lost like any other;
+// one that was only slow is closed, unused.
 func TestHangAtOpen(t *testing.T) {
 	//proves:D7 from the library's first call on
 	synctest.Test(t, func(t *testing.T) {
@@ -98,8 +100,8 @@ func TestHangAtOpen(t *testing.T) {
 	})
 }
 
-// TestHangAtClose (D7): a library that does not return from unloading a model loses the card for the models beside it too; one that does
-// not return from closing the card is left alone.
+// TestHangAtClose (D7): a library that does not return from unloading a model loses the card for
+// the models beside it too; one that does not return from closing the card is left alone.
 func TestHangAtClose(t *testing.T) {
 	//proves:D7 while a model is unloaded or the card closed
 	for _, at := range []int32{1, 2} {
@@ -138,7 +140,8 @@ func TestHangAtClose(t *testing.T) {
 	}
 }
 
-// TestNoFalseAlarm (D7): passes that take up to nine seconds, or ten times what they took before, are no reason to give up.
+// TestNoFalseAlarm (D7): passes that take up to nine seconds, or ten times what they took before,
+// are no reason to give up.
 func TestNoFalseAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -155,8 +158,8 @@ func TestNoFalseAlarm(t *testing.T) {
 	})
 }
 
-// TestExecuteFails (D4): a failed pass is repeated once for those that have said nothing, and ends the others; three in a minute end the
-// card.
+// TestExecuteFails (D4): a failed pass is repeated once for those that have said nothing, and ends
+// the others; three in a minute end the card.
 func TestExecuteFails(t *testing.T) {
 	fail := &axcl.Error{Op: "axclrtEngineExecute", Layer: 3, Code: 0x8030070c}
 	t.Run("retried", func(t *testing.T) {
@@ -226,7 +229,8 @@ func TestExecuteFails(t *testing.T) {
 	})
 }
 
-// TestFatal (D5, D8): an error that leaves card and host out of step is never retried: all streams end, the device is closed once.
+// TestFatal (D5, D8): an error that leaves card and host out of step is never retried: all streams
+// end, the device is closed once.
 func TestFatal(t *testing.T) {
 	for _, fatal := range []error{&axcl.Error{Op: "axclrtEngineExecute", Code: 0x8030070a},
 		&axcl.Error{Op: "axclrtEngineExecute", Code: 0xdeadbeef}, axcl.ErrTimeout} {
@@ -260,8 +264,8 @@ func TestFatal(t *testing.T) {
 	}
 }
 
-// TestWrongData (D6): logits that are NaN, infinite or all equal end the sequence with an error, greedy or not, and nobody builds on its
-// cells.
+// TestWrongData (D6): logits that are NaN, infinite or all equal end the sequence with an error,
+// greedy or not, and nobody builds on its cells.
 func TestWrongData(t *testing.T) {
 	//proves:D6
 	for name, v := range map[string]uint16{"NaN": 0x7fc0, "infinite": 0x7f80, "equal": 0x3f80} {
@@ -297,8 +301,8 @@ func TestWrongData(t *testing.T) {
 	}
 }
 
-// TestCheckup (D6): an idle card is asked every hour whether it still says what it said at load; one that does not is lost. A running
-// answer is never kept waiting for it.
+// TestCheckup (D6): an idle card is asked every hour whether it still says what it said at load;
+// one that does not is lost. A running answer is never kept waiting for it.
 func TestCheckup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -341,7 +345,8 @@ func TestCheckup(t *testing.T) {
 	})
 }
 
-// TestRemembered: what was proven is kept by package and card, and a card that answers otherwise the next time is refused.
+// TestRemembered: what was proven is kept by package and card, and a card that answers otherwise
+// the next time is refused.
 func TestRemembered(t *testing.T) {
 	dir, kept := compiled(t, "qwen3"), t.TempDir()
 	var faulty *axcltest.Faulty

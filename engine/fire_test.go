@@ -16,8 +16,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestHangAnywhere (G11): a call that does not return, at random passes of 200 loads of work. Each time every stream ends within a second
-// of the watchdog's limit, and none before it.
+// TestHangAnywhere (G11): a call that does not return, at random passes of 200 loads of work. Each
+// time every stream ends within a second of the watchdog's limit, and none before it.
 func TestHangAnywhere(t *testing.T) {
 	//proves:D7
 	//proves:G11
@@ -56,7 +56,8 @@ func TestHangAnywhere(t *testing.T) {
 	}
 }
 
-// TestJitter (G11): passes whose time varies tenfold are no reason to give up. AXLE_TEST_PASSES sets how many (promise: 1,000,000).
+// TestJitter (G11): passes whose time varies tenfold are no reason to give up. AXLE_TEST_PASSES
+// sets how many (promise: 1,000,000).
 func TestJitter(t *testing.T) {
 	//proves:G11 10,000 passes
 	lane.Slow(t)
@@ -69,7 +70,8 @@ func TestJitter(t *testing.T) {
 		f := newFake()
 		f.quick = true
 		rng := rand.New(rand.NewPCG(1, 11))
-		// Half a second to five in the small, two seconds to twenty in the large: the second is beyond the watchdog's least limit.
+		// Half a second to five in the small, two seconds to twenty in the large: the second is
+		// beyond the watchdog's least limit.
 		base := 500 * time.Millisecond
 		f.run = func(n int) error {
 			if n%2000 == 0 {
@@ -155,7 +157,8 @@ func TestHeat(t *testing.T) {
 	})
 }
 
-// TestKeysApart (T17): text in the cache is found again within one key only, and without keys only by those who have none.
+// TestKeysApart (T17): text in the cache is found again within one key only, and without keys only
+// by those who have none.
 func TestKeysApart(t *testing.T) {
 	b := onFake(t, newFake(), OpenOptions{})
 	ids := []int32{5, 6, 7, 8, 9, 10, 11, 12}

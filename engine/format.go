@@ -11,7 +11,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// This file is what binds an answer: its format, or the call that it must be, behind the thinking that may come first.
+// This file is what binds an answer: its format, or the call that it must be, behind the thinking
+// that may come first.
 
 // thoughts says how an answer may begin.
 type thoughts struct {
@@ -19,7 +20,8 @@ type thoughts struct {
 	open string // the tag with which the prompt has begun the thinking; empty where it has not
 }
 
-// thoughts looks at the prompt's end: templates begin the thinking, or end it there, or leave it to the model.
+// thoughts looks at the prompt's end: templates begin the thinking, or end it there, or leave it to
+// the model.
 func (m *Model) thoughts(r *Request, prompt []chat.Piece) thoughts {
 	t := m.template(r)
 	if r.Raw || t == nil {
@@ -45,7 +47,8 @@ func (m *Model) thoughts(r *Request, prompt []chat.Piece) thoughts {
 	return h
 }
 
-// ending is what a prompt ends with, n bytes of it if there are this many, white space behind it left out.
+// ending is what a prompt ends with, n bytes of it if there are this many, white space behind it
+// left out.
 func ending(prompt []chat.Piece, n int) string {
 	end := ""
 	for i := len(prompt) - 1; i >= 0 && len(end) < n; i-- {
@@ -58,7 +61,8 @@ func ending(prompt []chat.Piece, n int) string {
 	return end
 }
 
-// ways are the ways to think that the parser of the answer reads. Where tools are offered, no call is within: that would be one.
+// ways are the ways to think that the parser of the answer reads. Where tools are offered, no call
+// is within: that would be one.
 func (m *Model) ways(r *Request, h thoughts) []grammar.Thought {
 	family := m.template(r).Family()
 	tags := chat.ThinkTags(family)
@@ -85,9 +89,10 @@ func (m *Model) ways(r *Request, h thoughts) []grammar.Thought {
 	return out
 }
 
-// bound compiles what binds an answer to a prompt of n tokens, nil for nothing, and how many tokens it may have. A bound answer
-// that has no limit of its own ends with the context's length: a string that never closes would else go on for ten. Its thinking may take
-// three quarters of what there is room for.
+// bound compiles what binds an answer to a prompt of n tokens, nil for nothing, and how many tokens
+// it may have. A bound answer that has no limit of its own ends with the context's length: a string
+// that never closes would else go on for ten. Its thinking may take three quarters of what there is
+// room for.
 func (m *Model) bound(ctx context.Context, r *Request, isChat bool, h thoughts, n int) (
 	limit int, mask func() Matcher, notes []grammar.Note, err error,
 ) {
@@ -130,8 +135,8 @@ func (m *Model) bound(ctx context.Context, r *Request, isChat bool, h thoughts, 
 	}, g.Notes(), nil
 }
 
-// grammar is that of the answer proper: the call that is required, else the format. Where tools may be called beside a format, the answer
-// is one or the other.
+// grammar is that of the answer proper: the call that is required, else the format. Where tools may
+// be called beside a format, the answer is one or the other.
 func (m *Model) grammar(ctx context.Context, r *Request, isChat bool) (*grammar.Grammar, error) {
 	forced, err := m.calls(ctx, r)
 	if !isChat && err == nil {
@@ -156,7 +161,8 @@ func (m *Model) grammar(ctx context.Context, r *Request, isChat bool) (*grammar.
 	return grammar.Or(g, calls)
 }
 
-// compileFormat is the format's grammar, nil for none. It waits for the turn of the key that asks, and ends when its request has gone.
+// compileFormat is the format's grammar, nil for none. It waits for the turn of the key that asks,
+// and ends when its request has gone.
 func compileFormat(f Format, ctx context.Context, key string) (*grammar.Grammar, error) {
 	switch {
 	case f.GBNF != "":

@@ -19,8 +19,9 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// TestFormatHolds: whatever a model wants to say, thinking or not, in every family, an answer under a format is of that format or ends with
-// "length", and never has more tokens than a context. Bias against the tags makes no difference to that.
+// TestFormatHolds: whatever a model wants to say, thinking or not, in every family, an answer under
+// a format is of that format or ends with "length", and never has more tokens than a context. Bias
+// against the tags makes no difference to that.
 func TestFormatHolds(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
@@ -149,8 +150,8 @@ func TestFormatHolds(t *testing.T) {
 	}
 }
 
-// talker is a model that wants to say something, token for token, and does not know how to go on where that is forbidden: noise then, in
-// which what closes a text is a little likelier.
+// talker is a model that wants to say something, token for token, and does not know how to go on
+// where that is forbidden: noise then, in which what closes a text is a little likelier.
 type talker struct {
 	parrot
 	list []string // what the tokens are; the first 128 are letters, the last ends a text
@@ -273,8 +274,9 @@ func hear(seq iter.Seq2[Event, error]) (a answered, err error) {
 
 func bf16(x float32) uint16 { return uint16(math.Float32bits(x) >> 16) }
 
-// TestEncodeEnds: a package whose rules make too much of a text is refused as the request's fault, and one that nobody waits for any
-// longer is left with the caller's own error, in chats, bare prompts and vectors, on one card and on several.
+// TestEncodeEnds: a package whose rules make too much of a text is refused as the request's fault,
+// and one that nobody waits for any longer is left with the caller's own error, in chats, bare
+// prompts and vectors, on one card and on several.
 func TestEncodeEnds(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestAsFresh (G25): whatever comes at once, all of it takes at most 1.05 times as long as on as many fresh cards one after another.
-// AXLE_TEST_FRESH makes it the whole matrix.
+// TestAsFresh (G25): whatever comes at once, all of it takes at most 1.05 times as long as on as
+// many fresh cards one after another. AXLE_TEST_FRESH makes it the whole matrix.
 func TestAsFresh(t *testing.T) {
 	//proves:G25
 	lane.Slow(t)

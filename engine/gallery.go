@@ -21,19 +21,23 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// This file is how a model sees. A request with pictures reads them and makes what the encoder takes, on a goroutine of their own; the
-// worker calls the encoder between passes, and what it gives is kept in this machine's memory.
+// This file is how a model sees. A request with pictures reads them and makes what the encoder
+// takes, on a goroutine of their own; the worker calls the encoder between passes, and what it
+// gives is kept in this machine's memory.
 //
-// A row of a picture has a number of its own where a token has its id, below −1: a picture's first row one that no row had before, and
-// those after it the next ones below. Everything that compares texts by their ids (the tree of cells, what lies in memory, who brings
-// whose rows) then tells pictures apart and finds them again without knowing of them. A number never stands for two rows: where numbers
-// run out, all that is kept goes first. Numbers mean nothing outside this process, so no text is kept on disk beyond its first picture.
+// A row of a picture has a number of its own where a token has its id, below −1: a picture's first
+// row one that no row had before, and those after it the next ones below. Everything that compares
+// texts by their ids (the tree of cells, what lies in memory, who brings whose rows) then tells
+// pictures apart and finds them again without knowing of them. A number never stands for two rows:
+// where numbers run out, all that is kept goes first. Numbers mean nothing outside this process, so
+// no text is kept on disk beyond its first picture.
 
 // picturesNamed is of how many pictures it is known by which numbers their rows go.
 const picturesNamed = 1 << 14
 
-// onTheirWay is the memory that all pictures have whose requests run: what is made for the encoder, until it has been through it, and the
-// rows that it makes. Who comes with more waits for the turn of their key. It is the whole process's.
+// onTheirWay is the memory that all pictures have whose requests run: what is made for the encoder,
+// until it has been through it, and the rows that it makes. Who comes with more waits for the turn
+// of their key. It is the whole process's.
 var onTheirWay = sync.OnceValue(func() *fair.Line { return fair.New(0, budget.Get().Pictures) })
 
 // gallery is a model's encoder and what is known of pictures.
@@ -75,7 +79,8 @@ type picture struct {
 	room  int64 // of the gallery's room
 }
 
-// pictureRows says that the rows of a sequence from at on, n of them, are a picture's rows from number from on.
+// pictureRows says that the rows of a sequence from at on, n of them, are a picture's rows from
+// number from on.
 type pictureRows struct {
 	at, n, from int
 	nth         int // of the prompt's pictures
@@ -89,8 +94,9 @@ type eyes struct {
 	blind   error    // why, where its package says that it does
 }
 
-// openEyes makes the model see, where its package has an encoder and the card has room for it. What is wrong with the encoder is said to
-// who asks about pictures: text needs none. The error is one that the load does not survive.
+// openEyes makes the model see, where its package has an encoder and the card has room for it. What
+// is wrong with the encoder is said to who asks about pictures: text needs none. The error is one
+// that the load does not survive.
 func (m *eyes) openEyes(dev axcl.Device, p *models.Package) error {
 	sees, err := p.Vision()
 	if err == nil && sees != nil {
@@ -112,8 +118,8 @@ func (m *eyes) openEyes(dev axcl.Device, p *models.Package) error {
 	return nil
 }
 
-// openGallery loads the encoder and makes a first call of it: what else it needs is taken now or never, and how long it holds the card
-// is known. It runs on the worker.
+// openGallery loads the encoder and makes a first call of it: what else it needs is taken now or
+// never, and how long it holds the card is known. It runs on the worker.
 func (m *eyes) openGallery(dev axcl.Device, sees *models.Vision, digest string) (*gallery, error) {
 	if m.proven.Narrow {
 		return nil, fmt.Errorf("%w: a picture's rows go through prefill groups, and this card gives wrong rows for wide passes",
@@ -157,11 +163,12 @@ func onItsWay(sees *models.Vision) int64 {
 	return int64(sees.Layout.Bytes()) * int64(sees.Tiles*sees.Tiles+1)
 }
 
-// hold reads the pictures that a request brings, or finds what is known of them. They are the caller's until it calls let. What is known
-// of a picture is known within a key, as all that is kept.
+// hold reads the pictures that a request brings, or finds what is known of them. They are the
+// caller's until it calls let. What is known of a picture is known within a key, as all that is
+// kept.
 //
-// Room is taken for all of them first, then belongs to the pictures: one that several requests are about has it once, and keeps what its
-// rows take once it has been encoded.
+// Room is taken for all of them first, then belongs to the pictures: one that several requests are
+// about has it once, and keeps what its rows take once it has been encoded.
 func (g *gallery) hold(ctx context.Context, key string, data [][]byte) (ps []*picture, let func(), err error) {
 	work := int64(len(data)) * g.each
 	if err := g.room.Take(ctx, key, work, work); err != nil {
@@ -236,8 +243,8 @@ func (g *gallery) id(key string, data []byte) pictures.ID {
 	return pictures.ID(h.Sum(nil))
 }
 
-// find is what is known of a picture, or what is made of it now; nil where it is neither. One that no request was about takes its room from
-// *room.
+// find is what is known of a picture, or what is made of it now; nil where it is neither. One that
+// no request was about takes its room from *room.
 func (g *gallery) find(id pictures.ID, made *pictures.Picture, room *int64) *picture {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -305,7 +312,8 @@ func (g *gallery) ranOut() bool {
 	return full
 }
 
-// show puts a job's pictures where its ids have places for their rows: the rows' numbers in place of the placeholder.
+// show puts a job's pictures where its ids have places for their rows: the rows' numbers in place
+// of the placeholder.
 func (m *eyes) show(s *seq, ps []*picture) error {
 	if len(ps) == 0 {
 		return nil
@@ -343,8 +351,8 @@ func (m *eyes) show(s *seq, ps []*picture) error {
 	return m.lay(s)
 }
 
-// reaches reports whether wide passes get as far as row end, and how far they do. They go on from what they see, which ends where the
-// farthest group does.
+// reaches reports whether wide passes get as far as row end, and how far they do. They go on from
+// what they see, which ends where the farthest group does.
 func (m *eyes) reaches(end int) (reach int, ok bool) {
 	for at := 0; at < end; at += m.widest(at) {
 		if at > m.wideReach {
@@ -354,8 +362,8 @@ func (m *eyes) reaches(end int) (reach int, ok bool) {
 	return end, true
 }
 
-// lay gives the rows of a prompt with pictures their positions: a row's place in the text is not its position, where pictures' rows lie
-// on a grid.
+// lay gives the rows of a prompt with pictures their positions: a row's place in the text is not
+// its position, where pictures' rows lie on a grid.
 func (m *eyes) lay(s *seq) (err error) {
 	s.pos, s.lag = s.pos[:0], 0
 	if len(s.pictures) == 0 || !m.gallery.sees.MRope {
@@ -392,13 +400,15 @@ func (s *seq) pictured(i int) (*picture, int) {
 	return nil, 0
 }
 
-// pictureNext reports whether the next row of the sequence is a picture's, which goes through a prefill group.
+// pictureNext reports whether the next row of the sequence is a picture's, which goes through a
+// prefill group.
 func (s *seq) pictureNext() bool {
 	p, _ := s.pictured(len(s.Path))
 	return p != nil
 }
 
-// unseen is the first picture that the sequence needs rows of and that has not been through the encoder; nil for none.
+// unseen is the first picture that the sequence needs rows of and that has not been through the
+// encoder; nil for none.
 func (s *seq) unseen() *picture {
 	for _, l := range s.pictures {
 		if l.of.rows == nil && l.at+l.n > len(s.Path) {
@@ -416,9 +426,9 @@ func (s *seq) position(i, k, of int) uint32 {
 	return uint32(i - s.lag)
 }
 
-// encode makes one call of the encoder, for the sequence that has been here longest of those that need one, and reports whether it did.
-// Between two calls there is a pass, where anybody has rows for one: who decodes waits for one call at most. The error is one that the
-// card does not survive.
+// encode makes one call of the encoder, for the sequence that has been here longest of those that
+// need one, and reports whether it did. Between two calls there is a pass, where anybody has rows
+// for one: who decodes waits for one call at most. The error is one that the card does not survive.
 func (m *lm) encode() (bool, error) {
 	var first *seq
 	for _, s := range m.running {
@@ -461,8 +471,9 @@ func (m *lm) encode() (bool, error) {
 	return true, nil
 }
 
-// turnsOut makes a cut of [keep, keep+cut) of a sequence with pictures one of whole turns, as far as the text says where turns begin; and
-// never one of half a picture. What of the pictures is left is said anew.
+// turnsOut makes a cut of [keep, keep+cut) of a sequence with pictures one of whole turns, as far
+// as the text says where turns begin; and never one of half a picture. What of the pictures is left
+// is said anew.
 func (m *eyes) turnsOut(s *seq, keep, cut int) (from, n int) {
 	from, end := keep, keep+cut
 	//rule:G19 TestShiftTurns false
@@ -504,7 +515,8 @@ func (m *eyes) turnsOut(s *seq, keep, cut int) (from, n int) {
 	return from, end - from
 }
 
-// spelled is how many of ids stand for themselves anywhere: those before the first picture's row, whose number is of this process.
+// spelled is how many of ids stand for themselves anywhere: those before the first picture's row,
+// whose number is of this process.
 func spelled(ids []int32) []int32 {
 	if i := slices.IndexFunc(ids, func(id int32) bool { return id < 0 }); i >= 0 {
 		return ids[:i]

@@ -2,8 +2,9 @@ package engine
 
 import "github.com/axle-llm/axle/axcl"
 
-// This file is what the layers of some models (Gemma-4) are given of a row beyond the hidden state. The host makes it of the token and its
-// embedding, which takes tens of millions of multiplications; rows of tokens that come again are kept.
+// This file is what the layers of some models (Gemma-4) are given of a row beyond the hidden state.
+// The host makes it of the token and its embedding, which takes tens of millions of
+// multiplications; rows of tokens that come again are kept.
 
 // givenSource makes such rows (models.PerLayer is one).
 type givenSource interface {
@@ -49,7 +50,8 @@ func (g *givenRows) Row(dst []uint16, id int32, embed []uint16) error {
 // layerInputs is how many values the layers of a model are given of a row, all together.
 func (m *core) layerInputs() int { return m.shape.Layers * m.shape.Given }
 
-// tokenRow makes row r of a pass, which has room for it: the token's embedding, and what the layers are given of it in addition.
+// tokenRow makes row r of a pass, which has room for it: the token's embedding, and what the layers
+// are given of it in addition.
 func (m *core) tokenRow(p *axcl.Pass, r int, id int32) error {
 	h, n := m.shape.Hidden, m.layerInputs()
 	row := p.Hidden[r*h:][:h]
@@ -60,7 +62,8 @@ func (m *core) tokenRow(p *axcl.Pass, r int, id int32) error {
 	return m.given.Row(p.Given[r*n:][:n], id, row)
 }
 
-// picturedRow makes what layers are given of a row that a picture's encoder made: the pad token's, by that row.
+// picturedRow makes what layers are given of a row that a picture's encoder made: the pad token's,
+// by that row.
 func (m *core) picturedRow(p *axcl.Pass, r int) error {
 	h, n := m.shape.Hidden, m.layerInputs()
 	if n == 0 {

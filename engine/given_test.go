@@ -12,8 +12,9 @@ import (
 	"github.com/axle-llm/axle/axmodel/compile"
 )
 
-// TestGiven: a model whose layers share K and V and are given rows besides says what the formulas say, token for token where they are sure,
-// with prompts that cross chunks, and the same among others as alone.
+// TestGiven: a model whose layers share K and V and are given rows besides says what the formulas
+// say, token for token where they are sure, with prompts that cross chunks, and the same among
+// others as alone.
 func TestGiven(t *testing.T) {
 	windows := [][]int{{24, 512}, {24}}
 	for i, a := range axmodeltest.GivenArchs() {
@@ -58,8 +59,9 @@ func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card 
 	}
 }
 
-// TestGivenKept: what was made for a token is kept up to the limit and made again behind it; a row of a picture is given what belongs to
-// the pad token and to the row itself, and that is nobody else's.
+// TestGivenKept: what was made for a token is kept up to the limit and made again behind it; a row
+// of a picture is given what belongs to the pad token and to the row itself, and that is nobody
+// else's.
 func TestGivenKept(t *testing.T) {
 	//proves:G12 Gemma-4: what the host makes of a token
 	made := &countsGiven{}
@@ -111,7 +113,8 @@ func givenPackage(t *testing.T, a axmodeltest.Arch) (dir string, ck *axmodeltest
 	return dir, ck
 }
 
-// saysAs holds an answer against the formulas', as far as those are sure of a token, and gives how many that are.
+// saysAs holds an answer against the formulas', as far as those are sure of a token, and gives how
+// many that are.
 func saysAs(t *testing.T, ck *axmodeltest.Checkpoint, prompt, answer []int32) (sure int) {
 	t.Helper()
 	ids := append(append([]int32(nil), prompt...), answer...)

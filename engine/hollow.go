@@ -11,9 +11,10 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// OpenHollow puts a model that has a real one's shapes and none of its weights on a card: what it says means nothing, what it costs is what
-// the real one would. Its files are written into dir, which must be an empty folder. The caller closes the backend, which has no
-// tokenizer: only Complete, Embed, Stats, Info and Close may be used. Errors: the file system's, and as [Open].
+// OpenHollow puts a model that has a real one's shapes and none of its weights on a card: what it
+// says means nothing, what it costs is what the real one would. Its files are written into dir,
+// which must be an empty folder. The caller closes the backend, which has no tokenizer: only
+// Complete, Embed, Stats, Info and Close may be used. Errors: the file system's, and as [Open].
 func OpenHollow(ctx context.Context, c *Card, dir string, s axmodel.HollowShape, o OpenOptions) (Backend, error) {
 	s.NoEmbeddings = true
 	if err := axmodel.WriteHollow(dir, s); err != nil {
@@ -43,7 +44,8 @@ func OpenHollow(ctx context.Context, c *Card, dir string, s axmodel.HollowShape,
 			return err
 		}
 		b.m = newLM(c, model, hollowRows{}, nil, nil, o)
-		// Rows of a hollow model do not influence each other, so there is nothing to prove: the software cards can do all of it.
+		// Rows of a hollow model do not influence each other, so there is nothing to prove: the
+		// software cards can do all of it.
 		if o.Proven != nil {
 			b.m.proven = *o.Proven
 		} else {

@@ -8,11 +8,13 @@ import (
 	"github.com/axle-llm/axle/engine/cache"
 )
 
-// Checks that cost too much for every day: they are built in under the tag invariants, which the race lane sets. A violation is a panic
-// with what was found, since whatever comes after it would only hide it.
+// Checks that cost too much for every day: they are built in under the tag invariants, which the
+// race lane sets. A violation is a panic with what was found, since whatever comes after it would
+// only hide it.
 
-// verify panics unless cells and sequences agree. It runs on the worker after each pass, when nothing of the pass is still on its way, and
-// takes the model's lock only for a moment: a caller that held it across a pass would hang here instead of now and then.
+// verify panics unless cells and sequences agree. It runs on the worker after each pass, when
+// nothing of the pass is still on its way, and takes the model's lock only for a moment: a caller
+// that held it across a pass would hang here instead of now and then.
 func (m *lm) verify() {
 	m.card.owned()
 	if waiting := m.queue.len(); waiting > m.queue.most+m.parallel {

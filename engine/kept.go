@@ -12,9 +12,9 @@ import (
 	"github.com/axle-llm/axle/models/rows"
 )
 
-// This file keeps what was evaluated on disk, and takes it from there where that is cheaper than evaluating it again. Blocks of rows come
-// and go as pieces, one between two passes at most, and goroutines beside the worker do what waits for the disk: no stream's gap grows by
-// more.
+// This file keeps what was evaluated on disk, and takes it from there where that is cheaper than
+// evaluating it again. Blocks of rows come and go as pieces, one between two passes at most, and
+// goroutines beside the worker do what waits for the disk: no stream's gap grows by more.
 //
 // What comes is grafted onto the tree of cells, as a cached text that no sequence stands on: the
 // sequence that asked for it then starts as it would on any other. What goes is copied while the
@@ -28,7 +28,8 @@ const (
 	keptWait    = time.Minute // a disk that gives nothing for so long is not waited for
 )
 
-// keeper is one model's use of a disk. Its fields are the worker's, but for those that are said to be otherwise.
+// keeper is one model's use of a disk. Its fields are the worker's, but for those that are said to
+// be otherwise.
 type keeper struct {
 	*core
 	tier  *tier
@@ -70,13 +71,15 @@ type fetch struct {
 	ended chan struct{}
 }
 
-// part is what a file has: rows [from, to) of a text and, where it is a state's, the state after them.
+// part is what a file has: rows [from, to) of a text and, where it is a state's, the state after
+// them.
 type part struct {
 	from, to    int
 	rows, state []byte
 }
 
-// saving is a text on its way to the disk. One goroutine at a time works for it; what it sends is the block that is next, or −1 for none.
+// saving is a text on its way to the disk. One goroutine at a time works for it; what it sends is
+// the block that is next, or −1 for none.
 type saving struct {
 	text
 	on     cache.Text
@@ -93,8 +96,8 @@ type saving struct {
 	use   uint64 // of the slot: another means that it holds something else by now
 }
 
-// newKeeper measures what a row costs to the card, on unused cells, and a state. Without a disk, or where rows cannot travel
-// or lie anywhere, it gives nil, which keeps nothing.
+// newKeeper measures what a row costs to the card, on unused cells, and a state. Without a disk, or
+// where rows cannot travel or lie anywhere, it gives nil, which keeps nothing.
 func newKeeper(c *core, d cache.Medium, digest, model string) (*keeper, error) {
 	if d == nil || c.shape.Piece == 0 || !c.restores() {
 		return nil, nil
@@ -126,7 +129,8 @@ func (k *keeper) on(key string, ids []int32) cache.Text {
 	return k.disk.Text(o, ids)
 }
 
-// ask looks how much of a prompt is on disk. It may wait for the disk, so it runs on the caller's goroutine.
+// ask looks how much of a prompt is on disk. It may wait for the disk, so it runs on the caller's
+// goroutine.
 func (k *keeper) ask(s *seq) {
 	if k == nil || s.solo || s.whole() {
 		return
@@ -134,8 +138,8 @@ func (k *keeper) ask(s *seq) {
 	s.kept = k.on(s.Key, spelled(s.ids[:len(s.ids)-1])).Found()
 }
 
-// fetch has what the disk keeps of a sequence brought, where that is quicker than evaluating it, and reports whether the sequence is to
-// wait for it. It stands on nothing meanwhile.
+// fetch has what the disk keeps of a sequence brought, where that is quicker than evaluating it,
+// and reports whether the sequence is to wait for it. It stands on nothing meanwhile.
 func (k *keeper) fetch(s *seq) bool {
 	if k == nil || s.kept == 0 || len(k.fetching) >= keptFetches {
 		return false
@@ -166,8 +170,8 @@ func (k *keeper) fetch(s *seq) bool {
 	return true
 }
 
-// read brings a fetch's blocks, from one on, and closes got after the last that is there. Where they lead to a state, that is read first:
-// without it they are of no use.
+// read brings a fetch's blocks, from one on, and closes got after the last that is there. Where
+// they lead to a state, that is read first: without it they are of no use.
 func (k *keeper) read(f *fetch, text cache.Text, from int, card *Card) {
 	defer card.wakeUp()
 	defer close(f.got)
@@ -213,7 +217,8 @@ func (k *keeper) read(f *fetch, text cache.Text, from int, card *Card) {
 	}
 }
 
-// graft puts at most one piece of what came from disk on the card. It reports whether it did anything; a fatal error is the card's end.
+// graft puts at most one piece of what came from disk on the card. It reports whether it did
+// anything; a fatal error is the card's end.
 func (k *keeper) graft() (bool, error) {
 	if k == nil {
 		return false, nil
@@ -248,8 +253,8 @@ func (k *keeper) graft() (bool, error) {
 	return false, nil
 }
 
-// plant gives the card a piece of the part that a fetch has, behind what is there of its text already. It reports whether there is no use
-// in going on: then the rest is evaluated.
+// plant gives the card a piece of the part that a fetch has, behind what is there of its text
+// already. It reports whether there is no use in going on: then the rest is evaluated.
 func (k *keeper) plant(f *fetch) (over bool, err error) {
 	p, key := f.part, f.s.Key
 	path := k.cells.Match(key, f.s.ids[:p.to], p.to)
@@ -289,8 +294,8 @@ func (k *keeper) plant(f *fetch) (over bool, err error) {
 	return false, nil
 }
 
-// ground takes n cells behind path for a text that will be end rows long, low ones where wide passes must see them, and none that those who
-// run will need.
+// ground takes n cells behind path for a text that will be end rows long, low ones where wide
+// passes must see them, and none that those who run will need.
 func (k *keeper) ground(key string, path []int32, n, end int) ([]int32, bool) {
 	need := n
 	for _, r := range k.running {
@@ -323,8 +328,8 @@ func (k *keeper) note(s *seq) {
 	k.texts = append(k.texts, text{s.job.Key, ids})
 }
 
-// keep takes a piece of what is to be kept off the card, the latest text first. It reports whether it did anything; a fatal error is the
-// card's end.
+// keep takes a piece of what is to be kept off the card, the latest text first. It reports whether
+// it did anything; a fatal error is the card's end.
 func (k *keeper) keep() (bool, error) {
 	if k == nil || k.disk.Off() {
 		return false, nil
@@ -369,7 +374,8 @@ func (k *keeper) keep() (bool, error) {
 	return true, k.keepBlock(v, path)
 }
 
-// keepBlock takes a piece of a text's next block off the card, and has the block written when it is whole.
+// keepBlock takes a piece of a text's next block off the card, and has the block written when it is
+// whole.
 func (k *keeper) keepBlock(v *saving, path []int32) error {
 	from := v.next * k.disk.Block()
 	full, err := k.gather(v, path[from:from+k.disk.Block()])
@@ -386,7 +392,8 @@ func (k *keeper) keepBlock(v *saving, path []int32) error {
 	return err
 }
 
-// gather takes a piece of the rows off the card that v's block is to hold, and reports whether all are there.
+// gather takes a piece of the rows off the card that v's block is to hold, and reports whether all
+// are there.
 func (k *keeper) gather(v *saving, rows []int32) (full bool, err error) {
 	n, size := min(len(rows)-v.filled, k.shape.Piece), k.shape.RowBytes()
 	if n > 0 {

@@ -21,7 +21,8 @@ import (
 	"github.com/axle-llm/axle/models/rows"
 )
 
-// TestKeptAcrossRestarts: what one engine evaluated the next one has from disk, as cached tokens, for the same key only; and says the same.
+// TestKeptAcrossRestarts: what one engine evaluated the next one has from disk, as cached tokens,
+// for the same key only; and says the same.
 func TestKeptAcrossRestarts(t *testing.T) {
 	//proves:G20
 	jobs := jobsFor(5, 1, fakeVocab, 60)
@@ -98,8 +99,9 @@ func TestKeptAcrossRestarts(t *testing.T) {
 	}
 }
 
-// fileOf is the file that holds block n of the owner's tokens: without it only the n blocks before it are found. Names say nothing about
-// a block, and files written within one tick of the kernel's clock have the same time.
+// fileOf is the file that holds block n of the owner's tokens: without it only the n blocks before
+// it are found. Names say nothing about a block, and files written within one tick of the kernel's
+// clock have the same time.
 func fileOf(t testing.TB, dir string, o rows.Owner, ids []int32, n int) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*", strings.Repeat("?", 64)))
@@ -141,7 +143,8 @@ func openRows(t testing.TB, o rows.Options) *rows.Disk {
 	return d
 }
 
-// onKept opens the engine on a fake whose passes take ten milliseconds each by the card's clock, and moving rows none.
+// onKept opens the engine on a fake whose passes take ten milliseconds each by the card's clock,
+// and moving rows none.
 func onKept(t testing.TB, f *fake, d *rows.Disk) *cardBackend {
 	t.Helper()
 	return onDisk(t, f, d, 10*time.Millisecond)
@@ -157,8 +160,9 @@ func onDisk(t testing.TB, f *fake, d *rows.Disk, pass time.Duration) *cardBacken
 	return onFake(t, f, o)
 }
 
-// kept waits until all that ended sequences leave is on disk, and gives how many rows came back so far. The worker itself waits for what
-// the disk is at: asking it again and again whether that is done cost more than everything else.
+// kept waits until all that ended sequences leave is on disk, and gives how many rows came back so
+// far. The worker itself waits for what the disk is at: asking it again and again whether that is
+// done cost more than everything else.
 func kept(t testing.TB, b *cardBackend) int64 {
 	t.Helper()
 	for done := false; !done; runtime.Gosched() {
@@ -197,8 +201,8 @@ func (m *dearModel) Run(p *axcl.Pass) error {
 	return m.Model.Run(p)
 }
 
-// TestKeptSameTokens (G12): with a disk that keeps rows the tokens are those without, over 500 edits of conversations, many at a time,
-// several restarts, and a disk too small for all.
+// TestKeptSameTokens (G12): with a disk that keeps rows the tokens are those without, over 500
+// edits of conversations, many at a time, several restarts, and a disk too small for all.
 func TestKeptSameTokens(t *testing.T) {
 	//proves:G20
 	n := 500
@@ -257,8 +261,8 @@ func sameOnDisk(t *testing.T, open func() (axcl.Device, string, error), n int) {
 	}
 }
 
-// TestKeptFaults: a row that cannot be moved costs its request nothing, a third one within a minute the card, as passes do; and a disk that
-// fails ends its use, not the answer.
+// TestKeptFaults: a row that cannot be moved costs its request nothing, a third one within a minute
+// the card, as passes do; and a disk that fails ends its use, not the answer.
 func TestKeptFaults(t *testing.T) {
 	//proves:G20
 	job := jobsFor(6, 1, fakeVocab, 60)[0]
@@ -345,7 +349,8 @@ func TestKeptFaults(t *testing.T) {
 	clean(t, b)
 }
 
-// TestKeptLeaves: a caller that leaves while its rows are fetched, and a model that is closed meanwhile, leave nothing behind.
+// TestKeptLeaves: a caller that leaves while its rows are fetched, and a model that is closed
+// meanwhile, leave nothing behind.
 func TestKeptLeaves(t *testing.T) {
 	job := jobsFor(7, 1, fakeVocab, 60)[0]
 	for len(job.IDs) < 60 {

@@ -6,14 +6,17 @@ import (
 	"github.com/axle-llm/axle/engine/cache"
 )
 
-// This file keeps snapshots of states (slots.go) on disk, with the rows that they are after: blocks as kept.go has them, and in one file
-// the rows behind the last block and the state. They come back together or not at all: a text's rows are grafted first and its state is
-// left at the last of them when its last byte is there; what does not come whole is evaluated.
+// This file keeps snapshots of states (slots.go) on disk, with the rows that they are after: blocks
+// as kept.go has them, and in one file the rows behind the last block and the state. They come back
+// together or not at all: a text's rows are grafted first and its state is left at the last of them
+// when its last byte is there; what does not come whole is evaluated.
 //
-// Of a text that has ended those snapshots go that were left for others to go on from, each where evaluating it from the one before takes
-// longer than reading it will. The slot that a state comes to is kept free of sequences: as many fewer run meanwhile.
+// Of a text that has ended those snapshots go that were left for others to go on from, each where
+// evaluating it from the one before takes longer than reading it will. The slot that a state comes
+// to is kept free of sequences: as many fewer run meanwhile.
 
-// keepsStates says how large a model's states are, and measures what one costs to the card, in an unused slot.
+// keepsStates says how large a model's states are, and measures what one costs to the card, in an
+// unused slot.
 func (k *keeper) keepsStates() error {
 	if !k.limits.Stops {
 		return nil
@@ -42,7 +45,8 @@ func (k *keeper) slots() (all []uint32) {
 	return all
 }
 
-// waiting is how many sequences wait for a disk, of which each needs a slot when its state has come.
+// waiting is how many sequences wait for a disk, of which each needs a slot when its state has
+// come.
 func (k *keeper) waiting() int {
 	if k == nil {
 		return 0
@@ -50,8 +54,9 @@ func (k *keeper) waiting() int {
 	return len(k.fetching)
 }
 
-// plantState gives the card a piece of the state that a fetch has, which belongs after a path, and leaves it there for the sequence to find
-// when all of it has come. It reports whether there is no use in going on.
+// plantState gives the card a piece of the state that a fetch has, which belongs after a path, and
+// leaves it there for the sequence to find when all of it has come. It reports whether there is no
+// use in going on.
 func (k *keeper) plantState(f *fetch, path []int32) (over bool, err error) {
 	p := k.cells.Snapshots()
 	if f.done = p.After(path) != 0; f.done {
@@ -78,7 +83,8 @@ func (k *keeper) plantState(f *fetch, path []int32) (over bool, err error) {
 	return false, nil
 }
 
-// leaves are the lengths of a text after which snapshots lie that are worth keeping on disk, ascending.
+// leaves are the lengths of a text after which snapshots lie that are worth keeping on disk,
+// ascending.
 func (k *keeper) leaves(t text) (at []int) {
 	p := k.cells.Snapshots()
 	if p == nil {
@@ -102,7 +108,8 @@ func (k *keeper) leaves(t text) (at []int) {
 	})
 }
 
-// keepState is keep for a model with states: a piece of the rows before the next state that is to go, or of the state.
+// keepState is keep for a model with states: a piece of the rows before the next state that is to
+// go, or of the state.
 func (k *keeper) keepState(v *saving) (bool, error) {
 	p := k.cells.Snapshots()
 	if len(v.stops) == 0 {

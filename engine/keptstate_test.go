@@ -26,8 +26,9 @@ import (
 // twenty is a prompt of twenty tokens.
 var twenty = []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}
 
-// TestStatesAcrossRestarts (T17): a snapshot and its rows come back from disk together or not at all, to who has their key; whatever of the
-// files is damaged or gone, the tokens are the same, and what cannot be had is evaluated.
+// TestStatesAcrossRestarts (T17): a snapshot and its rows come back from disk together or not at
+// all, to who has their key; whatever of the files is damaged or gone, the tokens are the same, and
+// what cannot be had is evaluated.
 func TestStatesAcrossRestarts(t *testing.T) {
 	//proves:G20 of a model with states, where a snapshot and its rows come back together or not at all
 	job := greedy(slices.Concat(twenty, twenty, twenty[:3]), 4)
@@ -127,8 +128,9 @@ func TestStatesAcrossRestarts(t *testing.T) {
 	}
 }
 
-// TestStatesRestartedTurns: a chat of twelve turns whose server is started anew before each of them says what it says without a disk, and
-// evaluates at most a chunk and what is new, with thinking, which is cut out of the history, and without.
+// TestStatesRestartedTurns: a chat of twelve turns whose server is started anew before each of them
+// says what it says without a disk, and evaluates at most a chunk and what is new, with thinking,
+// which is cut out of the history, and without.
 func TestStatesRestartedTurns(t *testing.T) {
 	//proves:G20 twelve turns
 	for _, thinks := range []bool{true, false} {
@@ -154,8 +156,9 @@ func TestStatesRestartedTurns(t *testing.T) {
 	}
 }
 
-// TestStatesSameOnDisk (G12): over random edits of conversations, with restarts, on disks with room for all of it and for little, with a
-// tier in memory between and few slots, the tokens are those without.
+// TestStatesSameOnDisk (G12): over random edits of conversations, with restarts, on disks with room
+// for all of it and for little, with a tier in memory between and few slots, the tokens are those
+// without.
 func TestStatesSameOnDisk(t *testing.T) {
 	//proves:G12 300 edits over a disk
 	n := 300
@@ -217,7 +220,8 @@ func TestStatesSameOnDisk(t *testing.T) {
 				wg.Wait()
 				shut(b)
 			}
-			// What a crowd leaves on disk is as it falls: a state may be gone before the card is idle. Who is alone finds his again.
+			// What a crowd leaves on disk is as it falls: a state may be gone before the card is
+			// idle. Who is alone finds his again.
 			job := greedy(slices.Concat(twenty, twenty, twenty[:3]), 4)
 			job.Key = "alone"
 			first, _, err := run(truth, job)
@@ -237,8 +241,8 @@ func TestStatesSameOnDisk(t *testing.T) {
 	}
 }
 
-// TestStatesOnDiskFaults: a call that fails on the way of a state, there or back, costs the request nothing and leaves no slot behind; and
-// neither does who leaves while his state comes.
+// TestStatesOnDiskFaults: a call that fails on the way of a state, there or back, costs the request
+// nothing and leaves no slot behind; and neither does who leaves while his state comes.
 func TestStatesOnDiskFaults(t *testing.T) {
 	job := greedy(slices.Concat(twenty, twenty, twenty[:3]), 4)
 	job.IgnoreStop = true
@@ -310,8 +314,9 @@ func TestStatesOnDiskFaults(t *testing.T) {
 	}
 }
 
-// TestStatesPackageOnDisk: a compiled checkpoint whose layers keep states, on the software card: after a restart the next turn of a
-// conversation evaluates at most a chunk and what is new; the tokens are those without a disk, in a dozen of edited conversations too.
+// TestStatesPackageOnDisk: a compiled checkpoint whose layers keep states, on the software card:
+// after a restart the next turn of a conversation evaluates at most a chunk and what is new; the
+// tokens are those without a disk, in a dozen of edited conversations too.
 func TestStatesPackageOnDisk(t *testing.T) { statesOnDisk(t, openSoft, editsOr(12)) } //proves:G20
 
 // statesOnDisk is TestStatesPackageOnDisk on a device.

@@ -10,15 +10,17 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// This file is how a card that computes plausibly wrong things is found while it works: a server that is never idle would never come to the
-// hourly look. Every few minutes of work a row whose results are known from load, a text's first token that sees nothing, rides along in a
-// pass that has room: it costs a call of the head. Where no pass has room for a while longer, it has one of its own.
+// This file is how a card that computes plausibly wrong things is found while it works: a server
+// that is never idle would never come to the hourly look. Every few minutes of work a row whose
+// results are known from load, a text's first token that sees nothing, rides along in a pass that
+// has room: it costs a call of the head. Where no pass has room for a while longer, it has one of
+// its own.
 
 // knownID is the token of the known row, the first of the fixed text.
 const knownID = 7
 
-// knownFar is how far the row's results may be from what they were, relative to their length: other shape groups round otherwise, by a
-// hundredth or two; what is wrong is off by its own length.
+// knownFar is how far the row's results may be from what they were, relative to their length: other
+// shape groups round otherwise, by a hundredth or two; what is wrong is off by its own length.
 const knownFar = 0.1
 
 // known is the row's results as they were at load; the zero known was not made.
@@ -30,8 +32,8 @@ type known struct {
 	want           int     // its place among the pass's wanted rows
 }
 
-// canary holds what the card says against what it said at load: to a fixed text while nothing runs, and of a row with known results while
-// passes do.
+// canary holds what the card says against what it said at load: to a fixed text while nothing runs,
+// and of a row with known results while passes do.
 type canary struct {
 	*core
 	sample  []int32          // what the card said to the fixed text at load; nil: not asked
@@ -97,7 +99,8 @@ func (m *canary) runKnown() (hidden, logits []uint16, err error) {
 	return p.HiddenOut, p.Logits, nil
 }
 
-// overdue reports whether the row is to be looked at, and whether it has waited for room long enough.
+// overdue reports whether the row is to be looked at, and whether it has waited for room long
+// enough.
 func (m *canary) overdue() (due, now bool) {
 	if m.row.hidden == nil {
 		return false, false
@@ -156,7 +159,8 @@ func (m *canary) slip(b *batch) {
 	}
 }
 
-// rode takes the known row out of a pass that has run, and looks at it. An error says that the pass's results are not to be used.
+// rode takes the known row out of a pass that has run, and looks at it. An error says that the
+// pass's results are not to be used.
 func (m *canary) rode(b *batch) error {
 	cell := m.row.cell
 	if cell == none {
@@ -189,8 +193,9 @@ func (k *known) as(hidden, logits []uint16) bool {
 	return prove.Distance(k.hidden, hidden) <= knownFar && (logits == nil || prove.Distance(k.logits, logits) <= knownFar)
 }
 
-// wrong follows a pass whose known row came out otherwise: where the row alone does too, the card is lost; else it was this pass, which
-// counts as one that failed, and nothing builds on what lies in the cache, since it is unknown since when.
+// wrong follows a pass whose known row came out otherwise: where the row alone does too, the card
+// is lost; else it was this pass, which counts as one that failed, and nothing builds on what lies
+// in the cache, since it is unknown since when.
 func (m *lm) wrong(err error) error {
 	hidden, logits, e := m.canary.runKnown()
 	switch {

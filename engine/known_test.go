@@ -14,8 +14,9 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
 
-// TestKnownRow (D6): a card that is never idle and begins to compute plausibly wrong things is lost within the time that CheckWork says,
-// whether its passes have room for a row more or are of one row each; one that is sound is not, and answers as ever.
+// TestKnownRow (D6): a card that is never idle and begins to compute plausibly wrong things is lost
+// within the time that CheckWork says, whether its passes have room for a row more or are of one
+// row each; one that is sound is not, and answers as ever.
 func TestKnownRow(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -67,7 +68,8 @@ func TestKnownRow(t *testing.T) {
 	}
 }
 
-// TestKnownRowOnce (D6): where one pass alone gave something else for the known row, its rows go through the card again.
+// TestKnownRowOnce (D6): where one pass alone gave something else for the known row, its rows go
+// through the card again.
 func TestKnownRowOnce(t *testing.T) {
 	//proves:D6
 	f := newFake()
@@ -98,7 +100,8 @@ func TestKnownRowOnce(t *testing.T) {
 	clean(t, b)
 }
 
-// TestKnownRowEverywhere: with a known row in every pass that has room, each request says what it says alone.
+// TestKnownRowEverywhere: with a known row in every pass that has room, each request says what it
+// says alone.
 func TestKnownRowEverywhere(t *testing.T) {
 	//proves:D6
 	for _, arch := range []string{"qwen3", "gemma3"} {

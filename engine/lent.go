@@ -14,10 +14,11 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// This file is how a card is found out that gets wrong what some models (Gemma-4) have of their own: layers that use the K and V of an
-// earlier one, and rows that layers are given beyond the hidden state. The vendor calls such models garbled on its cards behind PCIe.
-// There is no other way to compute them, as there is for chunks and for rows that are mixed: a card that fails one of these checks does not
-// run the model, and the error says which it was.
+// This file is how a card is found out that gets wrong what some models (Gemma-4) have of their
+// own: layers that use the K and V of an earlier one, and rows that layers are given beyond the
+// hidden state. The vendor calls such models garbled on its cards behind PCIe. There is no other
+// way to compute them, as there is for chunks and for rows that are mixed: a card that fails one of
+// these checks does not run the model, and the error says which it was.
 
 // The checks, as errors name them.
 const (
@@ -36,8 +37,9 @@ func unsound(name string, info axcl.Info, check, format string, a ...any) error 
 		"compiled itself runs with --device soft", ErrUnsound, name, info.ID, check, fmt.Sprintf(format, a...))
 }
 
-// checkLent calls layers that use the K and V of others by the names of their tensors, one for each layer that is lent: what is seen must
-// matter, what is hidden must not, and the groups must agree. It is asked before the model is loaded, when there is room for a layer.
+// checkLent calls layers that use the K and V of others by the names of their tensors, one for each
+// layer that is lent: what is seen must matter, what is hidden must not, and the groups must agree.
+// It is asked before the model is loaded, when there is room for a layer.
 func (c *Card) checkLent(ctx context.Context, dev axcl.Device, p *models.Package, pause func() error) error {
 	asked := map[int]bool{}
 	for i, from := range p.Sources() {
@@ -139,8 +141,9 @@ func lentLayer(dev axcl.Device, path string) (why string, err error) {
 	return "", nil
 }
 
-// lentCall is one shape group of such a layer, with tensors that are ready: every row the same, the first of which sees cells 0 to 3, all K
-// alike, so that what is seen weighs the same, and V of each row its own.
+// lentCall is one shape group of such a layer, with tensors that are ready: every row the same, the
+// first of which sees cells 0 to 3, all K alike, so that what is seen weighs the same, and V of
+// each row its own.
 type lentCall struct {
 	net                axcl.Net
 	group, rows, cells int
@@ -221,8 +224,8 @@ func (l *lentCall) run() ([]uint16, error) {
 	return out, nil
 }
 
-// checkGiven is the part that needs the model: what each layer is given of a row must matter, and rows that share a call must give what
-// they give alone.
+// checkGiven is the part that needs the model: what each layer is given of a row must matter, and
+// rows that share a call must give what they give alone.
 func (m *prover) checkGiven(ctx context.Context, name string) error {
 	const first, more = 4, 2
 	info, trials := m.card.Info(), m.trials()
@@ -250,7 +253,8 @@ func (m *prover) checkGiven(ctx context.Context, name string) error {
 		}
 		return *results, trials.Run(p)
 	}
-	// The right answers, row by row, and wrong ones: what the first row is given in place of the row's own.
+	// The right answers, row by row, and wrong ones: what the first row is given in place of the
+	// row's own.
 	p, _, err := trials.Pass(row(0, 0))
 	if err != nil {
 		return err

@@ -15,10 +15,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// still is a clock that does not move: every shape group costs the same, so wide passes and guesses always pay.
+// still is a clock that does not move: every shape group costs the same, so wide passes and guesses
+// always pay.
 var still = CardOptions{Clock: func() time.Duration { return 0 }}
 
-// TestCancel: a thousand sequences are left at random moments, by ctx or by leaving the loop, queued or running. Nothing stays.
+// TestCancel: a thousand sequences are left at random moments, by ctx or by leaving the loop,
+// queued or running. Nothing stays.
 func TestCancel(t *testing.T) {
 	ignore := goleak.IgnoreCurrent()
 	b := onFake(t, newFake(), OpenOptions{Parallel: 8, CardOptions: still})
@@ -141,7 +143,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestGap: however much is to be read, a running answer gets a row at least every few passes, and a prompt is not kept waiting by answers.
+// TestGap: however much is to be read, a running answer gets a row at least every few passes, and a
+// prompt is not kept waiting by answers.
 func TestGap(t *testing.T) {
 	//proves:T16
 	for name, proven := range map[string]*Proven{"all": {Chunk: true, Mixed: true, Scatter: true},
@@ -179,7 +182,8 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestSlowReader: a reader that does not read keeps neither the card nor a place from the others, and misses nothing.
+// TestSlowReader: a reader that does not read keeps neither the card nor a place from the others,
+// and misses nothing.
 func TestSlowReader(t *testing.T) {
 	//proves:T8
 	f := newFake()
@@ -217,7 +221,8 @@ func TestSlowReader(t *testing.T) {
 	clean(t, b)
 }
 
-// TestCatchUp: a sequence that stood aside goes on as soon as its reader has caught up, not at the worker's next tick.
+// TestCatchUp: a sequence that stood aside goes on as soon as its reader has caught up, not at the
+// worker's next tick.
 func TestCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := onFake(t, newFake(), OpenOptions{})
@@ -319,7 +324,8 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestFairKeys: a client with many requests in the queue does not keep another's waiting behind all of them.
+// TestFairKeys: a client with many requests in the queue does not keep another's waiting behind all
+// of them.
 func TestFairKeys(t *testing.T) {
 	f := newFake()
 	b := onFake(t, f, OpenOptions{Parallel: 2, CardOptions: still})

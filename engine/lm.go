@@ -12,14 +12,16 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
-// This file is a language model on a card, as the card's worker sees it: its queue, who comes in, and one pass after the other.
+// This file is a language model on a card, as the card's worker sees it: its queue, who comes in,
+// and one pass after the other.
 
 // rowSource gives the embedding of a token (models.Embeddings is one).
 type rowSource interface {
 	Row(dst []uint16, id int32) error
 }
 
-// lm is a language model on a card. Everything in it belongs to the card's worker, except what is said to be otherwise.
+// lm is a language model on a card. Everything in it belongs to the card's worker, except what is
+// said to be otherwise.
 type lm struct {
 	*core
 	layout  *layout
@@ -39,7 +41,8 @@ type lm struct {
 	drawn      drawn // the map of the cells: see map.go
 }
 
-// embedding collects the rows of a sequence that asks for a vector: the head's where it gives vectors, else the last layer's.
+// embedding collects the rows of a sequence that asks for a vector: the head's where it gives
+// vectors, else the last layer's.
 type embedding struct {
 	pooling string // mean over all rows, the first row, or (else) the last
 	hidden  bool   // the last layer's
@@ -54,7 +57,8 @@ func (e *embedding) reset() {
 	e.n = 0
 }
 
-// whole reports whether the sequence's rows must all go through the card, cached or not: their outputs are needed.
+// whole reports whether the sequence's rows must all go through the card, cached or not: their
+// outputs are needed.
 func (s *seq) whole() bool {
 	return s.embed != nil && (s.embed.pooling == "mean" || s.embed.pooling == "first")
 }
@@ -88,7 +92,8 @@ func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokeniz
 	return m
 }
 
-// openDisk gives the model its use of a disk, and openRAM, after it, of memory: what they measure is measured before anything runs.
+// openDisk gives the model its use of a disk, and openRAM, after it, of memory: what they measure
+// is measured before anything runs.
 func (m *lm) openDisk(d cache.Medium, digest, model string) (err error) {
 	m.kept, err = newKeeper(m.core, d, digest, model)
 	return err
@@ -190,7 +195,8 @@ func (m *lm) reap() {
 	}
 }
 
-// fit builds the planned pass, and makes it smaller as long as cells are lacking. False: nothing is left of it.
+// fit builds the planned pass, and makes it smaller as long as cells are lacking. False: nothing is
+// left of it.
 func (m *lm) fit() bool {
 	for {
 		err := m.batch.build()
@@ -212,7 +218,8 @@ func (m *lm) fit() bool {
 	}
 }
 
-// turn is how far a turn of the model's has come. It ends after each piece, so that other tenants have theirs, and goes on behind it.
+// turn is how far a turn of the model's has come. It ends after each piece, so that other tenants
+// have theirs, and goes on behind it.
 type turn struct {
 	at      turnStage
 	grafted bool // rows came from disk
@@ -237,7 +244,8 @@ const (
 	toDisk   // to disk, at times, where the model is never idle
 )
 
-// step does the next piece of the model's turn, and reports whether there was one. A fatal error is returned for the card to end on.
+// step does the next piece of the model's turn, and reports whether there was one. A fatal error is
+// returned for the card to end on.
 func (m *lm) step() (did bool, err error) {
 	for t := &m.turn; ; {
 		switch t.at++; t.at {
@@ -297,8 +305,8 @@ func (m *lm) forgetPictures() {
 	}
 }
 
-// onePass runs one pass, where there is one to run. It reports whether it ran and is to be followed by what follows a pass, and whether
-// anything was done.
+// onePass runs one pass, where there is one to run. It reports whether it ran and is to be followed
+// by what follows a pass, and whether anything was done.
 func (m *lm) onePass() (passed, did bool, err error) {
 	b, tr := m.batch, m.turn.trace
 	if m.turn.worked {
@@ -357,8 +365,9 @@ func (m *lm) onePass() (passed, did bool, err error) {
 	return true, true, m.spoiled()
 }
 
-// shrink makes a pass smaller that found no cells: guesses go first, then the cells of those whose readers do not read, then the youngest
-// other sequence goes back to the queue. It reports false when the pass is over.
+// shrink makes a pass smaller that found no cells: guesses go first, then the cells of those whose
+// readers do not read, then the youngest other sequence goes back to the queue. It reports false
+// when the pass is over.
 func (m *lm) shrink() bool {
 	for i := range m.batch.shares {
 		if len(m.batch.shares[i].draft) > 0 {

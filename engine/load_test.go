@@ -93,7 +93,8 @@ func testMemory(t *testing.T, device func(config string) func() (axcl.Device, st
 	}
 }
 
-// TestProgress: each file of a load is told of, with the time the rest will take by the bytes that are left.
+// TestProgress: each file of a load is told of, with the time the rest will take by the bytes that
+// are left.
 func TestProgress(t *testing.T) {
 	var now atomic.Int64
 	card, err := OpenCard(openSoft, CardOptions{Clock: func() time.Duration { return time.Duration(now.Add(int64(time.Second))) }})
@@ -132,7 +133,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestNoRoom (D3): a model that does not fit is refused with both numbers before its first file is touched; a host may make room, once.
+// TestNoRoom (D3): a model that does not fit is refused with both numbers before its first file is
+// touched; a host may make room, once.
 func TestNoRoom(t *testing.T) {
 	dir := compiled(t, "qwen3")
 	ctx := context.Background()
@@ -183,8 +185,9 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// TestNever (D3): a model that would not fit on an empty card says so, beside others and without them; one that would fit once others have
-// gone does not, also where what another process held is given back.
+// TestNever (D3): a model that would not fit on an empty card says so, beside others and without
+// them; one that would fit once others have gone does not, also where what another process held is
+// given back.
 func TestNever(t *testing.T) {
 	ctx, dir := context.Background(), compiled(t, "qwen3")
 	p, err := models.Open(dir)
@@ -231,8 +234,8 @@ func TestNever(t *testing.T) {
 	}
 }
 
-// TestHostRoom (D3): a device without memory of its own takes the machine's, and a package that claims more of it than is free is refused
-// with both numbers before its first file is touched.
+// TestHostRoom (D3): a device without memory of its own takes the machine's, and a package that
+// claims more of it than is free is refused with both numbers before its first file is touched.
 func TestHostRoom(t *testing.T) {
 	//proves:D3 in software against this machine's memory, its control groups' limits among it
 	dir := t.TempDir()

@@ -10,16 +10,17 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// This file is the cache as people look at it: which rows hold what. The worker draws a map between two passes, and only when somebody
-// asks.
+// This file is the cache as people look at it: which rows hold what. The worker draws a map between
+// two passes, and only when somebody asks.
 
 const (
 	mapFresh    = 100 * time.Millisecond // a map so old is as good as a new one
 	mapPatience = 200 * time.Millisecond // how long who asks waits for the worker
 )
 
-// Maps draws the cache of each card that holds the model; none where the backend has no such thing. A card that is busy with something
-// longer gives what it gave last, or nothing: no caller waits for more than a fifth of a second, and a pass never waits for this.
+// Maps draws the cache of each card that holds the model; none where the backend has no such thing.
+// A card that is busy with something longer gives what it gave last, or nothing: no caller waits
+// for more than a fifth of a second, and a pass never waits for this.
 func (m *Model) Maps(ctx context.Context) []CellMap {
 	if b, ok := m.b.(interface {
 		Maps(ctx context.Context) []CellMap

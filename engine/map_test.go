@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A map says whose rows are whose, in a running model; and where the worker is busy for long, what it said last, without waiting for it.
+// A map says whose rows are whose, in a running model; and where the worker is busy for long, what
+// it said last, without waiting for it.
 func TestMaps(t *testing.T) {
 	f := newFake()
 	b := onFake(t, f, OpenOptions{CacheRAM: NewMemory(1 << 20)})

@@ -11,8 +11,8 @@ import (
 	"github.com/axle-llm/axle/engine/cache"
 )
 
-// TestMediumHandedIn (G20): whatever medium is handed in, the next engine has from it what one evaluated, rows alone and rows with a state,
-// under the same key only; and says the same.
+// TestMediumHandedIn (G20): whatever medium is handed in, the next engine has from it what one
+// evaluated, rows alone and rows with a state, under the same key only; and says the same.
 func TestMediumHandedIn(t *testing.T) {
 	//proves:G20
 	for name, card := range map[string]func() *fake{"rows": newFake, "states": func() *fake { return withStates(4) }} {

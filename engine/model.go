@@ -20,7 +20,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// Options says what a [Model] puts on top of its backend. The zero Options makes a model that completes bare text.
+// Options says what a [Model] puts on top of its backend. The zero Options makes a model that
+// completes bare text.
 type Options struct {
 	Name       string             // what errors call the model
 	Template   chat.Template      // nil: messages are joined plainly and nothing is parsed
@@ -29,8 +30,8 @@ type Options struct {
 	Sees       *models.Vision     // how pictures stand in a prompt; nil: the backend is given them as they are
 }
 
-// Model answers requests: conversations in, events out. It comes from [Open], [OpenPackage] or [New]; the zero Model is of no use.
-// It is safe for concurrent use. Close closes its backend.
+// Model answers requests: conversations in, events out. It comes from [Open], [OpenPackage] or
+// [New]; the zero Model is of no use. It is safe for concurrent use. Close closes its backend.
 type Model struct {
 	b    Backend
 	o    Options
@@ -69,7 +70,8 @@ func (m *Model) Sampling() sampler.Params { return m.b.Sampling() }
 // Template is the model's own template, or nil.
 func (m *Model) Template() chat.Template { return m.o.Template }
 
-// Close ends running answers with ErrClosed and releases the card's share. A second Close returns ErrClosed.
+// Close ends running answers with ErrClosed and releases the card's share. A second Close returns
+// ErrClosed.
 func (m *Model) Close() error { return m.b.Close() }
 
 // Tokenize gives text's ids, as part of a prompt: nothing in it becomes a control token.
@@ -80,8 +82,9 @@ func (m *Model) Tokenize(text string) ([]int32, error) {
 // Detokenize is the reverse of Tokenize.
 func (m *Model) Detokenize(ids []int32) string { return m.b.Text(ids) }
 
-// Chat answers a conversation. Errors come as the sequence's last pair: *ContextError, ErrBusy, ErrDraining, ErrClosed, ErrRequest,
-// ErrUnsupported, a device's (axcl), a template's, or ctx's. Leaving the loop cancels the answer.
+// Chat answers a conversation. Errors come as the sequence's last pair: *ContextError, ErrBusy,
+// ErrDraining, ErrClosed, ErrRequest, ErrUnsupported, a device's (axcl), a template's, or ctx's.
+// Leaving the loop cancels the answer.
 func (m *Model) Chat(ctx context.Context, r Request) iter.Seq2[Event, error] {
 	return m.answer(ctx, &r, true)
 }
@@ -91,7 +94,8 @@ func (m *Model) Generate(ctx context.Context, r Request) iter.Seq2[Event, error]
 	return m.answer(ctx, &r, false)
 }
 
-// Count is the number of tokens the request's prompt has, before any truncation. A request with Messages is counted as Chat reads it.
+// Count is the number of tokens the request's prompt has, before any truncation. A request with
+// Messages is counted as Chat reads it.
 func (m *Model) Count(ctx context.Context, r Request) (int, error) {
 	ids, _, err := m.encode(ctx, &r, m.pieces(ctx, &r, len(r.Messages) > 0))
 	return len(ids), err
@@ -121,7 +125,8 @@ func (m *Model) template(r *Request) chat.Template {
 	return m.o.Template
 }
 
-// pieces returns the function that renders the request, so that truncation can render it again with fewer messages.
+// pieces returns the function that renders the request, so that truncation can render it again with
+// fewer messages.
 func (m *Model) pieces(ctx context.Context, r *Request, isChat bool) func() ([]chat.Piece, error) {
 	return func() (ps []chat.Piece, err error) {
 		defer func() {
@@ -163,7 +168,8 @@ func (m *Model) rendered(ctx context.Context, r *Request, isChat bool) (ps []cha
 		Kwargs: r.Kwargs})
 }
 
-// think is the request's switch, with the model's habit for the zero value: what its package or its makers say, else on where it can.
+// think is the request's switch, with the model's habit for the zero value: what its package or its
+// makers say, else on where it can.
 func (m *Model) think(r *Request) chat.Think {
 	t := m.template(r)
 	if r.Think == chat.ThinkDefault && t != nil && t.Capabilities().Thinking {
@@ -191,10 +197,11 @@ func encodeWith(ctx context.Context, b Backend, dst []int32, pieces []chat.Piece
 	return b.Encode(dst, pieces, first)
 }
 
-// prompt renders and encodes the request and makes it fit, as Ollama does: oldest messages go first, system messages and the last message
-// stay; what is still too long loses its middle, unless there are pictures in it, which cannot be cut. Of a conversation about pictures
-// whole turns go, and those whose pictures cannot fit before anything is made of them. Of what was cut r.Cut is told. images are the
-// pictures of what stayed.
+// prompt renders and encodes the request and makes it fit, as Ollama does: oldest messages go
+// first, system messages and the last message stay; what is still too long loses its middle, unless
+// there are pictures in it, which cannot be cut. Of a conversation about pictures whole turns go,
+// and those whose pictures cannot fit before anything is made of them. Of what was cut r.Cut is
+// told. images are the pictures of what stayed.
 func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int32, pieces []chat.Piece, images [][]byte, err error) {
 	images = pictured(r, isChat)
 	most, had := r.NumCtx, 0
@@ -264,7 +271,8 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 	return nil, nil, nil, &ContextError{Have: len(ids), Max: most}
 }
 
-// dropOldest leaves out the first n messages that are not system messages' business: system messages among them stay.
+// dropOldest leaves out the first n messages that are not system messages' business: system
+// messages among them stay.
 func dropOldest(all []chat.Message, n int) []chat.Message {
 	out := make([]chat.Message, 0, len(all))
 	for i, msg := range all {
@@ -314,7 +322,8 @@ type asked struct {
 	think thoughts
 }
 
-// ask is the way of every request to a backend: what it leaves open is filled in, its prompt becomes ids, and what binds it is compiled.
+// ask is the way of every request to a backend: what it leaves open is filled in, its prompt
+// becomes ids, and what binds it is compiled.
 func (m *Model) ask(ctx context.Context, r *Request, isChat bool) (*asked, error) {
 	a := &asked{start: time.Now()}
 	if err := m.fillIn(r, isChat); err != nil {
@@ -507,7 +516,8 @@ func (a *assembler) close() bool {
 	return len(a.pending) == 0 || a.send(chat.Delta{})
 }
 
-// Embed gives one vector an input, of length one unless Raw. Errors: *ContextError, ErrRequest, and as Chat.
+// Embed gives one vector an input, of length one unless Raw. Errors: *ContextError, ErrRequest, and
+// as Chat.
 func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	start := time.Now()
 	var out Embeddings

@@ -195,7 +195,8 @@ type quiet struct{ parrot }
 
 func (q *quiet) Info() Info { return Info{Name: "quiet", Context: 64, Think: chat.ThinkOff} }
 
-// TestThinkHabit: a request that does not say gets what the model's package says, and else thinking where the model can.
+// TestThinkHabit: a request that does not say gets what the model's package says, and else thinking
+// where the model can.
 func TestThinkHabit(t *testing.T) {
 	tmpl, err := chat.NewJinja("{{ messages[0].content }}{% if enable_thinking %} on{% else %} off{% endif %}", "test", chat.JinjaOptions{})
 	if err != nil {

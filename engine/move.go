@@ -8,16 +8,20 @@ import (
 	"github.com/axle-llm/axle/engine/cache"
 )
 
-// This file moves rows to other cells. Where a row lies means nothing but to wide passes, which see the low cells only. A sequence that has
-// nothing to do but answer goes row by row wherever it lies, and what is not in use may lie anywhere; the rows of a prompt whose next ones
-// are to go in wide passes must lie low. So rows go up where a prompt lacks near cells, and down where a text that goes on lies too high
-// for its further rows to go together, each where the cost table says that this is cheaper than what would be done without it: waiting,
-// evaluating again, and feeding row by row.
+// This file moves rows to other cells. Where a row lies means nothing but to wide passes, which see
+// the low cells only. A sequence that has nothing to do but answer goes row by row wherever it
+// lies, and what is not in use may lie anywhere; the rows of a prompt whose next ones are to go in
+// wide passes must lie low. So rows go up where a prompt lacks near cells, and down where a text
+// that goes on lies too high for its further rows to go together, each where the cost table says
+// that this is cheaper than what would be done without it: waiting, evaluating again, and feeding
+// row by row.
 //
-// Rows move between passes, one piece at a time as they do between card and memory, so that no stream's gap grows by more; a sequence whose
-// cells are being made ready takes part in no pass meanwhile. Admission counts on it (beyond, in admit.go), and the ledger bears what it
-// takes. While there is work, rows move for the sake of near cells alone: joining a pass's new rows in one run takes as many copies as it
-// saves, since a row goes home by a copy as it goes elsewhere. An idle card joins its free cells (tidy, in reserve.go).
+// Rows move between passes, one piece at a time as they do between card and memory, so that no
+// stream's gap grows by more; a sequence whose cells are being made ready takes part in no pass
+// meanwhile. Admission counts on it (beyond, in admit.go), and the ledger bears what it takes.
+// While there is work, rows move for the sake of near cells alone: joining a pass's new rows in one
+// run takes as many copies as it saves, since a row goes home by a copy as it goes elsewhere. An
+// idle card joins its free cells (tidy, in reserve.go).
 
 // layout is where rows lie: it reserves cells, moves rows, and tells whether there is room.
 type layout struct {
@@ -25,8 +29,9 @@ type layout struct {
 	carried uint64 // rows that were moved to other cells
 }
 
-// priceMoves measures what moving costs, with one row and with a piece, on unused cells. Where rows cannot lie anywhere, or
-// a row is not what it was after it was moved, the price stays zero and nothing is moved.
+// priceMoves measures what moving costs, with one row and with a piece, on unused cells. Where rows
+// cannot lie anywhere, or a row is not what it was after it was moved, the price stays zero and
+// nothing is moved.
 func (m *layout) priceMoves() error {
 	m.costs.move = cache.Travel{}
 	n := min(m.shape.Piece, m.shape.Cells/2)
@@ -60,8 +65,8 @@ func (m *layout) priceMoves() error {
 	return nil
 }
 
-// way makes cells ready for the prompts that run, one piece a call, and reports whether there was one. The error is one that the card does
-// not survive.
+// way makes cells ready for the prompts that run, one piece a call, and reports whether there was
+// one. The error is one that the card does not survive.
 func (m *layout) way() (bool, error) {
 	for _, s := range m.running {
 		s.way = false
@@ -90,7 +95,8 @@ func (m *layout) way() (bool, error) {
 	return false, nil
 }
 
-// wait keeps s, whose cells are being made ready, out of passes, and the prompts that would take those cells.
+// wait keeps s, whose cells are being made ready, out of passes, and the prompts that would take
+// those cells.
 func (m *layout) wait(s *seq) {
 	s.way = true
 	for _, r := range m.running {
@@ -109,7 +115,8 @@ func (m *layout) high(path []int32) (rows []int32) {
 	return rows
 }
 
-// lowers reports whether it is cheapest to move the rows of path that lie too high, so that the rest of s goes in wide passes.
+// lowers reports whether it is cheapest to move the rows of path that lie too high, so that the
+// rest of s goes in wide passes.
 func (m *layout) lowers(s *seq, path []int32) bool {
 	rest := len(s.ids) - len(path)
 	if !m.moves() || s.solo || s.whole() || !m.chunks(rest) || len(path) > m.wideReach {
@@ -138,8 +145,8 @@ func (m *layout) lowers(s *seq, path []int32) bool {
 	return cost < other
 }
 
-// lower moves a piece of what s stands on down, where that pays; where it no longer does, what lies too high is evaluated again if that is
-// the cheaper way.
+// lower moves a piece of what s stands on down, where that pays; where it no longer does, what lies
+// too high is evaluated again if that is the cheaper way.
 func (m *layout) lower(s *seq) (bool, error) {
 	if !m.lowers(s, s.Path) {
 		if s.down {
@@ -175,7 +182,8 @@ func (m *layout) lower(s *seq) (bool, error) {
 	return m.move(from, m.cells.TakeIn(nil, len(from), 0, m.wideReach))
 }
 
-// lacks is how many rows the rest of a prompt lacks below the wide passes' reach: all but its last pass's must lie there.
+// lacks is how many rows the rest of a prompt lacks below the wide passes' reach: all but its last
+// pass's must lie there.
 func (m *layout) lacks(s *seq, below int) int {
 	return min((s.pending()-1)/m.wide*m.wide, m.wideReach-len(s.Path)) - below
 }
@@ -218,9 +226,10 @@ func (m *layout) up(rows []int32) (bool, error) {
 	return m.move(rows, m.cells.TakeIn(nil, len(rows), m.wideReach, m.cells.Size()))
 }
 
-// answering gives up to n low rows, ascending, that only sequences stand on which have nothing to do but answer, and what moving them
-// costs: the copies, and what those sequences save no more by sharing passes. It is empty where there is no room for them higher up. s,
-// which may not run yet, keeps what it stands on.
+// answering gives up to n low rows, ascending, that only sequences stand on which have nothing to
+// do but answer, and what moving them costs: the copies, and what those sequences save no more by
+// sharing passes. It is empty where there is no room for them higher up. s, which may not run yet,
+// keeps what it stands on.
 func (m *layout) answering(s *seq, n int) (rows []int32, cost float64) {
 	if n <= 0 {
 		return nil, 0
@@ -287,8 +296,9 @@ func (m *layout) answering(s *seq, n int) (rows []int32, cost float64) {
 	return rows, m.priceOf(rows) + lost
 }
 
-// vacate moves a piece up of the rows that lie in the given cells, reserved for s, where that takes less than half of what evaluating them
-// and what hangs on them again would, times the chance that anybody asks for them.
+// vacate moves a piece up of the rows that lie in the given cells, reserved for s, where that takes
+// less than half of what evaluating them and what hangs on them again would, times the chance that
+// anybody asks for them.
 func (m *layout) vacate(s *seq, cells []int32) (bool, error) {
 	const chance = 0.5
 	c := m.cells
@@ -346,8 +356,9 @@ func (m *layout) raiseCached(n int) (bool, error) {
 	return m.move(rows, m.cells.TakeIn(nil, len(rows), m.wideReach, m.cells.Size()))
 }
 
-// move makes the rows of from, ascending, those of the cells of to, which are taken: as many as travel in the time of a piece that is one
-// run. It reports whether there were any. The error is one that the card does not survive.
+// move makes the rows of from, ascending, those of the cells of to, which are taken: as many as
+// travel in the time of a piece that is one run. It reports whether there were any. The error is
+// one that the card does not survive.
 func (m *layout) move(from, to []int32) (bool, error) {
 	slices.Sort(to)
 	pair := func(rows []int32) (cells []uint32) {

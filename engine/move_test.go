@@ -15,8 +15,9 @@ import (
 	"github.com/axle-llm/axle/engine/cache"
 )
 
-// TestMoves (G18): a prompt that comes while a long answer lies in the cells that wide passes see has them soon, and nobody has the last
-// answer later for it; and a conversation that lies too high to go on in wide passes comes down.
+// TestMoves (G18): a prompt that comes while a long answer lies in the cells that wide passes see
+// has them soon, and nobody has the last answer later for it; and a conversation that lies too high
+// to go on in wide passes comes down.
 func TestMoves(t *testing.T) {
 	for _, c := range []struct {
 		name               string
@@ -75,7 +76,8 @@ func narrow() *fake {
 	return f
 }
 
-// onNarrow opens the engine on it, with passes of ten milliseconds by the card's clock and copies that take next to nothing.
+// onNarrow opens the engine on it, with passes of ten milliseconds by the card's clock and copies
+// that take next to nothing.
 func onNarrow(t testing.TB, f *fake, o OpenOptions) *cardBackend {
 	t.Helper()
 	var now atomic.Int64
@@ -92,8 +94,8 @@ func onNarrow(t testing.TB, f *fake, o OpenOptions) *cardBackend {
 	return onFake(t, f, o)
 }
 
-// TestMovesSameTokens (G18): whatever moves, every answer is the one that is given alone, beginnings that several share included, and with
-// memory behind the card.
+// TestMovesSameTokens (G18): whatever moves, every answer is the one that is given alone,
+// beginnings that several share included, and with memory behind the card.
 func TestMovesSameTokens(t *testing.T) {
 	n := editsOr(120)
 	jobs, want := edits(21, n, fakeVocab, 90, truthOn(t, onFake(t, narrow(), OpenOptions{CardOptions: still, Parallel: 1})))
@@ -122,7 +124,8 @@ func TestMovesSameTokens(t *testing.T) {
 	}
 }
 
-// TestMoveFails: a move that fails costs no answer, and no further one is tried; an error that the card does not survive ends it.
+// TestMoveFails: a move that fails costs no answer, and no further one is tried; an error that the
+// card does not survive ends it.
 func TestMoveFails(t *testing.T) {
 	mild := &axcl.Error{Op: "axclrtMemcpyAsync", Code: 0x80300703}
 	for _, fails := range []error{nil, mild, axcl.ErrLost} {

@@ -13,7 +13,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// deviceNames cuts a list of devices. Only a list of one may leave the choice to us: several times "the best there is" is the same card.
+// deviceNames cuts a list of devices. Only a list of one may leave the choice to us: several times
+// "the best there is" is the same card.
 func deviceNames(list, sep string) ([]string, error) {
 	names := strings.Split(list, sep)
 	if len(names) > 1 && slices.Contains(names, "") {
@@ -57,14 +58,15 @@ func closeCards(cs []*Card) {
 	}
 }
 
-// Cards are open cards that belong together: what a device's name stands for. Close them after the models that use them.
+// Cards are open cards that belong together: what a device's name stands for. Close them after the
+// models that use them.
 type Cards struct {
 	Copies []*Card // each is to hold a copy of a model, as OpenOptions.Copies; one where the name has no comma
 	under  []*Card // those that joined ones are made of
 }
 
-// OpenCards opens all that OpenOptions.Device names, to be used for one model after another. Errors: OpenCard's, ErrRequest for a name with
-// an empty place.
+// OpenCards opens all that OpenOptions.Device names, to be used for one model after another.
+// Errors: OpenCard's, ErrRequest for a name with an empty place.
 func OpenCards(device string, o CardOptions) (*Cards, error) {
 	names, err := deviceNames(device, ",")
 	if err != nil {
@@ -107,7 +109,8 @@ func (c *Cards) Close() error {
 	return errors.Join(errs...)
 }
 
-// openReplicas puts the package on each of the cards of o.Copies that works; closed is called after the last is closed.
+// openReplicas puts the package on each of the cards of o.Copies that works; closed is called after
+// the last is closed.
 func openReplicas(ctx context.Context, p *models.Package, o OpenOptions, closed func() error) (*Model, error) {
 	live := slices.DeleteFunc(slices.Clone(o.Copies), func(c *Card) bool { return c.Err() != nil })
 	if len(live) == 0 {

@@ -23,18 +23,21 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// OpenOptions says how a package is put on a card. The zero value opens the best device there is for this model alone.
+// OpenOptions says how a package is put on a card. The zero value opens the best device there is
+// for this model alone.
 type OpenOptions struct {
-	// Device is what cards.Open takes: "" or "auto", "axcl", "axcl:1", "axengine", "soft". Several with commas between ("axcl:0,axcl:1")
-	// each hold the model, behind one queue; several with + between ("axcl:0+axcl:1") hold a part of its layers each. Unused where Card
-	// or Cards is set.
+	// Device is what cards.Open takes: "" or "auto", "axcl", "axcl:1", "axengine", "soft". Several
+	// with commas between ("axcl:0,axcl:1") each hold the model, behind one queue; several with +
+	// between ("axcl:0+axcl:1") hold a part of its layers each. Unused where Card or Cards is set.
 	Device string
-	// Copies are open cards that hold a copy of the model each, behind one queue; one that is lost is left out. The model does not close
-	// them. Unused where Card is set.
+	// Copies are open cards that hold a copy of the model each, behind one queue; one that is lost
+	// is left out. The model does not close them. Unused where Card is set.
 	Copies []*Card
-	// Cards are open cards to choose from: the model goes where the most memory is free. Unused where Card is set.
+	// Cards are open cards to choose from: the model goes where the most memory is free. Unused
+	// where Card is set.
 	Cards []*Card
-	// Card is an open card to load the model on, next to what is on it already. The model does not close it.
+	// Card is an open card to load the model on, next to what is on it already. The model does not
+	// close it.
 	Card *Card
 	// CardOptions are for the card that Open opens itself.
 	CardOptions CardOptions
@@ -42,39 +45,46 @@ type OpenOptions struct {
 	Name string
 	// Template stands in for the package's own.
 	Template chat.Template
-	// Parallel is how many sequences run at once at most; 0 means 32. MaxQueue is how many more may wait; 0 means 512.
+	// Parallel is how many sequences run at once at most; 0 means 32. MaxQueue is how many more may
+	// wait; 0 means 512.
 	Parallel, MaxQueue int
 	// Context lowers the model's context; 0 leaves it.
 	Context int
 	// Timeout bounds one pass in the library; 0 or less means 60 s.
 	Timeout time.Duration
-	// Progress is called when a load begins, with nothing done, and after each file is loaded, from the card's goroutine, which waits for
-	// it. A draft's files come after the model's own.
+	// Progress is called when a load begins, with nothing done, and after each file is loaded, from
+	// the card's goroutine, which waits for it. A draft's files come after the model's own.
 	Progress func(Progress)
-	// Room is asked once when the card has not enough memory: it may unload a model that is not in use, and reports whether it did.
-	// It is not called from the card's goroutine, so closing a model of the same card is fine.
+	// Room is asked once when the card has not enough memory: it may unload a model that is not in
+	// use, and reports whether it did. It is not called from the card's goroutine, so closing a
+	// model of the same card is fine.
 	Room func(need, free int64) bool
-	// Repeatable makes every request one: see Request.Repeatable. Requests run one after the other then.
+	// Repeatable makes every request one: see Request.Repeatable. Requests run one after the other
+	// then.
 	Repeatable bool
-	// CacheRAM is where in this machine's memory rows are kept that had to leave the card; models that are given the same one share its
-	// limit. Nil: nowhere.
+	// CacheRAM is where in this machine's memory rows are kept that had to leave the card; models
+	// that are given the same one share its limit. Nil: nowhere.
 	CacheRAM *Memory
-	// Draft opens a smaller package with the same vocabulary, which is loaded beside the model to guess its next tokens; nil for none. It
-	// is called more than once: to look at the package before a card is opened, and once for each card. What it gives is closed.
+	// Draft opens a smaller package with the same vocabulary, which is loaded beside the model to
+	// guess its next tokens; nil for none. It is called more than once: to look at the package
+	// before a card is opened, and once for each card. What it gives is closed.
 	Draft func() (*models.Package, error)
-	// Rows, when not nil, keeps on disk what was evaluated, and gives it back after a restart. The caller closes it, after all models.
+	// Rows, when not nil, keeps on disk what was evaluated, and gives it back after a restart. The
+	// caller closes it, after all models.
 	Rows *rows.Disk
-	// Medium, when not nil, is what keeps them instead of Rows. Model.Close waits for its methods to return.
+	// Medium, when not nil, is what keeps them instead of Rows. Model.Close waits for its methods
+	// to return.
 	Medium cache.Medium
 	// Proven, when not nil, is taken as what the card can do instead of probing it.
 	Proven *Proven
-	// Remember is a folder where the outcome of probes is kept, by package, card and driver; empty for none. Without it every load probes,
-	// and compares fewer rows of a chunk with single ones.
+	// Remember is a folder where the outcome of probes is kept, by package, card and driver; empty
+	// for none. Without it every load probes, and compares fewer rows of a chunk with single ones.
 	Remember string
 }
 
-// Open loads the package in the folder dir. The caller closes the model, which closes the package, and the card unless it was given.
-// Errors: models' for a bad package, axcl's from the card, *MemoryError when it cannot fit, ctx's.
+// Open loads the package in the folder dir. The caller closes the model, which closes the package,
+// and the card unless it was given. Errors: models' for a bad package, axcl's from the card,
+// *MemoryError when it cannot fit, ctx's.
 func Open(ctx context.Context, dir string, o OpenOptions) (*Model, error) {
 	p, err := models.Open(dir)
 	if err != nil {
@@ -87,7 +97,8 @@ func Open(ctx context.Context, dir string, o OpenOptions) (*Model, error) {
 	return m, err
 }
 
-// OpenPackage is Open for a package that is open already. It belongs to the model from then on, unless OpenPackage fails.
+// OpenPackage is Open for a package that is open already. It belongs to the model from then on,
+// unless OpenPackage fails.
 func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model, error) {
 	if err := runs(p); err != nil {
 		return nil, err
@@ -198,7 +209,8 @@ func runs(p *models.Package) error {
 	return nil
 }
 
-// chosen is the card that a package goes to: one that has room for it, else for its text, else the first, for the error or for Room.
+// chosen is the card that a package goes to: one that has room for it, else for its text, else the
+// first, for the error or for Room.
 func chosen(all []*Card, p *models.Package) *Card {
 	if c := Place(all, p.Memory().Load); c != nil {
 		return c
@@ -209,7 +221,8 @@ func chosen(all []*Card, p *models.Package) *Card {
 	return all[0]
 }
 
-// loadOrMakeRoom is load, tried again where memory is lacking: once others have made room, and with fewer snapshots of states.
+// loadOrMakeRoom is load, tried again where memory is lacking: once others have made room, and with
+// fewer snapshots of states.
 func (c *Card) loadOrMakeRoom(ctx context.Context, p, draft *models.Package, b *cardBackend, o OpenOptions) error {
 	err := c.load(ctx, p, draft, b, o, p.Slots())
 	if me := (&MemoryError{}); errors.Is(err, axcl.ErrMemory) && o.Room != nil {
@@ -234,8 +247,9 @@ type vocabulary struct {
 
 func (v vocabulary) EOS() []int32 { return slices.Sorted(maps.Keys(v.stop)) }
 
-// CheckDraft looks whether a package can guess for a model, of which it must have the words: what Open would find. It opens no card. The
-// model may be nil, which leaves the words out; a draft of nil is none.
+// CheckDraft looks whether a package can guess for a model, of which it must have the words: what
+// Open would find. It opens no card. The model may be nil, which leaves the words out; a draft of
+// nil is none.
 func CheckDraft(p *models.Package, draft func() (*models.Package, error)) (err error) {
 	if draft == nil {
 		return nil
@@ -269,8 +283,8 @@ func CheckDraft(p *models.Package, draft func() (*models.Package, error)) (err e
 	return nil
 }
 
-// slotsFor is how many states a model has room for on a card; 0 for one without. One is a sequence that runs, or a snapshot that others
-// may go on from.
+// slotsFor is how many states a model has room for on a card; 0 for one without. One is a sequence
+// that runs, or a snapshot that others may go on from.
 func slotsFor(p *models.Package, card axcl.Info) int {
 	n := p.Slots()
 	if n == 0 {
@@ -286,13 +300,14 @@ func slotsFor(p *models.Package, card axcl.Info) int {
 	return int(max(min(int64(n), (free-withSlots(p, 0))/p.StateBytes()), axcl.DefaultSlots))
 }
 
-// withSlots is what loading a package takes at the most when it gets this many slots. The prediction has the states of p.Slots of them, and
-// of the spare one that a card keeps.
+// withSlots is what loading a package takes at the most when it gets this many slots. The
+// prediction has the states of p.Slots of them, and of the spare one that a card keeps.
 func withSlots(p *models.Package, slots int) int64 {
 	return p.Memory().Load - int64(p.Slots()-slots)*p.StateBytes()
 }
 
-// needs is the card memory that loading a package takes at the most, and a draft's after it; draft may be nil.
+// needs is the card memory that loading a package takes at the most, and a draft's after it; draft
+// may be nil.
 func needs(p, draft *models.Package) int64 {
 	m := p.Memory()
 	if draft == nil {
@@ -301,8 +316,9 @@ func needs(p, draft *models.Package) int64 {
 	return max(m.Load, m.Card+draft.TextMemory().Load) // a draft model is not shown pictures
 }
 
-// blinded says why a package that sees has to be loaded without its encoder: it needs more than the card has even where no other model is
-// on it, and text alone fits. Where the card may have room once another model has gone, that one goes first, as for any model.
+// blinded says why a package that sees has to be loaded without its encoder: it needs more than the
+// card has even where no other model is on it, and text alone fits. Where the card may have room
+// once another model has gone, that one goes first, as for any model.
 func (c *Card) blinded(p *models.Package, need int64) error {
 	info, more := c.Info(), p.Memory().Load-p.TextMemory().Load
 	foreign, _ := c.Foreign()
@@ -312,8 +328,9 @@ func (c *Card) blinded(p *models.Package, need int64) error {
 	return &MemoryError{Name: "with its encoder " + p.Name, Need: need, Free: info.TotalCMM - foreign}
 }
 
-// load puts the package on the card, in pieces between which other models have their turns: memory first, which must do for so many slots,
-// then the layers, a file a piece, then what the card is measured and proven to do, a pass a piece.
+// load puts the package on the card, in pieces between which other models have their turns: memory
+// first, which must do for so many slots, then the layers, a file a piece, then what the card is
+// measured and proven to do, a pass a piece.
 func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBackend, o OpenOptions, slots int) error {
 	stop, err := p.StopIDs()
 	if err != nil {
@@ -375,8 +392,9 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 	})
 }
 
-// Never is a MemoryError for a model that takes this many bytes at the least and would not fit though no other model of ours were on the
-// card; nil where it may fit. It does not wait for the card.
+// Never is a MemoryError for a model that takes this many bytes at the least and would not fit
+// though no other model of ours were on the card; nil where it may fit. It does not wait for the
+// card.
 func (c *Card) Never(name string, least int64) error {
 	info := c.Info()
 	if most := c.most(info); info.TotalCMM > 0 && least > most {
@@ -385,15 +403,16 @@ func (c *Card) Never(name string, least int64) error {
 	return nil
 }
 
-// most is the card memory that models can have: all of it but what other processes hold, and the card itself. What our own models hold is
-// never counted too low, so that no model is refused for good that would fit once others have gone.
+// most is the card memory that models can have: all of it but what other processes hold, and the
+// card itself. What our own models hold is never counted too low, so that no model is refused for
+// good that would fit once others have gone.
 func (c *Card) most(info axcl.Info) int64 {
 	used := info.TotalCMM - info.FreeCMM
 	return info.TotalCMM - max(used-c.ours.Load(), 0)
 }
 
-// place loads a package's files, measures and proves it; its encoder only where blind is nil. It runs on the worker, and calls pause behind
-// each piece.
+// place loads a package's files, measures and proves it; its encoder only where blind is nil. It
+// runs on the worker, and calls pause behind each piece.
 func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, draft bool, blind error, tok *tokenizer.Tokenizer,
 	stop []int32, o OpenOptions, pause func() error) (*lm, error) {
 	local, window := windows(p)
@@ -478,7 +497,8 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	return m, nil
 }
 
-// ready measures and proves a model that is on the card, and opens what it keeps elsewhere and its encoder, which a draft model has not.
+// ready measures and proves a model that is on the card, and opens what it keeps elsewhere and its
+// encoder, which a draft model has not.
 func (m *lm) ready(ctx context.Context, dev axcl.Device, p *models.Package, name string, draft bool, o OpenOptions) error {
 	if err := m.prover.prove(ctx, p, o); err != nil {
 		return err
@@ -498,7 +518,8 @@ func (m *lm) ready(ctx context.Context, dev axcl.Device, p *models.Package, name
 	return m.eyes.openEyes(dev, p)
 }
 
-// windows says which layers hide what is older than a window, and its size; nil where the cache holds no more than that.
+// windows says which layers hide what is older than a window, and its size; nil where the cache
+// holds no more than that.
 func windows(p *models.Package) (local []bool, window int) {
 	for i, f := range p.Facts {
 		if f.Kind == models.SlidingAttention && f.Window > 0 && f.Window < p.Shape.Cells {
@@ -511,8 +532,8 @@ func windows(p *models.Package) (local []bool, window int) {
 	return local, window
 }
 
-// files loads all of a model's files under the watchdog's eye, and calls pause behind each. bytes is what file n of the loader's order has;
-// done is told of it.
+// files loads all of a model's files under the watchdog's eye, and calls pause behind each. bytes
+// is what file n of the loader's order has; done is told of it.
 func (c *Card) files(ctx context.Context, l axcl.Loader, pace *card.Pace, bytes func(n int) int64, done func(n int), pause func() error) (
 	axcl.Model, error,
 ) {

@@ -23,7 +23,8 @@ func TestOverhead(t *testing.T) {
 	}
 }
 
-// BenchmarkPass is the scheduler's own work for a pass with 32 answers: planning, masks, drawing, mailboxes.
+// BenchmarkPass is the scheduler's own work for a pass with 32 answers: planning, masks, drawing,
+// mailboxes.
 func BenchmarkPass(b *testing.B) {
 	_, pass := steady(b, 32, 2048)
 	b.ReportAllocs()
@@ -32,7 +33,8 @@ func BenchmarkPass(b *testing.B) {
 	}
 }
 
-// steady opens the engine on a fake with n endless sequences running, and gives what runs one more pass of them all.
+// steady opens the engine on a fake with n endless sequences running, and gives what runs one more
+// pass of them all.
 func steady(tb testing.TB, n, cells int) (b *cardBackend, pass func()) {
 	f := newFake()
 	f.shape.Cells = cells

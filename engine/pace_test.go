@@ -13,9 +13,10 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// TestLoadHangs (D7): a load that hangs, in its first file, a later one or in making room, loses the card after as long as the largest file
-// would take at a tenth of the measured rate; one that is ten times as slow as it was is none. A process that is told to end waits three
-// times what the file should take.
+// TestLoadHangs (D7): a load that hangs, in its first file, a later one or in making room, loses
+// the card after as long as the largest file would take at a tenth of the measured rate; one that
+// is ten times as slow as it was is none. A process that is told to end waits three times what the
+// file should take.
 func TestLoadHangs(t *testing.T) {
 	dir := t.TempDir()
 	shape := axmodel.Qwen3Small()
@@ -76,7 +77,8 @@ func TestLoadHangs(t *testing.T) {
 	}
 }
 
-// slow is a device whose loads take so long for each file, and then for room, and that hangs in one of them.
+// slow is a device whose loads take so long for each file, and then for room, and that hangs in one
+// of them.
 type slow struct {
 	*fake
 	takes []time.Duration // one a file, the last for what comes after them; the last but one again for the files between

@@ -14,8 +14,9 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// TestPictureTurns (T16): a key that has sent many large pictures keeps another key's small one waiting for the picture under way alone,
-// and one's own small picture goes before one's large ones. What was decoded before is told by the numbers that pictures' rows get.
+// TestPictureTurns (T16): a key that has sent many large pictures keeps another key's small one
+// waiting for the picture under way alone, and one's own small picture goes before one's large
+// ones. What was decoded before is told by the numbers that pictures' rows get.
 func TestPictureTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSight(t)

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// This file decides what the next pass carries: whose rows, how many, and with which guesses. batch.go puts them together.
+// This file decides what the next pass carries: whose rows, how many, and with which guesses.
+// batch.go puts them together.
 
 // planner chooses what the next pass carries. Its fields beside the parts below it are scratch.
 type planner struct {
@@ -21,9 +22,10 @@ type planner struct {
 
 // plan chooses the next pass: who takes part, with how many rows.
 //
-// The sequence that waited longest leads. It goes alone on the decode group, or in a wide pass with all the others that reach, whichever
-// gives more rows for the time: a wide pass costs what its group costs, however many rows it carries, and every row alone costs the
-// decode group. Rows that must go through the head cost the same either way and do not count.
+// The sequence that waited longest leads. It goes alone on the decode group, or in a wide pass with
+// all the others that reach, whichever gives more rows for the time: a wide pass costs what its
+// group costs, however many rows it carries, and every row alone costs the decode group. Rows that
+// must go through the head cost the same either way and do not count.
 func (m *planner) plan() []share {
 	ready := m.ready[:0]
 	for _, s := range m.running {
@@ -54,7 +56,8 @@ func (m *planner) plan() []share {
 		return m.inTurn(ready[0])
 	}
 	if !m.proven.Scatter {
-		// The one that has the card's cells keeps them to its end: in turns, each would have to begin anew.
+		// The one that has the card's cells keeps them to its end: in turns, each would have to
+		// begin anew.
 		if i := slices.IndexFunc(ready, func(s *seq) bool { return len(s.Path) > 0 }); i > 0 {
 			ready[0], ready[i] = ready[i], ready[0]
 		}
@@ -74,8 +77,9 @@ func (m *planner) plan() []share {
 	return m.alone(lead)
 }
 
-// alone gives the sequence one row on the decode group; where the model has none that reaches, the narrowest that does. A picture's row
-// goes through no decode group: there it takes what follows with it.
+// alone gives the sequence one row on the decode group; where the model has none that reaches, the
+// narrowest that does. A picture's row goes through no decode group: there it takes what follows
+// with it.
 func (m *planner) alone(s *seq) []share {
 	n := 1
 	if s.pictureNext() {
@@ -108,7 +112,8 @@ func (m *planner) adopt(s *seq) {
 	}
 }
 
-// fill builds the wide pass with the best use of its time, and reports whether it beats one row alone for the leader (ready[0]).
+// fill builds the wide pass with the best use of its time, and reports whether it beats one row
+// alone for the leader (ready[0]).
 func (m *planner) fill(ready []*seq) bool {
 	leadReach := ready[0].Reach()
 	best, limit := m.bestReach(ready)
@@ -129,9 +134,10 @@ func (m *planner) fill(ready []*seq) bool {
 	return len(m.batch.shares) > 0
 }
 
-// bestReach is how far the sequences of the next wide pass may reach so that its time is used best, and how many times faster that is than
-// the same rows one by one; −1 where no wide pass is faster. Sequences that reach far make the pass dearer for all: the reaches in use are
-// tried as limits, lowest first.
+// bestReach is how far the sequences of the next wide pass may reach so that its time is used best,
+// and how many times faster that is than the same rows one by one; −1 where no wide pass is faster.
+// Sequences that reach far make the pass dearer for all: the reaches in use are tried as limits,
+// lowest first.
 func (m *planner) bestReach(ready []*seq) (best float64, bestLimit int) {
 	leadReach := ready[0].Reach()
 	limits := m.tried[:0]
@@ -171,8 +177,8 @@ func (m *planner) bestReach(ready []*seq) (best float64, bestLimit int) {
 	return best, bestLimit
 }
 
-// share gives the sequences that reach no farther than limit their shares of a wide pass: running answers first, one row each, then prompts
-// in turn.
+// share gives the sequences that reach no farther than limit their shares of a wide pass: running
+// answers first, one row each, then prompts in turn.
 func (m *planner) share(ready []*seq, limit int) {
 	room := m.widest(limit)
 	for _, s := range ready {
@@ -208,7 +214,8 @@ func (m *planner) share(ready []*seq, limit int) {
 // twinRows is how many rows another's text must save: for fewer no sequence waits a pass.
 const twinRows = 8
 
-// twin reports whether a sequence already in this pass brings the very text that s would: s waits a pass and adopts its cells.
+// twin reports whether a sequence already in this pass brings the very text that s would: s waits a
+// pass and adopts its cells.
 func (m *planner) twin(s *seq) bool {
 	if !m.proven.Scatter || s.whole() {
 		return false

@@ -2,7 +2,8 @@ package engine
 
 import "github.com/axle-llm/axle/axcl"
 
-// prices is what things take on a card that are done with one model's rows, by its shape, by what it was shown to do and by the cost table.
+// prices is what things take on a card that are done with one model's rows, by its shape, by what
+// it was shown to do and by the cost table.
 type prices struct {
 	shape  axcl.Shape
 	proven Proven
@@ -29,7 +30,8 @@ func (p *prices) groups() {
 	}
 }
 
-// lone is what a row takes that goes alone and sees this many cells: the group it runs on is the smallest that reaches.
+// lone is what a row takes that goes alone and sees this many cells: the group it runs on is the
+// smallest that reaches.
 func (p *prices) lone(reach int) float64 {
 	if g := p.shape.GroupFor(1, min(reach, p.shape.Cells)); g >= 0 {
 		return p.costs.group[g]
@@ -64,8 +66,9 @@ func (p *prices) redo(from, to int) (sec float64) {
 // chunks reports whether this many rows of a prompt go in a wide pass.
 func (p *prices) chunks(rows int) bool { return p.proven.Chunk && rows > 1 || rows >= p.minWide }
 
-// stretch is what this many rows of a prompt take that see this many cells: no less than what rows take that see fewer, whatever was measured.
-// Else a busy moment in which a small group was measured would send prompts to high cells for good.
+// stretch is what this many rows of a prompt take that see this many cells: no less than what rows
+// take that see fewer, whatever was measured. Else a busy moment in which a small group was
+// measured would send prompts to high cells for good.
 func (p *prices) stretch(reach, rows int) (sec float64) {
 	wide := p.shape.GroupFor(p.minWide, reach)
 	if wide < 0 || !p.chunks(rows) {
@@ -74,7 +77,8 @@ func (p *prices) stretch(reach, rows int) (sec float64) {
 	return p.atLeast(wide, p.costs.group[wide])
 }
 
-// atLeast is sec, or what groups of as many rows as g that see fewer cells take, where that is more.
+// atLeast is sec, or what groups of as many rows as g that see fewer cells take, where that is
+// more.
 func (p *prices) atLeast(g int, sec float64) float64 {
 	for i, other := range p.shape.Groups {
 		if g >= 0 && other.Rows == p.shape.Groups[g].Rows && other.Cells < p.shape.Groups[g].Cells {
@@ -93,7 +97,8 @@ func (p *prices) dear() float64 {
 	return p.lone(p.wideReach+1) - p.costs.group[g]/float64(p.wide)
 }
 
-// priceOf is what moving the rows takes to cells in as many runs: a piece is at most Shape.Piece rows.
+// priceOf is what moving the rows takes to cells in as many runs: a piece is at most Shape.Piece
+// rows.
 func (p *prices) priceOf(rows []int32) float64 {
 	if len(rows) == 0 {
 		return 0

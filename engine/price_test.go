@@ -10,8 +10,9 @@ import (
 	"github.com/axle-llm/axle/engine/cache"
 )
 
-// TestLonePrice: a row that goes alone is priced by the group it runs on. Where a package has several decode groups, a row far out is
-// dear, and a wide pass that would not pay near the beginning pays there.
+// TestLonePrice: a row that goes alone is priced by the group it runs on. Where a package has
+// several decode groups, a row far out is dear, and a wide pass that would not pay near the
+// beginning pays there.
 func TestLonePrice(t *testing.T) {
 	groups := append([]axmodel.SoftGroup{{Rows: 1, Cells: 24, Cache: 24}}, tinyGroups...)
 	b := newTiny(t, groups).open(t, OpenOptions{Proven: &Proven{Chunk: true, Mixed: true, Scatter: true}})
@@ -56,7 +57,8 @@ func TestLonePrice(t *testing.T) {
 			}
 			m.running = nil
 		}
-		// New rows take the cells that the smaller group still sees, before a run of neighbours beyond them.
+		// New rows take the cells that the smaller group still sees, before a run of neighbours
+		// beyond them.
 		if m.cells.Rung(24) == m.cells.Rung(25) {
 			t.Error("cells that only the larger decode group sees count as good as the others")
 		}
@@ -66,7 +68,8 @@ func TestLonePrice(t *testing.T) {
 	}
 }
 
-// TestScatteredPrice: a pass whose rows lie in several runs of cells is dear for its copies, not for its group.
+// TestScatteredPrice: a pass whose rows lie in several runs of cells is dear for its copies, not
+// for its group.
 func TestScatteredPrice(t *testing.T) {
 	//proves:G25
 	c := costs{group: []float64{0.1}, head: 0.01, run: 0.02}

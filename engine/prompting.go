@@ -10,8 +10,9 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// prompting is where large prompts are rendered and encoded, by turns of their keys, and within a part of the memory: a template makes
-// tens of megabytes of a few, and all of it lies there until it is ids. It is the whole process's.
+// prompting is where large prompts are rendered and encoded, by turns of their keys, and within a
+// part of the memory: a template makes tens of megabytes of a few, and all of it lies there until
+// it is ids. It is the whole process's.
 var prompting = sync.OnceValue(func() *fair.Line { return fair.New(runtime.GOMAXPROCS(0), budget.Get().Templates) })
 
 const (
@@ -19,7 +20,8 @@ const (
 	promptCost  = 16       // bytes of memory a byte of text takes on its way
 )
 
-// promptInTurn is prompt, for which a large one waits. The error is ctx's cause where its request has gone.
+// promptInTurn is prompt, for which a large one waits. The error is ctx's cause where its request
+// has gone.
 func (m *Model) promptInTurn(ctx context.Context, r *Request, isChat bool, line *fair.Line) (ids []int32, ps []chat.Piece, images [][]byte,
 	err error,
 ) {

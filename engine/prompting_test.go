@@ -12,8 +12,9 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// TestPromptTurns (T16): large prompts are made by turns of their keys, and so are those with templates that the request brings; a small
-// one waits for nobody, and a request that leaves while it waits takes no turn.
+// TestPromptTurns (T16): large prompts are made by turns of their keys, and so are those with
+// templates that the request brings; a small one waits for nobody, and a request that leaves while
+// it waits takes no turn.
 func TestPromptTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line := fair.New(1, 0)

@@ -27,7 +27,8 @@ type prover struct {
 	compared Compared // with what the card's answers to a fixed text were
 }
 
-// prove measures what passes cost, and finds out what the card does beyond what every card is known to do: see package prove.
+// prove measures what passes cost, and finds out what the card does beyond what every card is known
+// to do: see package prove.
 func (m *prover) prove(ctx context.Context, p *models.Package, o OpenOptions) error {
 	if o.Proven != nil {
 		return m.taken(ctx, p, o)
@@ -127,9 +128,9 @@ func (m *prover) findOut(ctx context.Context, p *models.Package, o OpenOptions, 
 	return nil
 }
 
-// reprove takes what was found out before, and looks in short whether the card still does it: the fixed text goes through two wide passes
-// and a row, which takes about as long as its rows one after the other. It reports whether wide passes are what they were. ErrWrong: rows
-// alone are not.
+// reprove takes what was found out before, and looks in short whether the card still does it: the
+// fixed text goes through two wide passes and a row, which takes about as long as its rows one
+// after the other. It reports whether wide passes are what they were. ErrWrong: rows alone are not.
 func (m *prover) reprove(name string, kept *memory) (sound bool, err error) {
 	m.proven, m.alike, m.costs.head = kept.Proven, kept.Alike, kept.Head
 	copy(m.costs.group, kept.Groups)
@@ -154,7 +155,8 @@ func (m *prover) reprove(name string, kept *memory) (sound bool, err error) {
 	return false, m.canary.remember(kept.Tokens)
 }
 
-// recall is what was kept of the package on such a card, nil for nothing, and the file that it is kept in, empty for none.
+// recall is what was kept of the package on such a card, nil for nothing, and the file that it is
+// kept in, empty for none.
 func recall(p *models.Package, info axcl.Info, o OpenOptions) (kept *memory, file string) {
 	if o.Remember == "" {
 		return nil, ""
@@ -168,8 +170,9 @@ func recall(p *models.Package, info axcl.Info, o OpenOptions) (kept *memory, fil
 	return kept, file
 }
 
-// memory is what is kept of a package on a card, so that the next start need not find it out: what was proven, what the card said to a
-// fixed text, and what passes cost. Costs are corrected while running anyway.
+// memory is what is kept of a package on a card, so that the next start need not find it out: what
+// was proven, what the card said to a fixed text, and what passes cost. Costs are corrected while
+// running anyway.
 type memory struct {
 	Sound  bool // it passed the checks of lent.go: an empty or older record does not stand for them
 	Proven Proven
@@ -200,13 +203,16 @@ const sampleLen = 8
 // ErrWrong is a card that computes something else than it did before, without an error.
 var ErrWrong = prove.ErrWrong
 
-// Proven says what a model on this card was shown to do, beyond what every card does. What was not shown is not used.
+// Proven says what a model on this card was shown to do, beyond what every card does. What was not
+// shown is not used.
 type Proven = prove.Proven
 
-// Alike says whether the same rows gave the same bits in other cells when the package first ran on the card.
+// Alike says whether the same rows gave the same bits in other cells when the package first ran on
+// the card.
 type Alike = prove.Alike
 
-// remember takes the card's answers to a fixed text, and holds them against want where that is known. It must run where no sequence does.
+// remember takes the card's answers to a fixed text, and holds them against want where that is
+// known. It must run where no sequence does.
 func (m *canary) remember(want []int32) (err error) {
 	if !m.speaks() || m.shape.Cells < 2*sampleLen {
 		return nil
@@ -236,7 +242,8 @@ func differs(got, want []int32) error {
 	return nil
 }
 
-// say runs the fixed text row by row on free cells and gives the largest logit's index after each row.
+// say runs the fixed text row by row on free cells and gives the largest logit's index after each
+// row.
 func (m *canary) say() ([]int32, error) {
 	rows, ok := m.cells.Take(nil, sampleLen, 0, false)
 	if !ok {
@@ -284,10 +291,12 @@ func (m *canary) say() ([]int32, error) {
 	return out, nil
 }
 
-// againAfter is how soon a checkup that could not be made is tried again: three such, and the card is lost.
+// againAfter is how soon a checkup that could not be made is tried again: three such, and the card
+// is lost.
 const againAfter = 20 * time.Second
 
-// Checkup looks, when nothing runs, whether the card still says what it said at load. The error is one that the card does not survive.
+// Checkup looks, when nothing runs, whether the card still says what it said at load. The error is
+// one that the card does not survive.
 func (m *lm) Checkup() error {
 	m.canary.checked = m.card.now()
 	if m.canary.sample == nil || len(m.running) > 0 {
@@ -344,7 +353,8 @@ func (m *prover) measure(ctx context.Context) error {
 			return err
 		}
 		if spent > budget {
-			// An unmeasured group is taken to cost what its rows and reach suggest, until it has run.
+			// An unmeasured group is taken to cost what its rows and reach suggest, until it has
+			// run.
 			m.costs.group[g] = m.guess(g)
 			continue
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/axle-llm/axle/internal/ranked"
 )
 
-// queue is who waits for a model's cells, every sequence that a caller still reads from, and the published numbers. Callers use it as well
-// as the worker, from any goroutine.
+// queue is who waits for a model's cells, every sequence that a caller still reads from, and the
+// published numbers. Callers use it as well as the worker, from any goroutine.
 type queue struct {
 	mu      ranked.Mutex[ranked.Model] // guards what follows
 	most    int                        // that may wait
@@ -39,8 +39,8 @@ func (q *queue) push(s *seq) error {
 	return nil
 }
 
-// crowd makes room in a full queue for one of key's: the last that came of the client (key) with the most in it goes, if that client has at
-// least two more than this one. q.mu is held.
+// crowd makes room in a full queue for one of key's: the last that came of the client (key) with
+// the most in it goes, if that client has at least two more than this one. q.mu is held.
 func (q *queue) crowd(key string) bool {
 	waiting := map[string]int{}
 	most := key
@@ -63,8 +63,8 @@ func (q *queue) crowd(key string) bool {
 	return false
 }
 
-// pop takes the first sequence off the queue, or gives nil. Among clients (keys) the one with the fewest sequences running comes first,
-// however many each has in the queue.
+// pop takes the first sequence off the queue, or gives nil. Among clients (keys) the one with the
+// fewest sequences running comes first, however many each has in the queue.
 func (q *queue) pop(running []*seq) *seq {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,12 +12,13 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// reading is the processors and the memory that all pictures have which are decoded at the moment, by turns of their keys: however many
-// large ones somebody has sent, another key's waits for those under way at most, and a small one of the same key goes first.
+// reading is the processors and the memory that all pictures have which are decoded at the moment,
+// by turns of their keys: however many large ones somebody has sent, another key's waits for those
+// under way at most, and a small one of the same key goes first.
 //
-// What decoding leaves behind takes memory until it is collected, and Go would let it grow to what lives, hundreds of megabytes. So what a
-// picture took is free again only after that: a collection is made for every quarter of the memory that was used, and whenever somebody
-// waits for it.
+// What decoding leaves behind takes memory until it is collected, and Go would let it grow to what
+// lives, hundreds of megabytes. So what a picture took is free again only after that: a collection
+// is made for every quarter of the memory that was used, and whenever somebody waits for it.
 type reading struct {
 	line *fair.Line
 	most int64
@@ -44,8 +45,9 @@ type reader struct {
 	work int64 // of the picture whose place it has; 0: it has none
 }
 
-// begin waits for the turn of a picture with such a header. done is to be called when the picture is decoded, and nothing but what it
-// became is used any more. The error is ctx's cause; the reader is to be closed then too.
+// begin waits for the turn of a picture with such a header. done is to be called when the picture
+// is decoded, and nothing but what it became is used any more. The error is ctx's cause; the reader
+// is to be closed then too.
 func (r *reader) begin(ctx context.Context, h vision.Header) (done func(), err error) {
 	//rule:T7 TestPicturesRead min(h.Memory, r.r.most) => min(0*h.Memory, r.r.most)
 	takes := min(h.Memory, r.r.most)
@@ -65,7 +67,8 @@ func (r *reader) begin(ctx context.Context, h vision.Header) (done func(), err e
 	return func() { r.r.leave(takes, h.Memory) }, nil
 }
 
-// wait notes that somebody wants so much room, who would else wait for what those who are done left behind.
+// wait notes that somebody wants so much room, who would else wait for what those who are done left
+// behind.
 func (r *reading) wait(takes int64) {
 	r.mu.Lock()
 	r.waits++

@@ -9,8 +9,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// TestRenderFails: a template without an end is the request's fault, one that found no room is told to come again, and both end with their
-// request.
+// TestRenderFails: a template without an end is the request's fault, one that found no room is told
+// to come again, and both end with their request.
 func TestRenderFails(t *testing.T) {
 	m := New(&parrot{say: "x"}, Options{})
 	for err, want := range map[error]error{chat.ErrBudget: ErrRequest, chat.ErrRoom: ErrBusy} {

@@ -19,9 +19,10 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// replicas is one backend over several that hold the same model on different cards. A sequence goes where most of its beginning was seen
-// last, unless that card has more to do than another by more than busier sequences; a sequence whose card is lost before its first token,
-// or whose queue is full, goes elsewhere.
+// replicas is one backend over several that hold the same model on different cards. A sequence goes
+// where most of its beginning was seen last, unless that card has more to do than another by more
+// than busier sequences; a sequence whose card is lost before its first token, or whose queue is
+// full, goes elsewhere.
 type replicas struct {
 	mu  ranked.Mutex[ranked.Replicas]
 	all []*replica
@@ -43,7 +44,8 @@ const (
 	mostBlocks = 4096
 )
 
-// Replicate makes one backend of several that hold the same model, which it owns from then on. There must be at least one.
+// Replicate makes one backend of several that hold the same model, which it owns from then on.
+// There must be at least one.
 func Replicate(bs ...Backend) Backend {
 	r := &replicas{}
 	if b, ok := bs[0].(interface{ sight() *models.Vision }); ok {
@@ -55,8 +57,9 @@ func Replicate(bs ...Backend) Backend {
 	return r
 }
 
-// blocks names the beginnings of a prompt, one for each whole block. Where ids have places for pictures' rows it is the pictures that
-// count: the same words about another picture are another beginning.
+// blocks names the beginnings of a prompt, one for each whole block. Where ids have places for
+// pictures' rows it is the pictures that count: the same words about another picture are another
+// beginning.
 func (r *replicas) blocks(job *Job) []prefix.Name {
 	places := 0
 	return prefix.New(nil, prefix.Local, []string{job.Key}).Blocks(job.IDs, func(i int) []byte {
@@ -74,7 +77,8 @@ func (r *replicas) blocks(job *Job) []prefix.Name {
 	})
 }
 
-// choose picks the replica for a prompt, of those not yet tried, and counts the sequence as its load; nil when none is left.
+// choose picks the replica for a prompt, of those not yet tried, and counts the sequence as its
+// load; nil when none is left.
 func (r *replicas) choose(bs []prefix.Name, tried map[*replica]bool) *replica {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +170,8 @@ func (r *replicas) others(c *replica) bool {
 	return slices.ContainsFunc(r.all, func(o *replica) bool { return o != c && !o.dead })
 }
 
-// pass hands a sequence on. It reports true, having handed on nothing, for an error that another replica may not have.
+// pass hands a sequence on. It reports true, having handed on nothing, for an error that another
+// replica may not have.
 func pass(seq iter.Seq2[Token, error], yield func(Token, error) bool) (again bool, last error) {
 	said := false
 	for tok, err := range seq {
@@ -214,7 +219,8 @@ func (r *replicas) Scores(ctx context.Context, n int, prompt func(int) ([]int32,
 	return out, u, err
 }
 
-// share has each replica that works do its share of n things, at once. Where a card is lost meanwhile those that are left do all again.
+// share has each replica that works do its share of n things, at once. Where a card is lost
+// meanwhile those that are left do all again.
 func (r *replicas) share(n int, work func(b Backend, lo, hi int) error) error {
 	r.mu.Lock()
 	var live []*replica
@@ -277,7 +283,8 @@ func (r *replicas) Ends() []int32 {
 	return nil
 }
 
-// Info is the first replica's, with the devices of all that work, as far as is known, and their card memory together.
+// Info is the first replica's, with the devices of all that work, as far as is known, and their
+// card memory together.
 func (r *replicas) Info() Info {
 	info := r.all[0].Info()
 	var devices []string
@@ -293,8 +300,8 @@ func (r *replicas) Info() Info {
 	return info
 }
 
-// Stats adds the replicas' up. The state is the best any has; what is proven is what all were proven to do; temperature and load are the
-// highest of those that are not lost.
+// Stats adds the replicas' up. The state is the best any has; what is proven is what all were
+// proven to do; temperature and load are the highest of those that are not lost.
 func (r *replicas) Stats() Stats {
 	sum := r.all[0].Stats()
 	for _, c := range r.all[1:] {

@@ -18,15 +18,17 @@ const (
 	rerankTask = "Given a web search query, retrieve relevant passages that answer the query"
 )
 
-// scorer is the optional interface behind [Model.Rerank]: it runs n prompts and gives for each the logits of ids at its last token. They
-// are made as they are needed, each of them by one goroutine. What all begin with is computed once.
+// scorer is the optional interface behind [Model.Rerank]: it runs n prompts and gives for each the
+// logits of ids at its last token. They are made as they are needed, each of them by one goroutine.
+// What all begin with is computed once.
 type scorer interface {
 	Scores(ctx context.Context, n int, prompt func(int) ([]int32, error), ids []int32, key string) ([][]float32, Usage, error)
 }
 
-// Rerank scores documents by a query: a model that writes is asked about each whether it answers the query, and its logits of yes and no
-// are the score; an embedding model's vectors are compared. Errors: *ContextError, ErrRequest, ErrUnsupported where yes and no are no
-// tokens of the model, and as Chat.
+// Rerank scores documents by a query: a model that writes is asked about each whether it answers
+// the query, and its logits of yes and no are the score; an embedding model's vectors are compared.
+// Errors: *ContextError, ErrRequest, ErrUnsupported where yes and no are no tokens of the model,
+// and as Chat.
 func (m *Model) Rerank(ctx context.Context, r RerankRequest) (Ranking, error) {
 	start := time.Now()
 	var out Ranking
@@ -100,7 +102,8 @@ func (m *Model) rankByAnswer(ctx context.Context, r RerankRequest, s scorer) (Ra
 			if !r.Truncate {
 				return nil, &ContextError{Have: n, Max: most}
 			}
-			// The document loses its end: what stands behind it is what ends the prompt without one, too.
+			// The document loses its end: what stands behind it is what ends the prompt without
+			// one, too.
 			end := 0
 			for end < len(bare) && bare[len(bare)-1-end] == ids[n-1-end] {
 				end++
@@ -126,7 +129,8 @@ func (m *Model) rankByAnswer(ctx context.Context, r RerankRequest, s scorer) (Ra
 	return out, nil
 }
 
-// judge is the prompt that asks about a document. Thinking is off; where the template begins it all the same, it ends at once.
+// judge is the prompt that asks about a document. Thinking is off; where the template begins it all
+// the same, it ends at once.
 func (m *Model) judge(ctx context.Context, r RerankRequest, document string) ([]int32, error) {
 	task := r.Instruction
 	if task == "" {

@@ -20,15 +20,17 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// TestRerank: a model that writes scores documents by its logits of yes and no after the prompt that Qwen3's rerankers know; what
-// all documents have in common is computed once; one that is too long loses its end and no more.
+// TestRerank: a model that writes scores documents by its logits of yes and no after the prompt
+// that Qwen3's rerankers know; what all documents have in common is computed once; one that is too
+// long loses its end and no more.
 func TestRerank(t *testing.T) {
 	lane.NoRace(t)
 	dir, ck := rerankPackage(t)
 	testRerank(t, dir, ck, openSoft)
 }
 
-// The tokens that the package of TestRerank has beside the small tokenizer's: the answer's words, and what merges to them.
+// The tokens that the package of TestRerank has beside the small tokenizer's: the answer's words,
+// and what merges to them.
 const (
 	idYe  = 300
 	idYes = 301
@@ -155,8 +157,8 @@ func testRerank(t *testing.T, dir string, ck *axmodeltest.Checkpoint, open func(
 	clean(t, b)
 }
 
-// TestRerankElse: an embedding model compares vectors and says so, Qwen3's with the query's task before it; a model without the words says
-// what it lacks.
+// TestRerankElse: an embedding model compares vectors and says so, Qwen3's with the query's task
+// before it; a model without the words says what it lacks.
 func TestRerankElse(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := axmodeltest.RandomCheckpoint(dir, "qwen3", 9); err != nil {

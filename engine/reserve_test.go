@@ -7,8 +7,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// TestPlaceRuns: the rows of a prompt go to neighbouring cells where a run costs something, and to lower ones that
-// lie apart where it does not.
+// TestPlaceRuns: the rows of a prompt go to neighbouring cells where a run costs something, and to
+// lower ones that lie apart where it does not.
 func TestPlaceRuns(t *testing.T) {
 	for _, tt := range []struct {
 		run   float64

@@ -17,8 +17,9 @@ import (
 // asleep is a paced card that takes its time by sleeping, in a bubble where that costs none.
 type asleep struct{ *paced }
 
-// TestRestartSoon (G20): after a restart the first token of a conversation of 1,500 tokens that a disk of 90 MB/s has comes in at most 0.35
-// of the time that evaluating it takes, on the 4B model's shape.
+// TestRestartSoon (G20): after a restart the first token of a conversation of 1,500 tokens that a
+// disk of 90 MB/s has comes in at most 0.35 of the time that evaluating it takes, on the 4B model's
+// shape.
 func TestRestartSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := prompts(1, 1500, 2)[0].job
@@ -76,7 +77,8 @@ func (d asleep) Restore(c []uint32, from []byte) error {
 	return d.slept(func() error { return d.paced.Restore(c, from) })
 }
 
-// onAsleep opens a model on a paced card behind a disk that reads so many bytes a second, 0 for none. It must run in a bubble.
+// onAsleep opens a model on a paced card behind a disk that reads so many bytes a second, 0 for
+// none. It must run in a bubble.
 func onAsleep(t testing.TB, s axmodel.HollowShape, p pi5, dir string, rate float64) *cardBackend {
 	t.Helper()
 	d := asleep{newPaced(s, p)}
@@ -89,7 +91,8 @@ func onAsleep(t testing.TB, s axmodel.HollowShape, p pi5, dir string, rate float
 	b := &cardBackend{card: card, own: true, info: Info{Name: "paced"}}
 	var disk *rows.Disk
 	if rate > 0 {
-		// A block's time is taken once it was read, when the disk looks what time it is: to the reader that is the same.
+		// A block's time is taken once it was read, when the disk looks what time it is: to the
+		// reader that is the same.
 		block := time.Duration(float64(prefix.Shared*p.rowBytes) / rate * 1e9)
 		disk = openRows(t, rows.Options{Dir: dir, Block: prefix.Shared, Now: func() time.Time { time.Sleep(block); return time.Now() }})
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// TestSameTokens (G12): the same greedy tokens for a request alone and among others, with cache reuse, batching and speculation on and off,
-// over conversations as chat programs edit them.
+// TestSameTokens (G12): the same greedy tokens for a request alone and among others, with cache
+// reuse, batching and speculation on and off, over conversations as chat programs edit them.
 func TestSameTokens(t *testing.T) {
 	//proves:G17
 	lane.Slow(t)
@@ -125,8 +125,9 @@ func editsOr(n int) int {
 	return n
 }
 
-// edits are n requests as chat programs make them: a further turn, an answer asked for again, an earlier turn changed, a branch, a new
-// conversation. answer gives the truth, which later prompts are made of.
+// edits are n requests as chat programs make them: a further turn, an answer asked for again, an
+// earlier turn changed, a branch, a new conversation. answer gives the truth, which later prompts
+// are made of.
 func edits(seed uint64, n, vocab, context int, answer func(job Job) []int32) (jobs []Job, want [][]int32) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	type turn struct{ user, model []int32 }
@@ -168,7 +169,8 @@ func edits(seed uint64, n, vocab, context int, answer func(job Job) []int32) (jo
 	return jobs, want
 }
 
-// sameEverywhere runs jobs in random orders, many at a time, and requires the tokens that each gives alone.
+// sameEverywhere runs jobs in random orders, many at a time, and requires the tokens that each
+// gives alone.
 func sameEverywhere(t *testing.T, b *cardBackend, jobs []Job, want [][]int32, seed uint64, sampled ...int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 6))

@@ -14,8 +14,9 @@ import (
 // none is no cell, and no token.
 const none = cache.None
 
-// seq is a sequence: a prompt, what has been answered so far, and the cells that keep them. The worker owns every field but box, gone,
-// pleased and ctx, through which the caller takes tokens and leaves.
+// seq is a sequence: a prompt, what has been answered so far, and the cells that keep them. The
+// worker owns every field but box, gone, pleased and ctx, through which the caller takes tokens and
+// leaves.
 type seq struct {
 	ctx     context.Context
 	gone    atomic.Bool // the caller left
@@ -60,8 +61,8 @@ type seq struct {
 // pending is how many ids have not been through the card.
 func (s *seq) pending() int { return len(s.ids) - len(s.Path) }
 
-// mailbox carries tokens from the worker to the caller. The worker never waits: what the caller does not take stays here, and a sequence
-// whose box is full is not given rows until there is room.
+// mailbox carries tokens from the worker to the caller. The worker never waits: what the caller
+// does not take stays here, and a sequence whose box is full is not given rows until there is room.
 type mailbox struct {
 	mu     ranked.Mutex[ranked.Mailbox]
 	tokens []Token

@@ -2,7 +2,8 @@ package engine
 
 import "testing"
 
-// What a slow reader left in its box is told as one: each token says whether another, or the end, is there already.
+// What a slow reader left in its box is told as one: each token says whether another, or the end,
+// is there already.
 func TestMailboxMore(t *testing.T) {
 	b := &mailbox{wake: make(chan struct{}, 1)}
 	put := func(ids ...int32) {

@@ -18,8 +18,8 @@ import (
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
-// TestCrowdSees: thirty-two clients ask about eight pictures in the same words, at once: each gets what its own picture gives alone, and
-// each picture is encoded once.
+// TestCrowdSees: thirty-two clients ask about eight pictures in the same words, at once: each gets
+// what its own picture gives alone, and each picture is encoded once.
 func TestCrowdSees(t *testing.T) {
 	//proves:G19 32 clients, 8 pictures, the same words
 	s := newSight(t)
@@ -51,7 +51,8 @@ func TestCrowdSees(t *testing.T) {
 	}
 }
 
-// TestPicturesRead (T7): however many come at once, pictures are decoded only as far as the memory goes that all may take together.
+// TestPicturesRead (T7): however many come at once, pictures are decoded only as far as the memory
+// goes that all may take together.
 func TestPicturesRead(t *testing.T) {
 	//proves:T7 all that are decoded at once
 	const most = 32 << 20
@@ -113,7 +114,8 @@ func TestPicturesRead(t *testing.T) {
 	}
 }
 
-// TestPictureRoom (T7): a picture has its room once, however many answers are about it, and only its rows' once it has been encoded.
+// TestPictureRoom (T7): a picture has its room once, however many answers are about it, and only
+// its rows' once it has been encoded.
 func TestPictureRoom(t *testing.T) {
 	//proves:T7 of a picture, for several answers and once it has been encoded
 	s := newSight(t)
@@ -183,7 +185,8 @@ func TestPictureRoom(t *testing.T) {
 	taken("no request is left again", 0)
 }
 
-// TestPictureCosts: what a pass costs is not learned from one that stops between layers to add a picture's rows.
+// TestPictureCosts: what a pass costs is not learned from one that stops between layers to add a
+// picture's rows.
 func TestPictureCosts(t *testing.T) {
 	s := newSight(t)
 	b, _ := s.open(t, OpenOptions{Parallel: 1})

@@ -23,7 +23,8 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// A model that sees: random layers with positions in three components, and an encoder that is a function of every byte it is given.
+// A model that sees: random layers with positions in three components, and an encoder that is a
+// function of every byte it is given.
 const (
 	sightHidden, sightVocab, sightPlace = 64, 131, 130
 	sightAcross, sightDown              = 4, 3
@@ -181,8 +182,8 @@ func asks(n int, parts ...any) Job {
 	return job
 }
 
-// byHand gives the job's tokens without the engine: rows from the encoder's own outputs, positions and additions as the model's authors
-// lay them out, chunk by chunk.
+// byHand gives the job's tokens without the engine: rows from the encoder's own outputs, positions
+// and additions as the model's authors lay them out, chunk by chunk.
 func (s *sight) byHand(t testing.TB, job Job) (out []int32) {
 	t.Helper()
 	dev, err := soft.Open(soft.Options{Threads: 1})

@@ -19,8 +19,8 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// TestSightPackage: packages compiled of random checkpoints that see answer about pictures as their weights say, computed in float64 from
-// the pixels on.
+// TestSightPackage: packages compiled of random checkpoints that see answer about pictures as their
+// weights say, computed in float64 from the pixels on.
 func TestSightPackage(t *testing.T) {
 	//proves:G19
 	lane.NoRace(t)
@@ -107,7 +107,8 @@ func sightPackage(t *testing.T, a axmodeltest.Arch) (string, *axmodeltest.Checkp
 	return p.Dir, c
 }
 
-// judged holds tokens against the oracle's: each is the likeliest of what the weights make of the rows before it, or as good as that.
+// judged holds tokens against the oracle's: each is the likeliest of what the weights make of the
+// rows before it, or as good as that.
 func judged(t *testing.T, c *axmodeltest.Checkpoint, ids []int32, place int32, looks [][]byte, got []int32) {
 	t.Helper()
 	var seen []*axmodeltest.Seen

@@ -18,8 +18,9 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// TestRoomToSee (D3): a model is loaded with its encoder or, for the time being, not at all where the card has room for both once others
-// have gone; text alone where it never has. Whoever asks about a picture then is told both numbers.
+// TestRoomToSee (D3): a model is loaded with its encoder or, for the time being, not at all where
+// the card has room for both once others have gone; text alone where it never has. Whoever asks
+// about a picture then is told both numbers.
 func TestRoomToSee(t *testing.T) {
 	//proves:D3 the encoder of pictures
 	dir := t.TempDir()
@@ -103,8 +104,8 @@ func TestRoomToSee(t *testing.T) {
 	}
 }
 
-// TestTextAsAlone: text asked of a package that sees makes the runtime calls that it makes of the package's text part alone, and gives the
-// same logits, bit for bit.
+// TestTextAsAlone: text asked of a package that sees makes the runtime calls that it makes of the
+// package's text part alone, and gives the same logits, bit for bit.
 func TestTextAsAlone(t *testing.T) {
 	//proves:G19 the same runtime calls and logits as of the text part alone
 	for _, a := range axmodeltest.SightArchs() {
@@ -198,7 +199,8 @@ func makeBlind(t *testing.T, dir string) {
 	}
 }
 
-// callsIn are the calls in a trace but those that only ask how the card is, each with what it copied.
+// callsIn are the calls in a trace but those that only ask how the card is, each with what it
+// copied.
 func callsIn(t *testing.T, file string) (calls []string) {
 	t.Helper()
 	b, err := os.ReadFile(file)

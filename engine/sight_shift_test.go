@@ -55,8 +55,8 @@ func TestShiftSight(t *testing.T) {
 	}
 }
 
-// TestShiftTurns: where the text says where turns begin, a full context drops whole turns, pictures and what is added to their rows
-// included, and goes on as on what is left.
+// TestShiftTurns: where the text says where turns begin, a full context drops whole turns, pictures
+// and what is added to their rows included, and goes on as on what is left.
 func TestShiftTurns(t *testing.T) {
 	//proves:G19 whole turns go
 	const opens = 129
@@ -76,7 +76,8 @@ func TestShiftTurns(t *testing.T) {
 	s := newSight(t)
 	b, e := s.open(t, OpenOptions{})
 	b.m.tokenizer = words
-	// The older half ends in the second turn's picture, which goes with its turn, though the third has room.
+	// The older half ends in the second turn's picture, which goes with its turn, though the third
+	// has room.
 	last := []any{opens, 15, shot(3), 16, opens, 17}
 	job := asks(40, append([]any{opens, 1, shot(1), 2, opens, 3, opens, 4, 5, shot(2), 6, opens, 7}, last...)...)
 	job.NumCtx, job.Shift = len(job.IDs)+9, true

@@ -11,13 +11,15 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// TestPictureTime: on a Raspberry Pi 5's clock a question about a picture has its first token when the encoder and the passes of its rows
-// are done, a second question costs no encoder. A stream beside it waits for a call of the encoder at most, or for a pass of a
-// prompt that has waited longer, which sees fewer cells and goes without the stream's row. Then comes the pass that has it.
+// TestPictureTime: on a Raspberry Pi 5's clock a question about a picture has its first token when
+// the encoder and the passes of its rows are done, a second question costs no encoder. A stream
+// beside it waits for a call of the encoder at most, or for a pass of a prompt that has waited
+// longer, which sees fewer cells and goes without the stream's row. Then comes the pass that has
+// it.
 func TestPictureTime(t *testing.T) {
 	//proves:G21
-	// What the worker does in between, while this machine is busy with other work, takes the card's time too: one of three must be
-	// undisturbed.
+	// What the worker does in between, while this machine is busy with other work, takes the card's
+	// time too: one of three must be undisturbed.
 	var wrong []string
 	for range 3 {
 		t.Run("", func(t *testing.T) { wrong = pictureTime(t) }) // which closes its card

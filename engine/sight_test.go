@@ -14,8 +14,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestSight: a model that sees gives the tokens of the same rows, positions and additions put in by hand; another picture, or another
-// order, gives other tokens.
+// TestSight: a model that sees gives the tokens of the same rows, positions and additions put in by
+// hand; another picture, or another order, gives other tokens.
 func TestSight(t *testing.T) {
 	lane.NoRace(t)
 	s := newSight(t)
@@ -48,8 +48,8 @@ func TestSight(t *testing.T) {
 	}
 }
 
-// TestEightTurns: a conversation about two pictures calls the encoder twice, and each turn costs its own tokens only; so it does again
-// after a restart.
+// TestEightTurns: a conversation about two pictures calls the encoder twice, and each turn costs
+// its own tokens only; so it does again after a restart.
 func TestEightTurns(t *testing.T) {
 	//proves:G19
 	lane.NoRace(t)
@@ -79,7 +79,8 @@ func TestEightTurns(t *testing.T) {
 	}
 }
 
-// TestManySee: requests with the same words about different pictures, at once and beside text, get what each gets alone.
+// TestManySee: requests with the same words about different pictures, at once and beside text, get
+// what each gets alone.
 func TestManySee(t *testing.T) {
 	s := newSight(t)
 	for name, o := range map[string]OpenOptions{"": {Parallel: 6}, "repeatable": {Parallel: 4, Repeatable: true},
@@ -111,7 +112,8 @@ func TestManySee(t *testing.T) {
 	}
 }
 
-// TestTextOnly: text asked of a model that sees makes the passes that it makes of one that does not.
+// TestTextOnly: text asked of a model that sees makes the passes that it makes of one that does
+// not.
 func TestTextOnly(t *testing.T) {
 	//proves:G19
 	s := newSight(t)
@@ -184,7 +186,8 @@ func TestSightRefused(t *testing.T) {
 	}
 }
 
-// TestEncoderFails: a call that fails is made again; one that fails again ends who waits for it, and nobody else.
+// TestEncoderFails: a call that fails is made again; one that fails again ends who waits for it,
+// and nobody else.
 func TestEncoderFails(t *testing.T) {
 	s := newSight(t)
 	b, e := s.open(t, OpenOptions{})
@@ -213,8 +216,8 @@ func TestEncoderFails(t *testing.T) {
 	}
 }
 
-// TestPicturesGo: pictures whose rows were dropped for others' are encoded and evaluated again, and sequences that need the lowest cells
-// get them.
+// TestPicturesGo: pictures whose rows were dropped for others' are encoded and evaluated again, and
+// sequences that need the lowest cells get them.
 func TestPicturesGo(t *testing.T) {
 	s := newSight(t)
 	b, _ := s.open(t, OpenOptions{Parallel: 5})

@@ -13,13 +13,15 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// picturesWhole is how many pixels the pictures of one prompt have together at the most, by their headers: sixteen of the largest that are
-// read. It is what one request may make this machine decode, where the context has room for many pictures of few rows.
+// picturesWhole is how many pixels the pictures of one prompt have together at the most, by their
+// headers: sixteen of the largest that are read. It is what one request may make this machine
+// decode, where the context has room for many pictures of few rows.
 const picturesWhole = 16 * 40_000_000
 
-// This file is how pictures stand in a prompt: a place for each of a picture's rows. A template that knows of pictures prints one token for
-// each; where it does not, or leaves some out, they are written as the model's family does. Only what a template or a family wrote counts:
-// a token that a user spelled is text.
+// This file is how pictures stand in a prompt: a place for each of a picture's rows. A template
+// that knows of pictures prints one token for each; where it does not, or leaves some out, they are
+// written as the model's family does. Only what a template or a family wrote counts: a token that a
+// user spelled is text.
 
 // pictured are a request's pictures in the order of its messages.
 func pictured(r *Request, isChat bool) (all [][]byte) {
@@ -54,10 +56,11 @@ func (m *Model) reached(ids []int32) bool {
 	return true
 }
 
-// unseeable is how many of a request's oldest messages must go because of their pictures alone, which have more rows than fit, or more
-// pixels than are read for one prompt, or more bytes than may be on their way; rows is how many rows all its pictures have. It looks at
-// nothing but headers, so that a conversation of very many pictures costs little more than its bytes. The error is that of a request which
-// may not be cut, or of a last message that brings too much.
+// unseeable is how many of a request's oldest messages must go because of their pictures alone,
+// which have more rows than fit, or more pixels than are read for one prompt, or more bytes than
+// may be on their way; rows is how many rows all its pictures have. It looks at nothing but
+// headers, so that a conversation of very many pictures costs little more than its bytes. The error
+// is that of a request which may not be cut, or of a last message that brings too much.
 func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err error) {
 	if m.o.Sees == nil {
 		return 0, 0, nil
@@ -100,8 +103,9 @@ func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err e
 	return 0, rows, nil
 }
 
-// starts are the messages before which a conversation may begin anew, from least on: any but the first, as in Ollama, and where it is about
-// pictures those of a user, so that no answer stays whose picture went.
+// starts are the messages before which a conversation may begin anew, from least on: any but the
+// first, as in Ollama, and where it is about pictures those of a user, so that no answer stays
+// whose picture went.
 func (m *Model) starts(all []chat.Message, least int) (at []int) {
 	about := m.o.Sees != nil && slices.ContainsFunc(all, func(msg chat.Message) bool { return len(msg.Images) > 0 })
 	for i := max(1, least); i < len(all); i++ {
@@ -200,7 +204,8 @@ func content(msg *chat.Message, last bool, sign func(i, n int) string) string {
 	return sb.String()
 }
 
-// places finds the tokens that a template printed for pictures and puts what stands for all of a picture's rows there.
+// places finds the tokens that a template printed for pictures and puts what stands for all of a
+// picture's rows there.
 func places(ps []chat.Piece, v *models.Vision) (n int, out []chat.Piece) {
 	for _, p := range ps {
 		if p.Control {
@@ -212,7 +217,8 @@ func places(ps []chat.Piece, v *models.Vision) (n int, out []chat.Piece) {
 	return n, out
 }
 
-// unseen is a text without the places of pictures: a request that goes on from ids alone brings no pictures.
+// unseen is a text without the places of pictures: a request that goes on from ids alone brings no
+// pictures.
 func (m *Model) unseen(ids []int32) []int32 {
 	if m.o.Sees == nil {
 		return ids

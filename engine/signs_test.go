@@ -11,8 +11,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// TestSigns: where pictures stand in a prompt: as a template prints them, or as the family writes them; in the order of a message's parts;
-// and never where a user spelled the token.
+// TestSigns: where pictures stand in a prompt: as a template prints them, or as the family writes
+// them; in the order of a message's parts; and never where a user spelled the token.
 func TestSigns(t *testing.T) {
 	jinja := func(src string) chat.Template {
 		tmpl, err := chat.NewJinja(src, "test", chat.JinjaOptions{})
@@ -107,8 +107,9 @@ func TestPicturesCut(t *testing.T) {
 	}
 }
 
-// TestManyPictures (T7): a conversation about very many pictures goes on with the last turns that fit; what goes goes before it is rendered
-// or decoded, and with its answers. What brings too much at once, or may not be cut, is told so.
+// TestManyPictures (T7): a conversation about very many pictures goes on with the last turns that
+// fit; what goes goes before it is rendered or decoded, and with its answers. What brings too much
+// at once, or may not be cut, is told so.
 func TestManyPictures(t *testing.T) {
 	p := &counter{parrot: parrot{say: "x"}}
 	m := New(p, Options{Sees: &models.Vision{Rows: 8, Word: "#", Inner: "########", Placeholder: '#'}})

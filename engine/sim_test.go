@@ -45,7 +45,8 @@ func clockOf(sim *simhook.Sim) func() time.Duration {
 	return func() time.Duration { return time.Duration(sim.Clock()) }
 }
 
-// TestSameTokensNative (G12) is TestSameTokens through the vendor's ABI: one set of conversations, the truth from the same card.
+// TestSameTokensNative (G12) is TestSameTokens through the vendor's ABI: one set of conversations,
+// the truth from the same card.
 func TestSameTokensNative(t *testing.T) {
 	//proves:G12
 	//proves:G17
@@ -84,9 +85,9 @@ func TestSameTokensNative(t *testing.T) {
 	}
 }
 
-// TestLongPromptsNative (G23) is TestLongPrompts through the vendor's ABI, the truth from the software card: all prompts with every hazard
-// on but `offline`, where no call reaches the card; and every second one on a card that has all abilities, so that several prompts share
-// passes.
+// TestLongPromptsNative (G23) is TestLongPrompts through the vendor's ABI, the truth from the
+// software card: all prompts with every hazard on but `offline`, where no call reaches the card;
+// and every second one on a card that has all abilities, so that several prompts share passes.
 func TestLongPromptsNative(t *testing.T) {
 	//proves:G23
 	lane.Slow(t)
@@ -128,7 +129,8 @@ func TestStatesOnDiskNative(t *testing.T) {
 	statesOnDisk(t, open, editsOr(6))
 }
 
-// TestCardMemory (D2): a load that fails or is cancelled leaves the card's memory as it was, and a model beside it running.
+// TestCardMemory (D2): a load that fails or is cancelled leaves the card's memory as it was, and a
+// model beside it running.
 func TestCardMemory(t *testing.T) {
 	//proves:D2
 	runtime.LockOSThread()
@@ -139,7 +141,8 @@ func TestCardMemory(t *testing.T) {
 	})
 }
 
-// TestTwoCards: replicas, and a model split by layers, over two simulated cards say what one card says.
+// TestTwoCards: replicas, and a model split by layers, over two simulated cards say what one card
+// says.
 func TestTwoCards(t *testing.T) {
 	dir := compiled(t, "qwen3")
 	prompts := [][]int32{{5, 6, 7}, {5, 6, 8, 9}, {30, 2}, {5, 6, 7, 1, 4}}
@@ -182,7 +185,8 @@ func TestTwoCards(t *testing.T) {
 	}
 }
 
-// TestPrediction (D3): what a load takes on the card is what was predicted from the files; a little may be left over, nothing may lack.
+// TestPrediction (D3): what a load takes on the card is what was predicted from the files; a little
+// may be left over, nothing may lack.
 func TestPrediction(t *testing.T) {
 	open, _ := onSim(t, "hazards=strict")
 	card, err := OpenCard(open, CardOptions{})
@@ -235,8 +239,9 @@ func TestPrediction(t *testing.T) {
 	}
 }
 
-// TestRoomToLoad (D3): the library holds each file beside the model while it loads it. A card that has room for the model and not for that
-// is refused beforehand, with the number that is needed; one that has it just so loads, the largest file being the first.
+// TestRoomToLoad (D3): the library holds each file beside the model while it loads it. A card that
+// has room for the model and not for that is refused beforehand, with the number that is needed;
+// one that has it just so loads, the largest file being the first.
 func TestRoomToLoad(t *testing.T) {
 	//proves:D3
 	dir := t.TempDir()
@@ -275,8 +280,8 @@ func TestRoomToLoad(t *testing.T) {
 	}
 }
 
-// TestRepeatableNative: the simulated card adds in float32, in the order of its cells. What a repeatable request gives there does not
-// depend on what the card did before.
+// TestRepeatableNative: the simulated card adds in float32, in the order of its cells. What a
+// repeatable request gives there does not depend on what the card did before.
 func TestRepeatableNative(t *testing.T) {
 	//proves:G14
 	lane.Slow(t)
@@ -338,8 +343,9 @@ func TestStatesNative(t *testing.T) {
 	sameEverywhere(t, b, jobs, want, 3)
 }
 
-// TestStatesHazards: a card whose wide groups let padding into the state, or take the state to be zero, is found out, and gives the tokens
-// of one that does neither; so does one that does not list all inputs.
+// TestStatesHazards: a card whose wide groups let padding into the state, or take the state to be
+// zero, is found out, and gives the tokens of one that does neither; so does one that does not list
+// all inputs.
 func TestStatesHazards(t *testing.T) {
 	dir := compiled(t, "qwen3_5")
 	var jobs []Job
@@ -400,8 +406,8 @@ func TestProbesNative(t *testing.T) {
 	testProbes(t, open)
 }
 
-// TestGivenUnsound: a card that gets wrong what layers lend, or are given besides, does not run such a model: nothing of it is left there,
-// and the error names the check and the way out.
+// TestGivenUnsound: a card that gets wrong what layers lend, or are given besides, does not run
+// such a model: nothing of it is left there, and the error names the check and the way out.
 func TestGivenUnsound(t *testing.T) {
 	a := axmodeltest.GivenArchs()[0]
 	a.Window = 24
@@ -431,7 +437,8 @@ func TestGivenUnsound(t *testing.T) {
 	}
 }
 
-// TestOldRecord: what a card was once found to do is believed only where the record says that the model's own checks were among it.
+// TestOldRecord: what a card was once found to do is believed only where the record says that the
+// model's own checks were among it.
 func TestOldRecord(t *testing.T) {
 	dir, _ := givenPackage(t, axmodeltest.GivenArchs()[0])
 	p, err := models.Open(dir)

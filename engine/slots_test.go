@@ -16,8 +16,9 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// TestStatesSameTokens (G12): a model of which layers keep a state says the same alone and among others, with snapshots and without, with
-// few slots and many, over conversations as chat programs edit them.
+// TestStatesSameTokens (G12): a model of which layers keep a state says the same alone and among
+// others, with snapshots and without, with few slots and many, over conversations as chat programs
+// edit them.
 func TestStatesSameTokens(t *testing.T) {
 	//proves:G12
 	n := 300
@@ -52,8 +53,9 @@ func TestStatesSameTokens(t *testing.T) {
 	}
 }
 
-// TestStatesProven: what a card does with states is found out at load, and what it does wrongly is not used. One that goes on from another
-// text's state where a text begins is not used at all, and found out later too.
+// TestStatesProven: what a card does with states is found out at load, and what it does wrongly is
+// not used. One that goes on from another text's state where a text begins is not used at all, and
+// found out later too.
 func TestStatesProven(t *testing.T) {
 	all := Proven{Chunk: true, Scatter: true, Kept: true}
 	for _, c := range []struct {
@@ -89,7 +91,8 @@ func TestStatesProven(t *testing.T) {
 	}
 }
 
-// TestStatesForgottenReset: a card that comes to forget resets while it works is found by the known row.
+// TestStatesForgottenReset: a card that comes to forget resets while it works is found by the known
+// row.
 func TestStatesForgottenReset(t *testing.T) {
 	f := withStates(4)
 	b := onFake(t, f, OpenOptions{CardOptions: CardOptions{Clock: still.Clock, CheckWork: 1}})
@@ -108,8 +111,8 @@ func TestStatesForgottenReset(t *testing.T) {
 	}
 }
 
-// TestStatesTurns: from the second turn on, at most a chunk and the new tokens are evaluated: in a chat whose thinking is cut out of the
-// history, and where one growing prompt is sent.
+// TestStatesTurns: from the second turn on, at most a chunk and the new tokens are evaluated: in a
+// chat whose thinking is cut out of the history, and where one growing prompt is sent.
 func TestStatesTurns(t *testing.T) {
 	for _, thinks := range []bool{true, false} {
 		b := onFake(t, longStates(8), OpenOptions{CardOptions: still})
@@ -138,7 +141,8 @@ func longStates(slots int) *fake {
 	return f
 }
 
-// turns has a chat of twelve turns with a model of longStates, and looks how much of each turn's prompt is evaluated.
+// turns has a chat of twelve turns with a model of longStates, and looks how much of each turn's
+// prompt is evaluated.
 func turns(t *testing.T, thinks bool, say func(Job) ([]int32, Token)) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -172,8 +176,8 @@ func turns(t *testing.T, thinks bool, say func(Job) ([]int32, Token)) {
 	}
 }
 
-// TestStatesFaults: a pass that fails takes the state with it that it was to replace: who has said nothing begins again, what others keep
-// stays right, and no slot is lost.
+// TestStatesFaults: a pass that fails takes the state with it that it was to replace: who has said
+// nothing begins again, what others keep stays right, and no slot is lost.
 func TestStatesFaults(t *testing.T) {
 	lane.NoRace(t)
 	alone := onFake(t, withStates(2), OpenOptions{CardOptions: still})
@@ -254,8 +258,8 @@ func TestStatesShift(t *testing.T) {
 	}
 }
 
-// TestStatesLittleRoom: where a card has no room for all the states that a model would like, and nothing can be unloaded, it gets fewer;
-// with less than two it is refused.
+// TestStatesLittleRoom: where a card has no room for all the states that a model would like, and
+// nothing can be unloaded, it gets fewer; with less than two it is refused.
 func TestStatesLittleRoom(t *testing.T) {
 	dir := compiled(t, "qwen3_5")
 	p, err := models.Open(dir)
@@ -302,8 +306,8 @@ func TestStatesLittleRoom(t *testing.T) {
 	}
 }
 
-// TestStatesPackage (G12): a compiled checkpoint whose layers keep states says on the software card what it says alone, in edited
-// conversations, many at a time; its probes find nothing wrong.
+// TestStatesPackage (G12): a compiled checkpoint whose layers keep states says on the software card
+// what it says alone, in edited conversations, many at a time; its probes find nothing wrong.
 func TestStatesPackage(t *testing.T) {
 	lane.NoRace(t)
 	n := 300

@@ -2,9 +2,10 @@ package engine
 
 import "github.com/axle-llm/axle/engine/cache"
 
-// This file keeps snapshots of states (slots.go) in this machine's memory (cache.RAM). Rows go first, then the state; they come back in the
-// same order, and the sequence that asked goes on from them when the last byte is there, and not before. What does not come whole is
-// evaluated. Both ways a piece at most travels between two passes.
+// This file keeps snapshots of states (slots.go) in this machine's memory (cache.RAM). Rows go
+// first, then the state; they come back in the same order, and the sequence that asked goes on from
+// them when the last byte is there, and not before. What does not come whole is evaluated. Both
+// ways a piece at most travels between two passes.
 
 // openShelf measures what a state costs on its way, in an unused slot.
 func (t *tier) openShelf() error {
@@ -30,7 +31,8 @@ func (t *tier) openShelf() error {
 	return nil
 }
 
-// stateInMemory is inMemory for a model with states: how far a snapshot reaches that is worth its way, beyond what s goes on from.
+// stateInMemory is inMemory for a model with states: how far a snapshot reaches that is worth its
+// way, beyond what s goes on from.
 func (t *tier) stateInMemory(s *seq) int {
 	length, rows := t.StateBeyond(&s.Seq, s.ids[:len(s.ids)-1])
 	if length == 0 || t.StateIn+t.In.Cost(rows, t.Piece())+t.redo(length, len(s.ids)) >= t.redo(len(s.Path), len(s.ids)) {
@@ -39,8 +41,8 @@ func (t *tier) stateInMemory(s *seq) int {
 	return length
 }
 
-// statePiece brings the next piece of what s waits for, rows and then the state, and reports whether it still waits. The error is one that
-// the card does not survive.
+// statePiece brings the next piece of what s waits for, rows and then the state, and reports
+// whether it still waits. The error is one that the card does not survive.
 func (t *tier) statePiece(s *seq) (err error) {
 	p, to := t.cells.Snapshots(), s.Bring
 	if !s.Own {
@@ -104,7 +106,8 @@ func (t *tier) stay(s *seq) {
 	}
 }
 
-// stashState is stash for a model with states: a piece of the snapshot that was used longest ago of those that memory has not.
+// stashState is stash for a model with states: a piece of the snapshot that was used longest ago of
+// those that memory has not.
 func (t *tier) stashState() (bool, error) {
 	rows, h, again := t.ChooseState(func(length, had, missing int) bool {
 		const chance = 0.5 // of being asked for

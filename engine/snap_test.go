@@ -11,8 +11,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestStatesInMemory (G12): conversations that are edited at random say the same with snapshots in memory and without, whatever room there
-// is for them, and some of what left the card comes back.
+// TestStatesInMemory (G12): conversations that are edited at random say the same with snapshots in
+// memory and without, whatever room there is for them, and some of what left the card comes back.
 func TestStatesInMemory(t *testing.T) {
 	//proves:G12
 	n := 300
@@ -56,8 +56,8 @@ func TestStatesInMemory(t *testing.T) {
 	}
 }
 
-// TestStatesWhole: a snapshot and its rows come back together or not at all: without either, all is evaluated, and so it is where a call
-// fails on the way.
+// TestStatesWhole: a snapshot and its rows come back together or not at all: without either, all is
+// evaluated, and so it is where a call fails on the way.
 func TestStatesWhole(t *testing.T) {
 	//proves:G17
 	failed := &axcl.Error{Op: "axclrtMemcpy", Layer: -1, Code: 0x8030070c}
@@ -120,7 +120,8 @@ func fails(nth int, err error) func(bool) error {
 	}
 }
 
-// TestStatesInMemoryKeys (T17): a snapshot in memory of one key's text is never gone on from by another.
+// TestStatesInMemoryKeys (T17): a snapshot in memory of one key's text is never gone on from by
+// another.
 func TestStatesInMemoryKeys(t *testing.T) {
 	b := remembers(t, withStates(3), OpenOptions{}, 1<<20)
 	job := greedy([]int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}, 3)
@@ -172,7 +173,8 @@ func TestStatesLeft(t *testing.T) {
 	clean(t, b)
 }
 
-// remembers is onFake with so much memory, on a card where evaluating costs much and rows and states travel for nothing.
+// remembers is onFake with so much memory, on a card where evaluating costs much and rows and
+// states travel for nothing.
 func remembers(t *testing.T, f *fake, o OpenOptions, limit int64) *cardBackend {
 	t.Helper()
 	o.CardOptions, o.CacheRAM = still, NewMemory(limit)

@@ -10,8 +10,9 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// TestRepeatable: on a card whose sums depend on the cells' order, or on the cells themselves, a repeatable request gives bit for bit what
-// it gives as the first on a fresh card, whatever ran before and waits beside it; an ordinary one does not.
+// TestRepeatable: on a card whose sums depend on the cells' order, or on the cells themselves, a
+// repeatable request gives bit for bit what it gives as the first on a fresh card, whatever ran
+// before and waits beside it; an ordinary one does not.
 func TestRepeatable(t *testing.T) {
 	jobs := jobsFor(21, 24, fakeVocab, 40)
 	for name, how := range map[string]sums{"in the cells' order": inOrder, "in blocks of cells": inPlace} {
@@ -83,7 +84,8 @@ func said(t testing.TB, b Backend, job Job) string {
 	return out
 }
 
-// TestRepeatableStandsAside: a repeatable answer whose reader does not read keeps nobody out, and goes on as it would have.
+// TestRepeatableStandsAside: a repeatable answer whose reader does not read keeps nobody out, and
+// goes on as it would have.
 func TestRepeatableStandsAside(t *testing.T) {
 	//proves:G14
 	for _, shift := range []int{40, 96} {
@@ -134,7 +136,8 @@ func TestRepeatableStandsAside(t *testing.T) {
 	}
 }
 
-// TestRepeatableIsNotPassed: who came after a repeatable request does not begin before it has ended, and it does not before those that run.
+// TestRepeatableIsNotPassed: who came after a repeatable request does not begin before it has
+// ended, and it does not before those that run.
 func TestRepeatableIsNotPassed(t *testing.T) {
 	b := onFake(t, newFake(), OpenOptions{Parallel: 4, CardOptions: still})
 	release := hold(b)
@@ -176,7 +179,8 @@ func TestRepeatableIsNotPassed(t *testing.T) {
 	clean(t, b)
 }
 
-// TestAlikeElsewhere: whether the same rows give the same bits in other cells is found out when a package first runs on a card, and told.
+// TestAlikeElsewhere: whether the same rows give the same bits in other cells is found out when a
+// package first runs on a card, and told.
 func TestAlikeElsewhere(t *testing.T) {
 	for how, want := range map[sums]Alike{exactly: {Ordered: true, Anywhere: true}, inOrder: {Ordered: true}, inPlace: {}} {
 		for _, groups := range []int{1, 5} {

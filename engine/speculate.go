@@ -1,11 +1,13 @@
 package engine
 
-// Speculation guesses the next tokens from the text so far (prompt lookup): where the last three tokens occurred before, what followed
-// then may follow now. Guesses ride along as further rows of a wide pass, and a guess counts only if the sampler, given the logits of the
-// row before it, draws that very token: the output is what it would have been, greedy or sampled.
+// Speculation guesses the next tokens from the text so far (prompt lookup): where the last three
+// tokens occurred before, what followed then may follow now. Guesses ride along as further rows of
+// a wide pass, and a guess counts only if the sampler, given the logits of the row before it, draws
+// that very token: the output is what it would have been, greedy or sampled.
 //
-// Whether guessing pays is measured without paying for it: a guess that was not sent to the card is still compared with the token that
-// came, so that a text which does not repeat itself never costs anything.
+// Whether guessing pays is measured without paying for it: a guess that was not sent to the card is
+// still compared with the token that came, so that a text which does not repeat itself never costs
+// anything.
 
 // speculator is a sequence's memory of where three-token strings occurred.
 type speculator struct {
@@ -20,7 +22,8 @@ type speculator struct {
 	off    bool
 }
 
-// Whose guesses: the text so far, or a draft model. rate is how often their first guess was right, recent ones first.
+// Whose guesses: the text so far, or a draft model. rate is how often their first guess was right,
+// recent ones first.
 const (
 	fromText = iota
 	fromModel
@@ -90,9 +93,10 @@ func (sp *speculator) learn(id int32) {
 	sp.guess = none
 }
 
-// draft decides for the next pass how many guesses each running answer sends along, and reports whether a wide pass pays because of them
-// where it would not without (limit < 0). gain is what the wide pass without guesses brings over rows alone; prompts is how many prompt
-// rows wait for the same pass: guesses take what room those leave.
+// draft decides for the next pass how many guesses each running answer sends along, and reports
+// whether a wide pass pays because of them where it would not without (limit < 0). gain is what the
+// wide pass without guesses brings over rows alone; prompts is how many prompt rows wait for the
+// same pass: guesses take what room those leave.
 func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool {
 	pays := limit >= 0 && gain > 1
 	if limit < 0 {
@@ -104,7 +108,8 @@ func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool
 		return false
 	}
 	wide, head := m.costs.group[g], m.costs.head
-	// A guess costs a row of the head, a draft model's its own pass too, and saves with its probability a share of a pass.
+	// A guess costs a row of the head, a draft model's its own pass too, and saves with its
+	// probability a share of a pass.
 	worth := wide/float64(answers) + head
 	tokens, rows, spent := 0.0, 0, 0.0
 	m.asking, m.askFor = m.asking[:0], m.askFor[:0]
@@ -159,8 +164,8 @@ func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool
 	return send
 }
 
-// answers is how many sequences answer that reach no farther than limit, how far they do, and what a row of one takes alone. What was
-// guessed for them is forgotten.
+// answers is how many sequences answer that reach no farther than limit, how far they do, and what
+// a row of one takes alone. What was guessed for them is forgotten.
 func (m *planner) answers(ready []*seq, limit int) (n, reach int, one float64) {
 	for _, s := range ready {
 		s.spec.draft = nil
@@ -173,7 +178,8 @@ func (m *planner) answers(ready []*seq, limit int) (n, reach int, one float64) {
 	return n, reach, one / float64(max(n, 1))
 }
 
-// ask lets the draft model guess for m.asking. With send unset the first guesses are only kept to be compared.
+// ask lets the draft model guess for m.asking. With send unset the first guesses are only kept to
+// be compared.
 func (m *planner) ask(send bool) {
 	for i, s := range m.asking {
 		s.spec.draft = s.spec.memory[:0]

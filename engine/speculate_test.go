@@ -19,8 +19,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// TestDraft: with any draft model, good, bad, always wrong or failing, tokens are those without; a good one's guesses are mostly right, and
-// one that is no use is soon left alone.
+// TestDraft: with any draft model, good, bad, always wrong or failing, tokens are those without; a
+// good one's guesses are mostly right, and one that is no use is soon left alone.
 func TestDraft(t *testing.T) {
 	jobs := jobsFor(12, 80, fakeVocab, 50)
 	truth := onFake(t, newFake(), OpenOptions{Parallel: 1, Proven: &Proven{}})
@@ -147,7 +147,8 @@ func TestDraftPackage(t *testing.T) {
 	clean(t, b)
 }
 
-// TestSampledTheSame: with a seed, sampled text is the same with and without guesses, at every temperature.
+// TestSampledTheSame: with a seed, sampled text is the same with and without guesses, at every
+// temperature.
 func TestSampledTheSame(t *testing.T) {
 	plain := onFake(t, newFake(), OpenOptions{Parallel: 1})
 	b := onFake(t, newFake(), OpenOptions{Parallel: 8, CardOptions: still})
@@ -174,7 +175,8 @@ func TestSampledTheSame(t *testing.T) {
 	}
 }
 
-// TestSampledDistribution: over many seeds the third token is distributed the same with guesses and without (chi-square of two samples).
+// TestSampledDistribution: over many seeds the third token is distributed the same with guesses and
+// without (chi-square of two samples).
 func TestSampledDistribution(t *testing.T) {
 	const n = 1500
 	counts := [2][fakeVocab]float64{}
@@ -207,7 +209,8 @@ func TestSampledDistribution(t *testing.T) {
 			degrees++
 		}
 	}
-	// Five standard deviations above the mean of chi-square: never by chance, and the seeds are fixed.
+	// Five standard deviations above the mean of chi-square: never by chance, and the seeds are
+	// fixed.
 	if limit := float64(degrees) + 5*math.Sqrt(2*float64(degrees)); chi > limit {
 		t.Errorf("chi-square %.1f with %d degrees, at most %.1f expected", chi, degrees, limit)
 	}

@@ -21,7 +21,8 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// TestThroughput holds clients' aggregate against one client's, and against the bound, beside the vendor's way: one sequence, no sharing.
+// TestThroughput holds clients' aggregate against one client's, and against the bound, beside the
+// vendor's way: one sequence, no sharing.
 func TestThroughput(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
@@ -81,8 +82,9 @@ func TestThroughput(t *testing.T) {
 	}
 }
 
-// TestDocumentedRates: the rates of one client and of several in docs/performance.md, and so those in README.md, are what the simulated
-// card gives. A change that moves them by more than 2 % puts a new table there.
+// TestDocumentedRates: the rates of one client and of several in docs/performance.md, and so those
+// in README.md, are what the simulated card gives. A change that moves them by more than 2 % puts a
+// new table there.
 func TestDocumentedRates(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
@@ -107,7 +109,8 @@ func TestDocumentedRates(t *testing.T) {
 	}
 }
 
-// hollow opens a hollow model on the simulated card, a Raspberry Pi 5's, with its clock. Nothing here depends on how fast this machine is.
+// hollow opens a hollow model on the simulated card, a Raspberry Pi 5's, with its clock. Nothing
+// here depends on how fast this machine is.
 func hollow(t testing.TB, s axmodel.HollowShape, o OpenOptions) (*cardBackend, func() time.Duration) {
 	t.Helper()
 	return hollowOn(t, "pi5", s, o)
@@ -147,8 +150,8 @@ func measured(t testing.TB, b *cardBackend, clock func() time.Duration, w work) 
 	return f
 }
 
-// TestLeftOver: what is left of a card that cannot do all, or whose wide passes are dear, is never less than one client's rate, however
-// many there are.
+// TestLeftOver: what is left of a card that cannot do all, or whose wide passes are dear, is never
+// less than one client's rate, however many there are.
 func TestLeftOver(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
@@ -214,8 +217,9 @@ func TestPassTime(t *testing.T) {
 	}
 }
 
-// TestLongContext: of several decode groups a row runs on the smallest that holds all it sees, so that a token costs what its reach does,
-// within 5 % of the arithmetic, also where the next group begins; prompts go in chunks all the way.
+// TestLongContext: of several decode groups a row runs on the smallest that holds all it sees, so
+// that a token costs what its reach does, within 5 % of the arithmetic, also where the next group
+// begins; prompts go in chunks all the way.
 func TestLongContext(t *testing.T) {
 	lane.NoRace(t)
 	off := false
@@ -227,7 +231,8 @@ func TestLongContext(t *testing.T) {
 	}
 	s.History = append(s.History, 14336-256)
 	b, clock := hollow(t, s, OpenOptions{})
-	// As the profile has it: a measured row of 2047 cells, and memory and attention for what there is more.
+	// As the profile has it: a measured row of 2047 cells, and memory and attention for what there
+	// is more.
 	row := func(cells int) float64 {
 		more := float64(cells - 2047)
 		return 1.5 + more*2*256*2/25e9*1e3 + 4*more*2048/0.48e12*1e3
@@ -298,8 +303,8 @@ func TestSecondTurn(t *testing.T) {
 	}
 }
 
-// work is a load to be measured: so many clients, each with a prompt of its own after a beginning that all share, each wanting so many
-// tokens. The zero value of Speculate lets the engine decide.
+// work is a load to be measured: so many clients, each with a prompt of its own after a beginning
+// that all share, each wanting so many tokens. The zero value of Speculate lets the engine decide.
 type work struct {
 	Clients, Shared, Prompt, Output int
 	First                           int32 // the first token of the first prompt; the others' follow at a distance
@@ -319,8 +324,8 @@ type figures struct {
 	Accepted int
 }
 
-// measure runs the work on a backend that has nothing else to do, and reads clock before and after. All clients are there before the first
-// pass. Errors: the first that a client met.
+// measure runs the work on a backend that has nothing else to do, and reads clock before and after.
+// All clients are there before the first pass. Errors: the first that a client met.
 func measure(ctx context.Context, b *cardBackend, clock func() time.Duration, w work) (figures, error) {
 	var f figures
 	var first error
@@ -389,8 +394,9 @@ func measure(ctx context.Context, b *cardBackend, clock func() time.Duration, w 
 	return f, first
 }
 
-// TestPromptsInTurn: prompts that do not fit together under the ladder are taken in turn, which costs little more than choosing by hand how
-// many run at once. All at once they went row by row, five times as long.
+// TestPromptsInTurn: prompts that do not fit together under the ladder are taken in turn, which
+// costs little more than choosing by hand how many run at once. All at once they went row by row,
+// five times as long.
 func TestPromptsInTurn(t *testing.T) {
 	off := false
 	var took [2]time.Duration
@@ -406,7 +412,8 @@ func TestPromptsInTurn(t *testing.T) {
 	}
 }
 
-// TestTogetherNative is a row of TestTogether through the vendor's ABI, on the simulated card's clock.
+// TestTogetherNative is a row of TestTogether through the vendor's ABI, on the simulated card's
+// clock.
 func TestTogetherNative(t *testing.T) {
 	//proves:G16
 	lane.Slow(t)
@@ -427,8 +434,8 @@ func TestTogetherNative(t *testing.T) {
 	}
 }
 
-// TestStatesTime: of Qwen3.5-0.8B int4, answers take what the profile's lines add up to, alone and in turn, and so do prompts; a second
-// turn takes no more than a chunk.
+// TestStatesTime: of Qwen3.5-0.8B int4, answers take what the profile's lines add up to, alone and
+// in turn, and so do prompts; a second turn takes no more than a chunk.
 func TestStatesTime(t *testing.T) {
 	lane.Slow(t)
 	b, clock := hollow(t, axmodel.Qwen35SmallInt4(), OpenOptions{})

@@ -13,9 +13,10 @@ import (
 	"github.com/axle-llm/axle/engine/card"
 )
 
-// Join makes one device of several cards: a model loaded on it is split by layers, each card taking its share by the memory it has free,
-// the last one the head too. Rows go from card to card through the host. The cards keep serving what else is on them, and stay open when
-// the device is closed. Open it with [OpenCard]: its worker waits for the cards' workers, never the other way round.
+// Join makes one device of several cards: a model loaded on it is split by layers, each card taking
+// its share by the memory it has free, the last one the head too. Rows go from card to card through
+// the host. The cards keep serving what else is on them, and stay open when the device is closed.
+// Open it with [OpenCard]: its worker waits for the cards' workers, never the other way round.
 func Join(cards ...*Card) (axcl.Device, error) {
 	if len(cards) < 2 {
 		return nil, fmt.Errorf("%w: a model is split over two cards or more, not %d", ErrRequest, len(cards))
@@ -146,7 +147,8 @@ func (l *splitLoader) Model() axcl.Model {
 	return l.m
 }
 
-// Next loads the part's next file. With the last one of a part the part is done too; of the last part that is a call of its own.
+// Next loads the part's next file. With the last one of a part the part is done too; of the last
+// part that is a call of its own.
 func (l *splitLoader) Next(ctx context.Context) (done bool, err error) {
 	if l.over {
 		return false, axcl.ErrClosed
@@ -437,7 +439,8 @@ func (m *split) on(ctx context.Context, i int, k card.Kind, limit time.Duration,
 	})
 }
 
-// slices visits the part's share of every row, which is this many bytes in front of the next parts'.
+// slices visits the part's share of every row, which is this many bytes in front of the next
+// parts'.
 func (m *split) slices(part axcl.Model, before, cells int, whole []byte, each func(share, whole []byte)) {
 	n, row := part.Shape().RowBytes(), m.shape.RowBytes()
 	for i := range cells {
@@ -514,7 +517,8 @@ func (m *split) RestoreState(slot uint32, at int, from []byte) error {
 	return m.state(slot, at, from, axcl.Model.RestoreState)
 }
 
-// state calls every part with the bytes of the range that are its own: a part's lie behind those of the parts before it.
+// state calls every part with the bytes of the range that are its own: a part's lie behind those of
+// the parts before it.
 func (m *split) state(slot uint32, at int, bytes []byte, call func(part axcl.Model, slot uint32, at int, bytes []byte) error) error {
 	if m.closed {
 		return axcl.ErrClosed
@@ -551,7 +555,8 @@ func (m *split) CopyState(to, from uint32) error {
 	})
 }
 
-// passLimit is what a part of a pass should take at the very most; the watchdog of the joined device knows better.
+// passLimit is what a part of a pass should take at the very most; the watchdog of the joined
+// device knows better.
 const passLimit = 3 * time.Second
 
 func (m *split) Close() error {
@@ -569,8 +574,9 @@ func (m *split) Close() error {
 	return errors.Join(errs...)
 }
 
-// Place is the card a model that needs this many bytes goes on: of those that work and have room the one with the most free memory; a card
-// that does not say how much it has counts as having room, and comes last. It is nil where none fits.
+// Place is the card a model that needs this many bytes goes on: of those that work and have room
+// the one with the most free memory; a card that does not say how much it has counts as having
+// room, and comes last. It is nil where none fits.
 func Place(cards []*Card, need int64) *Card {
 	var best *Card
 	most := int64(-1)

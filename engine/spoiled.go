@@ -9,9 +9,10 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// This file is what follows results that are no numbers, or all alike, and passes that failed. What such a pass left in its cells must not
-// stay: a card reads every cell that its shape group reaches, and the mask, which is added to a score, hides no NaN. One that is left
-// behind would spoil every later pass of every sequence.
+// This file is what follows results that are no numbers, or all alike, and passes that failed. What
+// such a pass left in its cells must not stay: a card reads every cell that its shape group
+// reaches, and the mask, which is added to a score, hides no NaN. One that is left behind would
+// spoil every later pass of every sequence.
 
 // looked notes what the looks at one pass's results found.
 type looked struct {
@@ -53,7 +54,8 @@ func senseless(row []uint16) error {
 	return nil
 }
 
-// unasked looks at rows of a pass that gives no logits, a prompt's that has more to come: what is wrong with them would stay in the cache.
+// unasked looks at rows of a pass that gives no logits, a prompt's that has more to come: what is
+// wrong with them would stay in the cache.
 func (m *canary) unasked(b *batch, h *share) error {
 	if b.pass.HiddenOut == nil {
 		return nil
@@ -63,7 +65,8 @@ func (m *canary) unasked(b *batch, h *share) error {
 	return m.noteRow(row, senseless(row))
 }
 
-// fault ends a sequence that met an error; one whose results made no sense, and whose reader has nothing yet, begins anew, once.
+// fault ends a sequence that met an error; one whose results made no sense, and whose reader has
+// nothing yet, begins anew, once.
 func (m *lm) fault(s *seq, err error) {
 	if !errors.Is(err, sampler.ErrBadLogits) || s.usage.Output > 0 || s.retried {
 		m.end(s, err)
@@ -108,7 +111,8 @@ func (m *lm) spoiled() error {
 	return m.card.strike(found.bad)
 }
 
-// known holds the card's answers to what is known against those it gave at load. It reports whether they could be had.
+// known holds the card's answers to what is known against those it gave at load. It reports whether
+// they could be had.
 func (m *canary) known() (asked bool, err error) {
 	if m.sample == nil && m.row.hidden == nil {
 		return true, nil

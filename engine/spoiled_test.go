@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// TestSpoiledStrikes (D6): results that are no numbers clear all cells and are a strike, three within a minute lose the card; results that
-// are all alike end the one text that gave them, however often it is sent.
+// TestSpoiledStrikes (D6): results that are no numbers clear all cells and are a strike, three
+// within a minute lose the card; results that are all alike end the one text that gave them,
+// however often it is sent.
 func TestSpoiledStrikes(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -83,7 +84,8 @@ func spoil(p *axcl.Pass, v uint16) {
 	}
 }
 
-// TestSpoiledOthers (D6): when a row gives no numbers, the sequences beside it go on from what they have said, on cleared cells.
+// TestSpoiledOthers (D6): when a row gives no numbers, the sequences beside it go on from what they
+// have said, on cleared cells.
 func TestSpoiledOthers(t *testing.T) {
 	//proves:D6
 	f := newFake()
@@ -147,8 +149,8 @@ func fill(dst []uint64) {
 	}
 }
 
-// TestZeroIsLookedAt (D6): a greedy token that is number 0, which is the largest of zeros and of NaN too, is not taken before its logits
-// were looked at: the row is run again.
+// TestZeroIsLookedAt (D6): a greedy token that is number 0, which is the largest of zeros and of
+// NaN too, is not taken before its logits were looked at: the row is run again.
 func TestZeroIsLookedAt(t *testing.T) {
 	f := newFake()
 	b := onFake(t, f, OpenOptions{})
@@ -173,8 +175,8 @@ func TestZeroIsLookedAt(t *testing.T) {
 	clean(t, b)
 }
 
-// TestFailedCellsCleared (D4): what a failed pass may have left in its cells is cleared before the next pass; where that fails too, the
-// card is lost with the third failure.
+// TestFailedCellsCleared (D4): what a failed pass may have left in its cells is cleared before the
+// next pass; where that fails too, the card is lost with the third failure.
 func TestFailedCellsCleared(t *testing.T) {
 	fail := &axcl.Error{Op: "axclrtEngineExecute", Layer: 3, Code: 0x8030070c}
 	f := newFake()

@@ -14,7 +14,8 @@ func (m *layout) start(s *seq) {
 		s.stops = m.stops(s)
 	}
 	if !m.proven.Scatter {
-		// Cells must be used in order: only one sequence lives on the card, and it keeps what begins alike.
+		// Cells must be used in order: only one sequence lives on the card, and it keeps what
+		// begins alike.
 		for _, r := range m.running {
 			m.leave(r)
 		}
@@ -48,7 +49,8 @@ func (m *layout) inOrder(s *seq) {
 	m.cells.Forget()
 }
 
-// rest puts a sequence on what is kept of its text, where that is more than it stands on. It has no slot of its own then.
+// rest puts a sequence on what is kept of its text, where that is more than it stands on. It has no
+// slot of its own then.
 func (m *layout) rest(s *seq) {
 	path, slot := m.cache.Match(s.Key, s.ids, len(s.ids)-1)
 	if len(path) <= len(s.Path) || len(m.worth(s, path)) < len(path) {
@@ -60,9 +62,10 @@ func (m *layout) rest(s *seq) {
 	m.cache.Stand(&s.Seq, path, slot)
 }
 
-// worth cuts a cached path where that makes the rest of s cheaper: where it begins to lie beyond what wide passes see, if the rows that
-// would have to follow one by one cost more than evaluating from there on again in near cells; and where the card only takes full chunks,
-// so that the rest is some.
+// worth cuts a cached path where that makes the rest of s cheaper: where it begins to lie beyond
+// what wide passes see, if the rows that would have to follow one by one cost more than evaluating
+// from there on again in near cells; and where the card only takes full chunks, so that the rest is
+// some.
 func (m *layout) worth(s *seq, path []int32) []int32 {
 	rest := len(s.ids) - len(path)
 	if m.wide == 0 {

@@ -2,14 +2,15 @@ package engine
 
 import "strings"
 
-// stopper finds stop strings in text that arrives in parts. It holds back only what may still become a stop string.
+// stopper finds stop strings in text that arrives in parts. It holds back only what may still
+// become a stop string.
 type stopper struct {
 	stops []string
 	held  string
 }
 
-// write returns the text that is certainly not part of a stop string, and the stop string that was met, if one was; the text after it
-// is dropped.
+// write returns the text that is certainly not part of a stop string, and the stop string that was
+// met, if one was; the text after it is dropped.
 func (s *stopper) write(text string) (out, stop string) {
 	if len(s.stops) == 0 {
 		return text, ""

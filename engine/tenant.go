@@ -6,9 +6,11 @@ import (
 	"github.com/axle-llm/axle/engine/card"
 )
 
-// This file is a language model as a tenant of its card: it implements card.Tenant and card.Checker.
+// This file is a language model as a tenant of its card: it implements card.Tenant and
+// card.Checker.
 
-// Offer reports whether there may be work: turns while somebody waits for an answer, background always.
+// Offer reports whether there may be work: turns while somebody waits for an answer, background
+// always.
 func (m *lm) Offer(k card.Kind) (expect time.Duration, ok bool) {
 	switch k {
 	case card.Turn:
@@ -30,7 +32,8 @@ func (m *lm) Step(k card.Kind) (bool, error) {
 	return m.step()
 }
 
-// spare is what has time, a piece at a time: what was evaluated goes to disk and to memory, and cells are put in order.
+// spare is what has time, a piece at a time: what was evaluated goes to disk and to memory, and
+// cells are put in order.
 func (m *lm) spare() (bool, error) {
 	if did, err := m.kept.keep(); did || err != nil {
 		return did, err
@@ -38,8 +41,8 @@ func (m *lm) spare() (bool, error) {
 	return m.idle()
 }
 
-// Fail ends every sequence of the model. It may be called while the worker is stuck in a native call, so it touches nothing of the
-// worker's but the mailboxes.
+// Fail ends every sequence of the model. It may be called while the worker is stuck in a native
+// call, so it touches nothing of the worker's but the mailboxes.
 func (m *lm) Fail(err error) { m.queue.fail(err) }
 
 // Checked is when the card was last known to say what it said at load.

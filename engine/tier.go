@@ -8,25 +8,28 @@ import (
 	"github.com/axle-llm/axle/engine/cache"
 )
 
-// Memory is how much of this machine's memory may keep rows that had to leave a card: one limit for all models that are given it
-// ([OpenOptions].CacheRAM), to the byte. Whatever of theirs was used longest ago goes first, whichever model's it is; so an idle model
-// makes room for a busy one. Nothing is kept of a model that was unloaded. A nil Memory keeps nothing.
+// Memory is how much of this machine's memory may keep rows that had to leave a card: one limit for
+// all models that are given it ([OpenOptions].CacheRAM), to the byte. Whatever of theirs was used
+// longest ago goes first, whichever model's it is; so an idle model makes room for a busy one.
+// Nothing is kept of a model that was unloaded. A nil Memory keeps nothing.
 type Memory = cache.Memory
 
 // NewMemory is a Memory of this many bytes; nil for none.
 func NewMemory(limit int64) *Memory { return cache.NewMemory(limit) }
 
-// RowsIn is how many rows of this many bytes fit in so much of this machine's memory, of a model alone there, where piece of them are to
-// travel at once; and how many then do.
+// RowsIn is how many rows of this many bytes fit in so much of this machine's memory, of a model
+// alone there, where piece of them are to travel at once; and how many then do.
 func RowsIn(limit int64, bytes, piece int) (rows, travel int) {
 	return cache.RowsIn(limit, bytes, piece)
 }
 
 // tier is the RAM tier of a model (cache.RAM), and what went there and came back.
 //
-// Rows are copied in pieces of at most Shape.Piece rows, one between two passes: who waits for a pass waits for one piece more. They are
-// copied when the card has nothing else to do, and while answers are written when cells are about to run out; what an answer has begun to
-// need is never kept waiting for it. What a row is worth is a matter of the cost table: see bring and worthStashing.
+// Rows are copied in pieces of at most Shape.Piece rows, one between two passes: who waits for a
+// pass waits for one piece more. They are copied when the card has nothing else to do, and while
+// answers are written when cells are about to run out; what an answer has begun to need is never
+// kept waiting for it. What a row is worth is a matter of the cost table: see bring and
+// worthStashing.
 type tier struct {
 	*core
 	layout *layout
@@ -36,8 +39,9 @@ type tier struct {
 	saved    float64 // seconds that evaluating what came back would have taken longer
 }
 
-// openTier measures what moving rows costs, opens a tier in memory, and measures what its rows cost. Where rows cannot travel, or a
-// sequence's cells must be in order, it gives nil: there is none. It must run before anything is on the card.
+// openTier measures what moving rows costs, opens a tier in memory, and measures what its rows
+// cost. Where rows cannot travel, or a sequence's cells must be in order, it gives nil: there is
+// none. It must run before anything is on the card.
 func openTier(c *core, l *layout, memory *Memory) (*tier, error) {
 	if err := l.priceMoves(); err != nil {
 		return nil, err
@@ -96,8 +100,8 @@ func (t *tier) close() {
 	}
 }
 
-// inMemory decides how far the text of s is to be brought back beyond what it stands on: 0 where nothing is there, or evaluating is
-// cheaper.
+// inMemory decides how far the text of s is to be brought back beyond what it stands on: 0 where
+// nothing is there, or evaluating is cheaper.
 func (t *tier) inMemory(s *seq) int {
 	if t == nil || t.Off || s.whole() || s.solo {
 		return 0
@@ -109,7 +113,8 @@ func (t *tier) inMemory(s *seq) int {
 	if more == 0 {
 		return 0
 	}
-	// All of it, or so much that the rest goes in wide passes: what they see ends somewhere, and they begin at the end of what is there.
+	// All of it, or so much that the rest goes in wide passes: what they see ends somewhere, and
+	// they begin at the end of what is there.
 	best, to := t.redo(len(s.Path), len(s.ids)), 0
 	for _, n := range []int{more, min(more, t.wideReach-len(s.Path)), more - more%max(t.wide, 1)} {
 		if n > 0 && t.proven.Chunk || n == more {
@@ -121,7 +126,8 @@ func (t *tier) inMemory(s *seq) int {
 	return to
 }
 
-// bring brings one piece back of a sequence that wants more than it stands on, and reports whether there was one.
+// bring brings one piece back of a sequence that wants more than it stands on, and reports whether
+// there was one.
 func (t *tier) bring() (bool, error) {
 	if t == nil {
 		return false, nil
@@ -144,7 +150,8 @@ func (t *tier) bring() (bool, error) {
 	return false, nil
 }
 
-// piece brings the next piece of s back. What cannot be had is evaluated. The error is one that the card does not survive.
+// piece brings the next piece of s back. What cannot be had is evaluated. The error is one that the
+// card does not survive.
 func (t *tier) piece(s *seq) error {
 	from := t.Next(&s.Seq, s.ids)
 	defer t.Release(from)
@@ -197,17 +204,18 @@ func (t *tier) piece(s *seq) error {
 	return nil
 }
 
-// worthStashing reports whether copying a piece of n rows in this many runs is worth it, of a text of which rows [from, to) are not in
-// memory: it may be asked for or not, and then comes back, or is evaluated.
+// worthStashing reports whether copying a piece of n rows in this many runs is worth it, of a text
+// of which rows [from, to) are not in memory: it may be asked for or not, and then comes back, or
+// is evaluated.
 func (t *tier) worthStashing(n, runs, from, to int) bool {
 	const chance = 0.5
 	again := (t.redo(0, to) - t.redo(0, from)) * float64(n) / float64(to-from)
 	return chance*(again-t.In.Cost(n, t.Piece())) > float64(runs)*t.Out.Run+float64(n)*t.Out.Row
 }
 
-// stash copies one piece of what is on the card only, of the text that has to leave it next, and reports whether there was one. Where the
-// card has something to do it is done only when cells are about to run out, and no prompt waits. The error is one that the card does not
-// survive.
+// stash copies one piece of what is on the card only, of the text that has to leave it next, and
+// reports whether there was one. Where the card has something to do it is done only when cells are
+// about to run out, and no prompt waits. The error is one that the card does not survive.
 func (t *tier) stash(busy bool) (bool, error) {
 	if t == nil || t.Off || busy && t.cache.Ample(t.wideReach) {
 		return false, nil
@@ -250,7 +258,8 @@ func (t *tier) stashRows(p cache.Piece) (bool, error) {
 	return true, nil
 }
 
-// idle is what the card does when no sequence has anything for it to do: one piece goes to memory, or within the card, and it looks again.
+// idle is what the card does when no sequence has anything for it to do: one piece goes to memory,
+// or within the card, and it looks again.
 func (m *lm) idle() (bool, error) {
 	if m.kept.waiting() > 0 {
 		return false, nil // rows come from disk at any moment: how quick it is decides when, not what the card does meanwhile

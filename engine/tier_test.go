@@ -53,8 +53,8 @@ func TestTierKeys(t *testing.T) {
 	}
 }
 
-// TestTierLimit: what is kept stays within its limit to the byte, the longest unused goes first, and a tier that is smaller than one text
-// keeps the beginning of it.
+// TestTierLimit: what is kept stays within its limit to the byte, the longest unused goes first,
+// and a tier that is smaller than one text keeps the beginning of it.
 func TestTierLimit(t *testing.T) {
 	//proves:G17
 	lane.NoRace(t)
@@ -97,7 +97,8 @@ func (a *ailing) Restore(cells []uint32, from []byte) error {
 	return errors.Join(a.restore, a.fake.Restore(cells, from))
 }
 
-// TestTierFails: a row that cannot be copied is evaluated; an error that the card does not survive ends it.
+// TestTierFails: a row that cannot be copied is evaluated; an error that the card does not survive
+// ends it.
 func TestTierFails(t *testing.T) {
 	//proves:G17
 	failed := &axcl.Error{Op: "axclrtMemcpy", Layer: -1, Code: 0x1234}
@@ -214,8 +215,8 @@ func (w *watched) Run(p *axcl.Pass) error {
 	return w.paced.Run(p)
 }
 
-// TestTiersShare: models share one limit, to the byte, and what was used longest ago goes first whichever model's it is; what an unloaded
-// model had comes free.
+// TestTiersShare: models share one limit, to the byte, and what was used longest ago goes first
+// whichever model's it is; what an unloaded model had comes free.
 func TestTiersShare(t *testing.T) {
 	bytes := newFake().shape.RowBytes()
 	memory := NewMemory(int64(1000 * bytes))
@@ -267,7 +268,8 @@ func TestTiersShare(t *testing.T) {
 	}
 }
 
-// TestTiersAtOnce: the workers of several cards take rows from each other in one small memory, and every answer is the one without.
+// TestTiersAtOnce: the workers of several cards take rows from each other in one small memory, and
+// every answer is the one without.
 func TestTiersAtOnce(t *testing.T) {
 	var jobs []Job
 	for i := range 12 { // as much as seven cards hold

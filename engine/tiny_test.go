@@ -24,7 +24,8 @@ func TestProbeSoft(t *testing.T) {
 	}
 }
 
-// tiny is a random two-layer model with a ladder of prefill groups, small enough that a pass takes microseconds.
+// tiny is a random two-layer model with a ladder of prefill groups, small enough that a pass takes
+// microseconds.
 type tiny struct {
 	spec   axcl.LoadSpec
 	rows   [][]uint16
@@ -66,7 +67,8 @@ func newTiny(t testing.TB, groups []axmodel.SoftGroup) *tiny {
 		}
 		return axmodel.Vector(name, axmodel.F32, v)
 	}
-	// Layers are weak beside the embeddings, so that text repeats itself soon and guesses have something to find.
+	// Layers are weak beside the embeddings, so that text repeats itself soon and guesses have
+	// something to find.
 	freq := []float32{1, 0.3, 0.1, 0.03}
 	m := &tiny{hidden: hidden}
 	head := axmodel.Header{Hidden: hidden, Heads: heads, KVHeads: kv, HeadDim: dim, Intermediate: mid, Out: tinyVocab, Eps: 1e-6,
@@ -185,8 +187,8 @@ func alone(t testing.TB, m *tiny, jobs []Job) [][]int32 {
 	return out
 }
 
-// TestTogetherAsAlone: random conversations that share prefixes, all at once, with reuse, batching and guessing, give what each gives
-// alone.
+// TestTogetherAsAlone: random conversations that share prefixes, all at once, with reuse, batching
+// and guessing, give what each gives alone.
 func TestTogetherAsAlone(t *testing.T) {
 	//proves:G12
 	m := newTiny(t, tinyGroups)
@@ -211,7 +213,8 @@ func TestTogetherAsAlone(t *testing.T) {
 		jobs = append(jobs, job)
 	}
 	want := alone(t, m, jobs)
-	// A clock that stands still makes every group cost the same, so that wide passes and guesses are always worth it.
+	// A clock that stands still makes every group cost the same, so that wide passes and guesses
+	// are always worth it.
 	still := CardOptions{Clock: func() time.Duration { return 0 }}
 	bare := newTiny(t, tinyGroups[:1])
 	for _, c := range []struct {

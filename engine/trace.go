@@ -7,8 +7,9 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// PassTrace is where one turn of the worker spent its time, for [CardOptions].Trace. Times are by the card's clock; Timing is the library's
-// own account of Run, by the host's. The value and its Parts belong to the engine and are good until the function returns.
+// PassTrace is where one turn of the worker spent its time, for [CardOptions].Trace. Times are by
+// the card's clock; Timing is the library's own account of Run, by the host's. The value and its
+// Parts belong to the engine and are good until the function returns.
 type PassTrace struct {
 	Kind  string // as Stats.Passes has it; "draft" is a pass of the draft model, which lies within the Draft of the pass it guesses for
 	Rows  int
@@ -39,7 +40,8 @@ type PassPart struct {
 	Want   int
 }
 
-// Pass timing that was not asked for costs one comparison a step: every method of tracer does nothing on a nil receiver.
+// Pass timing that was not asked for costs one comparison a step: every method of tracer does
+// nothing on a nil receiver.
 type tracer struct {
 	now  func() time.Duration
 	last time.Duration
@@ -122,8 +124,8 @@ func (t *tracer) report(m *core, kind string) {
 // Backend is what the model runs on: for measuring it below templates and parsing.
 func (m *Model) Backend() Backend { return m.b }
 
-// Hold keeps a card's backend from running passes until the returned function is called, so that requests can gather. On a backend without
-// a card of its own, or on a lost one, it does nothing.
+// Hold keeps a card's backend from running passes until the returned function is called, so that
+// requests can gather. On a backend without a card of its own, or on a lost one, it does nothing.
 func Hold(b Backend) (resume func()) {
 	c, ok := b.(*cardBackend)
 	if !ok {
@@ -141,7 +143,8 @@ func Hold(b Backend) (resume func()) {
 	return func() { close(free); <-done }
 }
 
-// Forget drops what a card's backend keeps of finished texts: the next request is a cold one. Errors: as Card.Do.
+// Forget drops what a card's backend keeps of finished texts: the next request is a cold one.
+// Errors: as Card.Do.
 func Forget(ctx context.Context, b Backend) error {
 	c, ok := b.(*cardBackend)
 	if !ok {
@@ -150,9 +153,10 @@ func Forget(ctx context.Context, b Backend) error {
 	return c.card.Do(ctx, func(axcl.Device) error { c.m.cells.Forget(); return nil })
 }
 
-// Settle waits until a card's backend has put aside all that it keeps of finished texts elsewhere, in this machine's memory and on disk, as
-// it does while no one asks. It is for measuring what comes back from there. On a backend without a card of its own it does nothing.
-// Errors: as Card.Do, ctx's, and what the card met.
+// Settle waits until a card's backend has put aside all that it keeps of finished texts elsewhere,
+// in this machine's memory and on disk, as it does while no one asks. It is for measuring what
+// comes back from there. On a backend without a card of its own it does nothing. Errors: as
+// Card.Do, ctx's, and what the card met.
 func Settle(ctx context.Context, b Backend) error {
 	c, ok := b.(*cardBackend)
 	if !ok {

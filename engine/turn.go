@@ -65,8 +65,9 @@ func (m *lm) settle(h *share) {
 	}
 }
 
-// checkEvery is how often a greedy sequence's logits are looked at, though the largest one's index is all it needs: a card that computes
-// nonsense without saying so is found by its logits (the first token's, and those of every few later ones).
+// checkEvery is how often a greedy sequence's logits are looked at, though the largest one's index
+// is all it needs: a card that computes nonsense without saying so is found by its logits (the
+// first token's, and those of every few later ones).
 const checkEvery = 16
 
 // unchecked reports whether the sequence's next token may be taken by its index alone.
@@ -74,8 +75,9 @@ func (s *seq) unchecked() bool {
 	return s.greedy && s.usage.Output%checkEvery != 0 && !s.doubt
 }
 
-// draw samples one token from wanted row w of the pass. A greedy sequence takes the index that came with the pass even where logits came
-// too: both ways must give the same text, and the head may tell logits apart that are equal in bf16.
+// draw samples one token from wanted row w of the pass. A greedy sequence takes the index that came
+// with the pass even where logits came too: both ways must give the same text, and the head may
+// tell logits apart that are equal in bf16.
 func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 	var logits []uint16
 	if m.batch.pass.Logits != nil {
@@ -117,7 +119,8 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 	return c.ID, lp, nil
 }
 
-// emit takes a sampled token into the sequence and hands it to the caller. It reports false when the sequence is over or was cut.
+// emit takes a sampled token into the sequence and hands it to the caller. It reports false when
+// the sequence is over or was cut.
 func (m *lm) emit(s *seq, id int32, lp *Logprob) bool {
 	now := m.card.now()
 	if s.usage.Output == 0 {
@@ -167,7 +170,8 @@ func (m *lm) emit(s *seq, id int32, lp *Logprob) bool {
 	return true
 }
 
-// shift drops the older half of what is not to be kept, as Ollama does, and evaluates the rest anew: the card cannot move positions.
+// shift drops the older half of what is not to be kept, as Ollama does, and evaluates the rest
+// anew: the card cannot move positions.
 func (m *lm) shift(s *seq) {
 	keep := max(0, min(s.job.NumKeep, s.job.NumCtx-2))
 	cut := max((s.job.NumCtx-keep)/2, 1)
@@ -196,7 +200,8 @@ func (m *lm) finish(s *seq, reason string) {
 	s.box.put(t)
 }
 
-// end ends a sequence with an error. What it has on the card may be what went wrong: nothing is to build on it.
+// end ends a sequence with an error. What it has on the card may be what went wrong: nothing is to
+// build on it.
 func (m *lm) end(s *seq, err error) {
 	m.quit(s, exitFailed)
 	m.tally(s, func(st *Stats) { st.Failed++ })
@@ -235,8 +240,9 @@ func (m *lm) collect(h *share) {
 	}
 }
 
-// failed handles a pass that went wrong. The sequences in it lose what it touched; a sequence that has said nothing yet is tried once
-// more. Three failures in a minute, or an error that leaves card and host out of step, end the card.
+// failed handles a pass that went wrong. The sequences in it lose what it touched; a sequence that
+// has said nothing yet is tried once more. Three failures in a minute, or an error that leaves card
+// and host out of step, end the card.
 func (m *lm) failed(err error) error {
 	//rule:D5 TestFatal$ drop
 	if axcl.Fatal(err) {

@@ -18,9 +18,11 @@ import (
 	"github.com/axle-llm/axle/engine/card"
 )
 
-// TestFairCard: a text model, a net in a loop, an urgent net at 5 Hz and the load of a model of 4 billion weights share the simulated card:
-// each of those that always have work has as many seconds as the others, within 5 %, and none waits longer than one piece of each other,
-// beyond the time in which the others have as much as it had by its own last piece. An urgent call waits for what is under way alone.
+// TestFairCard: a text model, a net in a loop, an urgent net at 5 Hz and the load of a model of 4
+// billion weights share the simulated card: each of those that always have work has as many seconds
+// as the others, within 5 %, and none waits longer than one piece of each other, beyond the time in
+// which the others have as much as it had by its own last piece. An urgent call waits for what is
+// under way alone.
 func TestFairCard(t *testing.T) {
 	//proves:G26 a text model, a net in a loop, one at 5 Hz and the load of 4B's files on the simulated card's clock
 	open, sim := onSim(t, "clock=virtual\nprofile=pi5")
@@ -169,7 +171,8 @@ func (s *spied) Step(k card.Kind) (bool, error) {
 // spans are pieces, in the order they were.
 type spans [][2]time.Duration
 
-// within is what lies between two moments: how long all of it is, the longest piece, and the longest time between two.
+// within is what lies between two moments: how long all of it is, the longest piece, and the
+// longest time between two.
 func (all spans) within(from, to time.Duration) (sum, piece, gap time.Duration) {
 	last := time.Duration(-1)
 	for _, s := range all {

@@ -16,8 +16,8 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// TestUsableAfterFaults: after each fault that leaves the card usable, 100 of 100 later requests are right, on a card whose mask hides no
-// NaN and whose memory is NaN at first.
+// TestUsableAfterFaults: after each fault that leaves the card usable, 100 of 100 later requests
+// are right, on a card whose mask hides no NaN and whose memory is NaN at first.
 func TestUsableAfterFaults(t *testing.T) {
 	//proves:D6 after each fault 100 of 100 later requests are right
 	lane.Slow(t)
@@ -35,8 +35,8 @@ func TestUsableAfterFaults(t *testing.T) {
 		OpenOptions{CardOptions: CardOptions{Check: -1, Clock: func() time.Duration { return time.Duration(hours.Load()) * time.Hour }}})
 	sameEverywhere(t, b, jobs, want, 1)
 	errs := 0
-	// Zeros out of a layer in the middle are not told from sound ones where a row sees others: what was made of them meanwhile may be
-	// wrong.
+	// Zeros out of a layer in the middle are not told from sound ones where a row sees others: what
+	// was made of them meanwhile may be wrong.
 	for _, call := range []string{"ExecuteAsync", "MemcpyAsync"} {
 		for _, action := range []string{"nan", "flat", "0x8030070c", "0x80300507", "0x8030070c:late", "slow:2ms"} {
 			if call == "MemcpyAsync" && (action == "nan" || action == "flat") {
@@ -80,7 +80,8 @@ func TestUsableAfterFaults(t *testing.T) {
 	}
 }
 
-// TestSpoiledForGood: a card that gives no numbers any more is lost with the first pass that shows it, and says why.
+// TestSpoiledForGood: a card that gives no numbers any more is lost with the first pass that shows
+// it, and says why.
 func TestSpoiledForGood(t *testing.T) {
 	//proves:D6
 	for _, action := range []string{"nan", "flat"} {
@@ -103,7 +104,8 @@ func TestSpoiledForGood(t *testing.T) {
 	}
 }
 
-// TestPlausiblyWrong (D6): a card whose executes begin to give other numbers, none of them senseless, is lost while it works.
+// TestPlausiblyWrong (D6): a card whose executes begin to give other numbers, none of them
+// senseless, is lost while it works.
 func TestPlausiblyWrong(t *testing.T) {
 	//proves:D6
 	dir := compiled(t, "qwen3")

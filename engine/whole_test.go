@@ -14,14 +14,15 @@ import (
 	"github.com/axle-llm/axle/axmodel/compile"
 )
 
-// TestWhole: a whole decoder in one file, or in two, gives the tokens that the same checkpoint gives a file a layer, among others as alone,
-// with prompts that cross chunks.
+// TestWhole: a whole decoder in one file, or in two, gives the tokens that the same checkpoint
+// gives a file a layer, among others as alone, with prompts that cross chunks.
 func TestWhole(t *testing.T) {
 	//proves:G12
 	testWhole(t, func(*testing.T) func() (axcl.Device, string, error) { return openSoft })
 }
 
-// TestWholeWindow: a model with sliding windows no shorter than the context gives the same tokens as a whole decoder and a file a layer.
+// TestWholeWindow: a model with sliding windows no shorter than the context gives the same tokens
+// as a whole decoder and a file a layer.
 func TestWholeWindow(t *testing.T) {
 	dir := compiled(t, "gemma3")
 	_, alone := load(t, dir, openSoft, OpenOptions{Parallel: 1, Proven: &Proven{}})
@@ -73,7 +74,8 @@ func testWhole(t *testing.T, card func(t *testing.T) func() (axcl.Device, string
 	}
 }
 
-// A whole decoder of which too much would have to be guessed is refused by name before a card is opened.
+// A whole decoder of which too much would have to be guessed is refused by name before a card is
+// opened.
 func TestWholeRefused(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "package")
 	if _, err := compile.Run(context.Background(), compile.Options{From: filepath.Dir(compiled(t, "qwen3")), Out: out, Context: 95,

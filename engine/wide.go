@@ -7,10 +7,11 @@ import (
 	"github.com/axle-llm/axle/engine/prove"
 )
 
-// This file is what the engine does with the proof of wide passes (prove.Model.Wide): what it keeps of them for the next load, and how a
-// model does without.
+// This file is what the engine does with the proof of wide passes (prove.Model.Wide): what it keeps
+// of them for the next load, and how a model does without.
 
-// fewRows is how many rows of a chunk are compared where the outcome is not remembered, and each load would pay for all of them.
+// fewRows is how many rows of a chunk are compared where the outcome is not remembered, and each
+// load would pay for all of them.
 const fewRows = 16
 
 // provable reports whether the cache has room for a full chunk and a row that sees it.
@@ -22,7 +23,8 @@ type together struct {
 	Rows   []byte  // what came of the chunk's first and last row, and of the row after it: bf16, of each the first values
 }
 
-// as reports whether two are the same. A card gives the same bits for the same rows in the same cells, but for near ties.
+// as reports whether two are the same. A card gives the same bits for the same rows in the same
+// cells, but for near ties.
 func (t *together) as(o *together) bool {
 	if len(t.Tokens) != len(o.Tokens) || len(t.Rows) != len(o.Rows) || len(t.Rows)%6 != 0 || differs(t.Tokens, o.Tokens) != nil {
 		return false
@@ -42,8 +44,8 @@ func (t *together) as(o *together) bool {
 	return true
 }
 
-// sayTogether sends the fixed text as the beginning of a full chunk, after another text's, and then a row that sees the chunk. It must
-// run before any sequence does.
+// sayTogether sends the fixed text as the beginning of a full chunk, after another text's, and then
+// a row that sees the chunk. It must run before any sequence does.
 func (m *prover) sayTogether() (*together, error) {
 	slot, back, ok := m.scratch()
 	if !ok {
@@ -99,7 +101,8 @@ func (m *prover) sayTogether() (*together, error) {
 	return out, nil
 }
 
-// narrow leaves the model no group but those that decode. It fails where those do not reach as far as the cache.
+// narrow leaves the model no group but those that decode. It fails where those do not reach as far
+// as the cache.
 func (m *prover) narrow(name string) error {
 	var groups []axcl.Group
 	var costs []float64

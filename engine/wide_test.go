@@ -18,8 +18,9 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestWideProven (G23): a card whose wide passes are wrong, from the second on or after a decode, is found at the first load, and gets no
-// wide pass, a full one neither: it says what single rows say. Stats tell, and the outcome is remembered.
+// TestWideProven (G23): a card whose wide passes are wrong, from the second on or after a decode,
+// is found at the first load, and gets no wide pass, a full one neither: it says what single rows
+// say. Stats tell, and the outcome is remembered.
 func TestWideProven(t *testing.T) {
 	dir := compiled(t, "qwen3")
 	_, alone := load(t, dir, openSoft, OpenOptions{Parallel: 1, Proven: &Proven{Narrow: true}})
@@ -52,8 +53,9 @@ func TestWideProven(t *testing.T) {
 	}
 }
 
-// TestWideShortProof (G23): a later load proves wide passes in short. A card that has come to get them wrong is found out
-// again, and what it is found to be is remembered; one that gets single rows wrong too is refused.
+// TestWideShortProof (G23): a later load proves wide passes in short. A card that has come to get
+// them wrong is found out again, and what it is found to be is remembered; one that gets single
+// rows wrong too is refused.
 func TestWideShortProof(t *testing.T) {
 	for _, arch := range []string{"qwen3", "qwen3_5"} {
 		dir := compiled(t, arch)
@@ -83,7 +85,8 @@ func TestWideShortProof(t *testing.T) {
 	}
 }
 
-// TestWideUnable (G23): a package that cannot do without wide passes is refused on a card that gets them wrong, with the check's name.
+// TestWideUnable (G23): a package that cannot do without wide passes is refused on a card that gets
+// them wrong, with the check's name.
 func TestWideUnable(t *testing.T) {
 	//proves:G23
 	f := newFake()
@@ -95,7 +98,8 @@ func TestWideUnable(t *testing.T) {
 	}
 }
 
-// TestWideRoom (G23): where the cache has no room for a full chunk and a row after it, nothing can be proven, and no wide pass is used.
+// TestWideRoom (G23): where the cache has no room for a full chunk and a row after it, nothing can
+// be proven, and no wide pass is used.
 func TestWideRoom(t *testing.T) {
 	//proves:G23
 	for cells, want := range map[int]bool{8: false, 9: true, 12: true, 13: true} {
@@ -115,8 +119,9 @@ func TestWideRoom(t *testing.T) {
 	}
 }
 
-// TestFewRows (G23): packages whose wide passes take 2 to 8 rows load and answer as single rows do, alone and together; what a card gets
-// wrong of them is found, where calls of so few rows can show it.
+// TestFewRows (G23): packages whose wide passes take 2 to 8 rows load and answer as single rows do,
+// alone and together; what a card gets wrong of them is found, where calls of so few rows can show
+// it.
 func TestFewRows(t *testing.T) {
 	//proves:G23 chunks of few rows
 	for _, states := range []bool{false, true} {
@@ -185,8 +190,9 @@ func TestFewRowsPackage(t *testing.T) {
 	}
 }
 
-// TestLongPrompts (G23): prompts of 1 to 1,000 tokens, up to sixteen wide passes in a row, many of them at a time, give the tokens that
-// single rows give. The comparison tells: on a card that gets wide passes wrong, where nothing was proven, most answers are others.
+// TestLongPrompts (G23): prompts of 1 to 1,000 tokens, up to sixteen wide passes in a row, many of
+// them at a time, give the tokens that single rows give. The comparison tells: on a card that gets
+// wide passes wrong, where nothing was proven, most answers are others.
 func TestLongPrompts(t *testing.T) {
 	//proves:G23
 	lane.Slow(t)
@@ -217,8 +223,8 @@ func TestLongPrompts(t *testing.T) {
 	}
 }
 
-// longTexts are a package whose cache holds 1,000 tokens, prompts of 1 to 1,000 for it, and what single rows on the software card say to
-// each.
+// longTexts are a package whose cache holds 1,000 tokens, prompts of 1 to 1,000 for it, and what
+// single rows on the software card say to each.
 type longTexts struct {
 	dir  string
 	jobs []Job
@@ -234,7 +240,8 @@ func long(t *testing.T) longTexts {
 		return madeLong.longTexts
 	}
 	dir := t.TempDir()
-	// Gemma norms what attention gives, and this one's scores are far apart: what a long prompt's answer is depends on single cells.
+	// Gemma norms what attention gives, and this one's scores are far apart: what a long prompt's
+	// answer is depends on single cells.
 	a, _ := axmodeltest.Find("gemma3")
 	a.Layers, a.Hidden, a.Heads, a.KV, a.HeadDim, a.Inter, a.QueryScalar, a.Tied = 2, 32, 2, 1, 16, 32, 1, false
 	if _, err := axmodeltest.WriteCheckpoint(dir, a, 7); err != nil {
@@ -268,7 +275,8 @@ var madeLong struct {
 	longTexts
 }
 
-// same holds a backend to every step-th text, and sees that the prompts' rows went in wide passes, eight a prompt on average.
+// same holds a backend to every step-th text, and sees that the prompts' rows went in wide passes,
+// eight a prompt on average.
 func (l longTexts) same(t *testing.T, b *cardBackend, step int) {
 	t.Helper()
 	var jobs []Job

@@ -13,7 +13,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestWindow: local layers see the window and no more, whatever the way rows go through the card; without it the text is another.
+// TestWindow: local layers see the window and no more, whatever the way rows go through the card;
+// without it the text is another.
 func TestWindow(t *testing.T) {
 	lane.NoRace(t)
 	testWindow(t, openSoft)
@@ -37,7 +38,8 @@ func windowed(t testing.TB) (*axmodeltest.Checkpoint, string) {
 	return ck, r.Dir
 }
 
-// againstOracle runs texts longer than the window and counts the tokens that the oracle would not have said, beyond rounding.
+// againstOracle runs texts longer than the window and counts the tokens that the oracle would not
+// have said, beyond rounding.
 func againstOracle(t *testing.T, ck *axmodeltest.Checkpoint, b *cardBackend) (wrong, all int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(8, 8))

@@ -24,8 +24,8 @@ var answers = sync.OnceValue(func() (all []Answers) {
 	return all
 })
 
-// KnownAnswers are what a sound card says to the fixed text with the package of such a digest; nil where that is unknown.
-// `make pocket-goldens` writes pocket's.
+// KnownAnswers are what a sound card says to the fixed text with the package of such a digest; nil
+// where that is unknown. `make pocket-goldens` writes pocket's.
 func KnownAnswers(digest string) []int32 {
 	for _, a := range answers() {
 		if slices.Contains(a.Digests, digest) {

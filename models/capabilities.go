@@ -11,8 +11,9 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// Capabilities lists what the model can do, in Ollama's words: completion or embedding, then vision, tools, insert, thinking. A model whose
-// pictures cannot be read ([Package.Vision] says why) has no vision.
+// Capabilities lists what the model can do, in Ollama's words: completion or embedding, then
+// vision, tools, insert, thinking. A model whose pictures cannot be read ([Package.Vision] says
+// why) has no vision.
 func (p *Package) Capabilities() []string {
 	if p.Embedding {
 		return []string{"embedding"}
@@ -37,7 +38,8 @@ func (p *Package) Capabilities() []string {
 	return out
 }
 
-// StopIDs are the ids that end an answer: those of the configuration files and of the tokenizer, and those of the family.
+// StopIDs are the ids that end an answer: those of the configuration files and of the tokenizer,
+// and those of the family.
 func (p *Package) StopIDs() ([]int32, error) {
 	t, err := p.Tokenizer()
 	if err != nil {
@@ -53,8 +55,9 @@ func (p *Package) StopIDs() ([]int32, error) {
 	return slices.Compact(ids), nil
 }
 
-// Thinking is what a request gets that does not say whether the model is to think: what config.json says (enable_thinking, thinking_mode),
-// else what the family's makers do. [chat.ThinkDefault] leaves it to the caller.
+// Thinking is what a request gets that does not say whether the model is to think: what config.json
+// says (enable_thinking, thinking_mode), else what the family's makers do. [chat.ThinkDefault]
+// leaves it to the caller.
 func (p *Package) Thinking() chat.Think {
 	if t := p.Config.Think; t != chat.ThinkDefault {
 		return t
@@ -65,9 +68,9 @@ func (p *Package) Thinking() chat.Think {
 	return chat.ThinkDefault
 }
 
-// Ends are the ids that go behind a text that is to be embedded: what the tokenizer puts there; of an embedding package whose tokenizer is
-// the vendor's *_tokenizer.txt, which does not say, what the vendor's runtime puts there. Such a model was trained to be read at that
-// token.
+// Ends are the ids that go behind a text that is to be embedded: what the tokenizer puts there; of
+// an embedding package whose tokenizer is the vendor's *_tokenizer.txt, which does not say, what
+// the vendor's runtime puts there. Such a model was trained to be read at that token.
 func (p *Package) Ends() ([]int32, error) {
 	t, err := p.Tokenizer()
 	if err != nil {
@@ -85,7 +88,8 @@ func (p *Package) Ends() ([]int32, error) {
 	return []int32{id}, nil
 }
 
-// Tokenizer is the package's tokenizer, loaded once. It fails when the package has none, and as package tokenizer does.
+// Tokenizer is the package's tokenizer, loaded once. It fails when the package has none, and as
+// package tokenizer does.
 func (p *Package) Tokenizer() (*tokenizer.Tokenizer, error) {
 	p.tokOnce.Do(func() {
 		if p.p.tokenizer == "" {
@@ -98,8 +102,9 @@ func (p *Package) Tokenizer() (*tokenizer.Tokenizer, error) {
 	return p.tok, p.tokErr
 }
 
-// Template is the package's chat template, loaded once: the one it ships, else the built-in one of its tokenizer type, else, as in Ollama,
-// one that passes the prompt as it is (a note says so). It fails when the package ships a template that does not compile.
+// Template is the package's chat template, loaded once: the one it ships, else the built-in one of
+// its tokenizer type, else, as in Ollama, one that passes the prompt as it is (a note says so). It
+// fails when the package ships a template that does not compile.
 func (p *Package) Template() (chat.Template, error) {
 	p.tplOnce.Do(func() {
 		if p.tpl, p.tplErr = p.loadTemplate(); p.tplErr != nil {
@@ -136,7 +141,8 @@ func (p *Package) builtin() (chat.Template, bool) {
 	return chat.Builtin(typ)
 }
 
-// templateSource reads the template's text and the tokens it may print; the text is empty when the package ships none.
+// templateSource reads the template's text and the tokens it may print; the text is empty when the
+// package ships none.
 func (p *Package) templateSource() (src string, o chat.JinjaOptions, err error) {
 	t := p.p.t
 	name := p.p.chatTemplate

@@ -11,7 +11,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// What a text to be embedded ends with: the vendor's text file cannot say it, so the tokenizer type does, for embedding packages alone.
+// What a text to be embedded ends with: the vendor's text file cannot say it, so the tokenizer type
+// does, for embedding packages alone.
 func TestEnds(t *testing.T) {
 	for _, c := range []struct {
 		name, typ, last string

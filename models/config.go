@@ -8,7 +8,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// Config is what a package's own config.json, StackFlow mode file or run script says, in the vendor's terms. A zero field was not said.
+// Config is what a package's own config.json, StackFlow mode file or run script says, in the
+// vendor's terms. A zero field was not said.
 type Config struct {
 	ModelName       string
 	TokenizerType   string // as written; [Package.TokenizerType] is the one to use
@@ -52,7 +53,8 @@ type Config struct {
 	Embedding     bool
 }
 
-// Keys of config.json. The first name is today's, the others are what older or mistyped packages use.
+// Keys of config.json. The first name is today's, the others are what older or mistyped packages
+// use.
 var (
 	keyTokenizer = []string{"url_tokenizer_model", "filename_tokenizer_model", "filename_tokenizer_txt", "tokenizer_model"}
 	keyEncoder   = []string{"filename_image_encoder_axmodel", "filename_image_encoder_axmodedl", "filename_vpm_resampler_axmodedl",
@@ -60,13 +62,15 @@ var (
 	keyEmbedding = []string{"is_embedding", "embedding", "embedding_type", "EMBEDDING_TYPE"}
 )
 
-// keyScale is not the vendor's: axle compile writes it where a model multiplies what it looks up, since nothing else in a package tells.
+// keyScale is not the vendor's: axle compile writes it where a model multiplies what it looks up,
+// since nothing else in a package tells.
 const (
 	keyScale = "tokens_embed_scale"
 	maxScale = 1024
 )
 
-// parseConfig reads the vendor's keys of o. Numbers out of range are errors: they would become sizes.
+// parseConfig reads the vendor's keys of o. Numbers out of range are errors: they would become
+// sizes.
 func parseConfig(o object) (Config, error) {
 	c := Config{
 		ModelName:         o.str("model_name"),
@@ -134,7 +138,8 @@ func parseConfig(o object) (Config, error) {
 	num(&c.MemGuardFloorMB, 0, 1<<20, "mem_guard_floor_mb")
 	num(&c.CacheSlots, 0, 1<<16, "kv_cache_slots")
 	if _, said := o.get(keyScale); said && err == nil {
-		// √hidden of the widest model there may be is below 400: what is far from that is no scale but a damaged file.
+		// √hidden of the widest model there may be is below 400: what is far from that is no scale
+		// but a damaged file.
 		if f := o.float(keyScale); f == nil || !(*f >= 1.0/maxScale && *f <= maxScale) {
 			err = fmt.Errorf("%s is %.40q, want a number from 1/%d to %d", keyScale, o.str(keyScale), maxScale, maxScale)
 		} else {
@@ -165,8 +170,9 @@ func (c *Config) devices(list string) error {
 	return nil
 }
 
-// mixed takes what o says of families whose layers differ, unless it was said already: the keys may stand at the top, under text_config,
-// or in a tokenizer folder's config.json, and the nearest to the package wins.
+// mixed takes what o says of families whose layers differ, unless it was said already: the keys may
+// stand at the top, under text_config, or in a tokenizer folder's config.json, and the nearest to
+// the package wins.
 func (c *Config) mixed(o object) error {
 	for _, o := range []object{o, o.sub("text_config")} {
 		for _, f := range []struct {
@@ -214,7 +220,8 @@ func parseThinking(o object) chat.Think {
 	return chat.ThinkDefault
 }
 
-// vendor says whether o has any key by which the vendor's runtime finds a model; a Hugging Face config.json has none.
+// vendor says whether o has any key by which the vendor's runtime finds a model; a Hugging Face
+// config.json has none.
 func (o object) vendor() bool {
 	for _, k := range []string{"template_filename_axmodel", "filename_post_axmodel", "axmodel_num", "filename_tokens_embed",
 		"tokens_embed_num"} {

@@ -11,15 +11,17 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// Files of a package that is a whole decoder: one for tokens beside one for prompts, or one for both.
+// Files of a package that is a whole decoder: one for tokens beside one for prompts, or one for
+// both.
 const (
 	decodeFile  = axmodel.DecodeFile
 	prefillFile = axmodel.PrefillFile
 	wholeFile   = axmodel.WholeFile
 )
 
-// findDecoder looks for a whole decoder, in the folder nearest to the package's own. A lone model.axmodel is one only where a table of
-// embeddings lies beside it: other models bear that name too.
+// findDecoder looks for a whole decoder, in the folder nearest to the package's own. A lone
+// model.axmodel is one only where a table of embeddings lies beside it: other models bear that name
+// too.
 func (p *plan) findDecoder() bool {
 	var found []string
 	for _, name := range p.t.names {
@@ -51,7 +53,8 @@ func (p *plan) findDecoder() bool {
 	return true
 }
 
-// readDecoder reads the files of a package that is a whole decoder, as readLayers and readHead do those of others.
+// readDecoder reads the files of a package that is a whole decoder, as readLayers and readHead do
+// those of others.
 func (pkg *Package) readDecoder() error {
 	p := pkg.p
 	for i, name := range p.layers {
@@ -120,7 +123,8 @@ func (p *Package) Depth() int {
 	return len(p.Layers)
 }
 
-// decoderMemory is Memory for a whole decoder: each group has K and V of all layers as inputs of its own, and as outputs.
+// decoderMemory is Memory for a whole decoder: each group has K and V of all layers as inputs of
+// its own, and as outputs.
 func (p *Package) decoderMemory() (m Memory) {
 	d := p.Whole
 	for _, l := range p.Facts {

@@ -13,7 +13,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// A folder with a whole decoder, in one file or in one for tokens and one for prompts, is recognised and read by its tensors.
+// A folder with a whole decoder, in one file or in one for tokens and one for prompts, is
+// recognised and read by its tensors.
 func TestWholeDecoder(t *testing.T) {
 	decode, prefill := axmodeltest.VendorDecoder(8, 3, 4, 31, 20, true, 1), axmodeltest.VendorDecoder(8, 3, 4, 31, 20, false, 8)
 	for name, c := range map[string]struct {
@@ -60,7 +61,8 @@ func TestWholeDecoder(t *testing.T) {
 	}
 }
 
-// whole writes a package that is a whole decoder: hidden 8, three layers of 4 values, 31 cache rows, 20 tokens.
+// whole writes a package that is a whole decoder: hidden 8, three layers of 4 values, 31 cache
+// rows, 20 tokens.
 func (b bench) whole(files map[string]axmodeltest.ONNX) {
 	b.Helper()
 	for name, o := range files {

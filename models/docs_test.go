@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The configuration in docs/packages.md opens a package, with nothing left to infer but what the page says may be left out.
+// The configuration in docs/packages.md opens a package, with nothing left to infer but what the
+// page says may be left out.
 func TestDocs(t *testing.T) {
 	page, err := os.ReadFile("../docs/packages.md")
 	if err != nil {

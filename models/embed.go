@@ -34,9 +34,10 @@ func (e elem) bytes() int64 {
 
 func (e elem) String() string { return [...]string{"bf16", "f16", "f32"}[e] }
 
-// Embeddings is the table of token embeddings, looked up on the host. On disk it is memory-mapped: the kernel keeps in memory the rows that
-// are used, and gives them up under pressure. A file cut short while mapped makes [Embeddings.Row] crash the process with SIGBUS, as with
-// any mapping; packages are replaced, never rewritten in place.
+// Embeddings is the table of token embeddings, looked up on the host. On disk it is memory-mapped:
+// the kernel keeps in memory the rows that are used, and gives them up under pressure. A file cut
+// short while mapped makes [Embeddings.Row] crash the process with SIGBUS, as with any mapping;
+// packages are replaced, never rewritten in place.
 type Embeddings struct {
 	Rows, Cols int
 	Kind       string  // bf16, f16 or f32
@@ -53,7 +54,8 @@ type Embeddings struct {
 	sound  []atomic.Uint64 // a bit a row: it was read and holds numbers only
 }
 
-// openEmbeddings opens the table name; hidden is known from the layers, vocab is 0 when the configuration does not say.
+// openEmbeddings opens the table name; hidden is known from the layers, vocab is 0 when the
+// configuration does not say.
 func openEmbeddings(t *tree, name string, vocab, hidden int) (*Embeddings, error) {
 	bad := func(err error, cause error) error {
 		return &Error{Path: t.where(name), What: err.Error(), Fix: "fetch it again, or correct tokens_embed_num and tokens_embed_size",
@@ -120,9 +122,10 @@ func (e *Embeddings) open(f fs.File, npy bool, vocab, hidden int64) error {
 	return nil
 }
 
-// Row writes the embedding of token id to dst, as bf16 and multiplied by Scale. dst must hold at least Cols values.
-// It fails when id is not in the table, with [ErrMalformed] when its row holds a NaN or an infinity (one on the card would spoil every
-// later answer), and with [ErrClosed] after Close. It may be called from any goroutine and, where it does not fail, allocates nothing.
+// Row writes the embedding of token id to dst, as bf16 and multiplied by Scale. dst must hold at
+// least Cols values. It fails when id is not in the table, with [ErrMalformed] when its row holds a
+// NaN or an infinity (one on the card would spoil every later answer), and with [ErrClosed] after
+// Close. It may be called from any goroutine and, where it does not fail, allocates nothing.
 func (e *Embeddings) Row(dst []uint16, id int32) error {
 	if id < 0 || int(id) >= e.Rows {
 		return fmt.Errorf("models: token %d has no embedding: the table has %d rows", id, e.Rows)
@@ -150,7 +153,8 @@ func (e *Embeddings) Row(dst []uint16, id int32) error {
 	return e.check(dst[:e.Cols], id)
 }
 
-// check looks at a row when it is read for the first time. One that holds what is no number does not leave.
+// check looks at a row when it is read for the first time. One that holds what is no number does
+// not leave.
 func (e *Embeddings) check(row []uint16, id int32) error {
 	word, bit := &e.sound[id/64], uint64(1)<<(id%64)
 	if word.Load()&bit != 0 {

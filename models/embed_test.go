@@ -135,7 +135,8 @@ func (p plainFS) Open(name string) (fs.File, error) {
 	return plainFile{f, bytes.NewReader(data)}, err
 }
 
-// Rows may be read from many goroutines while the package is closed under them: rows or ErrClosed, nothing else.
+// Rows may be read from many goroutines while the package is closed under them: rows or ErrClosed,
+// nothing else.
 func TestEmbeddingsClose(t *testing.T) {
 	b := newBench(t)
 	b.vendor("", "l%d.axmodel", 1, "post.axmodel")

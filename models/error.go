@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Error says what is wrong with a package, where, and what to do about it. All that [Open] finds wrong comes as an *Error.
+// Error says what is wrong with a package, where, and what to do about it. All that [Open] finds
+// wrong comes as an *Error.
 type Error struct {
 	Path string // the file or folder, as the user may look it up
 	What string

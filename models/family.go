@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// families maps what names hold, squeezed to lower-case letters and digits, to the family and to the vendor's tokenizer_type that serves
-// it. Longer and later models come before what they contain: the first match wins.
+// families maps what names hold, squeezed to lower-case letters and digits, to the family and to
+// the vendor's tokenizer_type that serves it. Longer and later models come before what they
+// contain: the first match wins.
 var families = []struct{ key, family, tokenizer string }{
 	{"locateanything", "locateanything", "Qwen2_5"},
 	{"qwen3omni", "qwen3omni", "Qwen3Omni"},
@@ -48,7 +49,8 @@ var families = []struct{ key, family, tokenizer string }{
 	{"llama", "llama", "LLaMa"},
 }
 
-// squeeze keeps letters and digits, lower case: tokenizer_type is written in any case, with or without _ - and dots.
+// squeeze keeps letters and digits, lower case: tokenizer_type is written in any case, with or
+// without _ - and dots.
 func squeeze(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -76,8 +78,8 @@ func familyOf(s string) string {
 	return f
 }
 
-// findFamily settles family and tokenizer type: from tokenizer_type where it says something, else from model_type, names of layers, of
-// the model, of folders and scripts.
+// findFamily settles family and tokenizer type: from tokenizer_type where it says something, else
+// from model_type, names of layers, of the model, of folders and scripts.
 func (p *plan) findFamily() error {
 	typ := p.cfg.TokenizerType
 	switch typ {
@@ -109,7 +111,8 @@ func (p *plan) findFamily() error {
 	if typ != "" && !generic(familyOf(typ)) {
 		p.tokenizerType = typ
 	}
-	// A configuration copied from another model's: its name and its tokenizer's file tell which model it is.
+	// A configuration copied from another model's: its name and its tokenizer's file tell which
+	// model it is.
 	by, tok := lookFamily(p.cfg.ModelName)
 	if by != "" && !generic(by) && by != p.family && by == familyOf(path.Base(p.cfg.Tokenizer)) {
 		p.note("tokenizer_type is %s, and model_name and the tokenizer are %s's: it is taken for one of those", typ, by)
@@ -140,8 +143,9 @@ func tokenizerRank(file string) int {
 	return -1
 }
 
-// findTokenizer takes the file or folder the configuration names, else the best candidate of the family anywhere in the package. A package
-// without one still opens: it can be run on token ids, and Tokenizer says what is missing.
+// findTokenizer takes the file or folder the configuration names, else the best candidate of the
+// family anywhere in the package. A package without one still opens: it can be run on token ids,
+// and Tokenizer says what is missing.
 func (p *plan) findTokenizer() error {
 	if u := p.cfg.Tokenizer; u != "" && !strings.Contains(u, "://") {
 		name, found, err := p.t.resolve(p.base, u)

@@ -119,7 +119,8 @@ func FuzzNpy(f *testing.F) {
 	})
 }
 
-// Whatever files a folder lists and whatever its configuration says, a plan names only files that are there.
+// Whatever files a folder lists and whatever its configuration says, a plan names only files that
+// are there.
 func FuzzPlan(f *testing.F) {
 	f.Add("config.json\nqwen3_p128_l0_together.axmodel\nqwen3_post.axmodel\nmodel.embed_tokens.weight.bfloat16.bin\ntokenizer.json",
 		`{"template_filename_axmodel":"qwen3_p128_l%d_together.axmodel","axmodel_num":1}`)

@@ -25,7 +25,8 @@ type Memory = ask.Memory
 // page is what a card's memory is handed out in.
 const page = 4096
 
-// Memory predicts what the package takes when it is loaded: what axcl/native asks the card for, in whole pages.
+// Memory predicts what the package takes when it is loaded: what axcl/native asks the card for, in
+// whole pages.
 func (p *Package) Memory() Memory {
 	m := p.TextMemory()
 	v, err := p.Vision()
@@ -47,7 +48,8 @@ func (p *Package) Memory() Memory {
 // pages is n bytes in whole pages.
 func pages(n int64) int64 { return (n + page - 1) &^ (page - 1) }
 
-// TextMemory is Memory without the encoder of pictures: what the package takes on a card that has no room for both.
+// TextMemory is Memory without the encoder of pictures: what the package takes on a card that has
+// no room for both.
 func (p *Package) TextMemory() Memory {
 	var m Memory
 	take := func(what *int64, n int64) {
@@ -128,8 +130,8 @@ func (p *Package) TextMemory() Memory {
 	return m
 }
 
-// loading is the most that files and the weights loaded from them take, in the order that axcl/native loads them; caches and buffers come
-// after.
+// loading is the most that files and the weights loaded from them take, in the order that
+// axcl/native loads them; caches and buffers come after.
 func (p *Package) loading() (most int64) {
 	type part struct{ file, weights int64 }
 	parts := []part{{max(p.headFile, p.headBytes), p.headBytes}} // a hollow file stands for a larger one
@@ -188,7 +190,8 @@ type Info struct {
 	Notes         []string
 }
 
-// Info collects what is known. It loads the template, to see what it can do; a template that fails only costs its capabilities.
+// Info collects what is known. It loads the template, to see what it can do; a template that fails
+// only costs its capabilities.
 func (p *Package) Info() Info {
 	f := p.p.facts
 	i := Info{
@@ -285,7 +288,8 @@ func softLayerCount(h *axmodel.Header) int64 {
 // Gemma says E2B, for the parameters that are not in tables.
 var sizeName = regexp.MustCompile(`(?i)(?:^|[^0-9a-z.])e?(\d+(?:\.\d+)?)(b|m)(?:[^a-z]|$)`)
 
-// parameters counts where dimensions are known, else reads the size out of the name, else guesses from the bytes.
+// parameters counts where dimensions are known, else reads the size out of the name, else guesses
+// from the bytes.
 func (p *Package) parameters(i Info) (n int64, estimated bool) {
 	if p.softHeader != nil {
 		return p.softCount + p.PerLayer.parameters() + int64(p.Vocab)*int64(p.Hidden) + int64(p.Hidden), false
@@ -400,8 +404,8 @@ func (i Info) Write(w io.Writer) error {
 	return t.Flush()
 }
 
-// ladder shortens a list of groups for people: of four and more on end that differ in nothing but what they look back on, the first and
-// the last are told, and how many there are.
+// ladder shortens a list of groups for people: of four and more on end that differ in nothing but
+// what they look back on, the first and the last are told, and how many there are.
 func ladder(groups []string) (out []string) {
 	for at := 0; at < len(groups); {
 		kind, first, _ := strings.Cut(groups[at], "+")

@@ -19,10 +19,12 @@ const (
 	maxText   = 1 << 20 // scripts, templates, post_config
 )
 
-// object is a JSON object read leniently: a key of the wrong type counts as an error only for the getter that asks for it.
+// object is a JSON object read leniently: a key of the wrong type counts as an error only for the
+// getter that asks for it.
 type object map[string]json.RawMessage
 
-// parseObject reads one JSON object after bounding its size and depth, since encoding/json bounds only depth, and at ten thousand.
+// parseObject reads one JSON object after bounding its size and depth, since encoding/json bounds
+// only depth, and at ten thousand.
 func parseObject(data []byte) (object, error) {
 	if err := checkJSON(data); err != nil {
 		return nil, err
@@ -79,7 +81,8 @@ func (o object) str(keys ...string) string {
 	return s
 }
 
-// num reads a whole number, also from a string. ok is false when the key is absent; err when it is no number, or out of [lo, hi].
+// num reads a whole number, also from a string. ok is false when the key is absent; err when it is
+// no number, or out of [lo, hi].
 func (o object) num(lo, hi int64, keys ...string) (n int64, ok bool, err error) {
 	v, ok := o.get(keys...)
 	if !ok {
@@ -149,7 +152,8 @@ func (o object) sub(key string) object {
 	return s
 }
 
-// ids reads one token id or a list of them, as eos_token_id is written; negative ones, which mean none, are left out.
+// ids reads one token id or a list of them, as eos_token_id is written; negative ones, which mean
+// none, are left out.
 func (o object) ids(keys ...string) []int32 {
 	v, ok := o.get(keys...)
 	if !ok {

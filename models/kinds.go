@@ -51,8 +51,8 @@ func kindsOf(all []LayerInfo) string {
 	return strings.Join(parts, ", ")
 }
 
-// caches says how long the rows of K are, in how many layers: 16 in 12 layers and 32 in 3. Where all that keep some are alike it is the
-// number alone.
+// caches says how long the rows of K are, in how many layers: 16 in 12 layers and 32 in 3. Where
+// all that keep some are alike it is the number alone.
 func caches(all []LayerInfo, kv int) string {
 	n := map[int]int{}
 	var widths []int

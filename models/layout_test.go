@@ -16,7 +16,8 @@ var update = flag.Bool("update", false, "write testdata/packages anew")
 
 const packages = "../testdata/packages"
 
-// Every layout has a small package in testdata that opens, with the same facts however they are told.
+// Every layout has a small package in testdata that opens, with the same facts however they are
+// told.
 func TestLayouts(t *testing.T) {
 	//proves:G21
 	digests := map[string]string{}

@@ -16,7 +16,8 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// Each is refused with a typed error that names the file, before anything native could see it; none panics.
+// Each is refused with a typed error that names the file, before anything native could see it; none
+// panics.
 func TestMalformed(t *testing.T) {
 	if len(malformed) < 40 {
 		t.Fatalf("%d malformed packages", len(malformed))
@@ -127,7 +128,8 @@ func npy(header string, data []byte) []byte {
 const pointer = "version https://git-lfs.github.com/spec/v1\noid " +
 	"sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
 
-// malformed are packages of layout A, each broken in one way, with the sentinel and a part of the text that Open must give.
+// malformed are packages of layout A, each broken in one way, with the sentinel and a part of the
+// text that Open must give.
 var malformed = []struct {
 	name  string
 	spoil func(b bench)
@@ -288,7 +290,8 @@ var malformed = []struct {
 		"generation_config.json"},
 }
 
-// A package cut off at any byte of any file, or with any byte of a small file changed, opens or is refused, and never panics.
+// A package cut off at any byte of any file, or with any byte of a small file changed, opens or is
+// refused, and never panics.
 func TestTruncated(t *testing.T) {
 	//proves:T1
 	dir := t.TempDir()

@@ -14,9 +14,10 @@ import (
 	"github.com/axle-llm/axle/internal/regular"
 )
 
-// Materialize writes a package that ships inside the program into a folder of its own under cache, so that its files have real paths, and
-// returns that folder. The folder is named by the content's hash; one that is there already is compared byte by byte, and replaced where it
-// differs. Several processes may do this at once. The files appear all or none.
+// Materialize writes a package that ships inside the program into a folder of its own under cache,
+// so that its files have real paths, and returns that folder. The folder is named by the content's
+// hash; one that is there already is compared byte by byte, and replaced where it differs. Several
+// processes may do this at once. The files appear all or none.
 func Materialize(fsys fs.FS, cache string) (string, error) {
 	files := map[string][]byte{}
 	h := sha256.New()
@@ -53,7 +54,8 @@ func Materialize(fsys fs.FS, cache string) (string, error) {
 			return "", fmt.Errorf("models: %w", err)
 		}
 	}
-	// A folder cannot be renamed over one that has files: a damaged one goes first, and the loser of the race finds the winner's.
+	// A folder cannot be renamed over one that has files: a damaged one goes first, and the loser
+	// of the race finds the winner's.
 	for range 3 {
 		if err = os.Rename(tmp, dir); err == nil || same(dir, files) {
 			return dir, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// TestMemoryWhileLoading: a load takes a file's size besides what is loaded, the largest file first; what is more, that or the loaded model
-// with its caches, is what has to be free.
+// TestMemoryWhileLoading: a load takes a file's size besides what is loaded, the largest file
+// first; what is more, that or the loaded model with its caches, is what has to be free.
 func TestMemoryWhileLoading(t *testing.T) {
 	const mib = 1 << 20
 	for _, tt := range []struct {
@@ -48,7 +48,8 @@ func TestMemoryWhileLoading(t *testing.T) {
 	}
 }
 
-// TestMemoryOfEncoder: the encoder of pictures is loaded last, its file beside it, and what cannot be used is not counted.
+// TestMemoryOfEncoder: the encoder of pictures is loaded last, its file beside it, and what cannot
+// be used is not counted.
 func TestMemoryOfEncoder(t *testing.T) {
 	const mib = 1 << 20
 	s := axmodel.HollowShape{Name: "qwen3", Layers: 3, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000,

@@ -10,14 +10,17 @@ import (
 	"github.com/ollama/ollama/types/model"
 )
 
-// Name is a valid, fully qualified model name: host/namespace/model:tag, by Ollama's rules. The zero Name is no name; every other
-// comes from [ParseName], so that no part of it can hold a separator, a leading dot or anything else that means something to a file system.
+// Name is a valid, fully qualified model name: host/namespace/model:tag, by Ollama's rules. The
+// zero Name is no name; every other comes from [ParseName], so that no part of it can hold a
+// separator, a leading dot or anything else that means something to a file system.
 type Name struct{ n model.Name }
 
-// ParseName reads a name as users write it: model, model:tag, namespace/model:tag or host/namespace/model:tag. Missing parts take Ollama's
-// defaults (tag latest, namespace library, host registry.ollama.ai). It fails with [ErrName].
+// ParseName reads a name as users write it: model, model:tag, namespace/model:tag or
+// host/namespace/model:tag. Missing parts take Ollama's defaults (tag latest, namespace library,
+// host registry.ollama.ai). It fails with [ErrName].
 func ParseName(s string) (Name, error) {
-	// Ollama's parser looks for a scheme too; a name with one would not print as it was written, so it is none of ours.
+	// Ollama's parser looks for a scheme too; a name with one would not print as it was written, so
+	// it is none of ours.
 	if len(s) > 1024 || strings.Contains(s, "://") {
 		return Name{}, ErrName
 	}
@@ -26,7 +29,8 @@ func ParseName(s string) (Name, error) {
 	if !n.IsFullyQualified() {
 		return Name{}, ErrName
 	}
-	// The defaults are left out when a name is printed, whatever their case: they must be the same name when it is read again.
+	// The defaults are left out when a name is printed, whatever their case: they must be the same
+	// name when it is read again.
 	if def := model.DefaultName(); strings.EqualFold(n.Host, def.Host) {
 		n.Host = def.Host
 		if strings.EqualFold(n.Namespace, def.Namespace) {
@@ -45,7 +49,8 @@ func NameFromPath(p string) (Name, error) {
 	return Name{n}, nil
 }
 
-// String is the shortest form that means the name, always with its tag: qwen3:0.6b, axera-tech/qwen3-4b:latest.
+// String is the shortest form that means the name, always with its tag: qwen3:0.6b,
+// axera-tech/qwen3-4b:latest.
 func (n Name) String() string {
 	if n.IsZero() {
 		return ""
@@ -84,7 +89,8 @@ func (n Name) Tag() string       { return n.n.Tag }
 // Digest is a SHA-256. The zero Digest is no digest.
 type Digest [sha256.Size]byte
 
-// ParseDigest reads sha256:<64 hex>, or sha256-<64 hex> as files are called. It fails with [ErrDigest].
+// ParseDigest reads sha256:<64 hex>, or sha256-<64 hex> as files are called. It fails with
+// [ErrDigest].
 func ParseDigest(s string) (Digest, error) {
 	var d Digest
 	if len(s) != len("sha256:")+2*len(d) || (s[:7] != "sha256:" && s[:7] != "sha256-") {
@@ -96,7 +102,8 @@ func ParseDigest(s string) (Digest, error) {
 	return d, nil
 }
 
-// String is sha256:<64 hex>, Hex the bare digits, Short the first twelve as status lines show them, File the name of the blob.
+// String is sha256:<64 hex>, Hex the bare digits, Short the first twelve as status lines show them,
+// File the name of the blob.
 func (d Digest) String() string { return "sha256:" + d.Hex() }
 func (d Digest) Hex() string    { return hex.EncodeToString(d[:]) }
 func (d Digest) Short() string  { return d.Hex()[:12] }

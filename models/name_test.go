@@ -60,8 +60,8 @@ func TestDigests(t *testing.T) {
 	}
 }
 
-// A name that is accepted is four path elements that stay where they are put, prints as something that parses to itself, and has no
-// character that a shell, a log or a URL would take for its own.
+// A name that is accepted is four path elements that stay where they are put, prints as something
+// that parses to itself, and has no character that a shell, a log or a URL would take for its own.
 func FuzzName(f *testing.F) {
 	//proves:T9
 	for _, s := range modelsHostile() {

@@ -19,8 +19,9 @@ type npyHeader struct {
 
 const maxNpyHeader = 64 << 10
 
-// readNpy reads the header of a two-dimensional .npy table of f2, f4 or bf16 and checks it against the file's size. numpy has no bf16: such
-// files come as two opaque bytes (V2), as the ml_dtypes name, or as the raw bits (u2).
+// readNpy reads the header of a two-dimensional .npy table of f2, f4 or bf16 and checks it against
+// the file's size. numpy has no bf16: such files come as two opaque bytes (V2), as the ml_dtypes
+// name, or as the raw bits (u2).
 func readNpy(r io.ReaderAt, size int64) (h npyHeader, err error) {
 	if h, err = readNpyAny(r, size); err == nil && h.dims != 2 {
 		err = fmt.Errorf("a .npy file of %d dimensions; a table has two dimensions", h.dims)
@@ -67,7 +68,8 @@ func readNpyAny(r io.ReaderAt, size int64) (h npyHeader, err error) {
 	return h, nil
 }
 
-// parse reads the header's Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
+// parse reads the header's Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (2,
+// 3), }
 func (h *npyHeader) parse(s string) error {
 	field := func(key string) (string, error) {
 		for _, q := range []string{"'", `"`} {

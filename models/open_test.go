@@ -26,8 +26,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// The repository of Qwen3-0.6B as people cloned it in 2025: an empty config.json, scripts for four machines, weights for two chips, the
-// tokenizer folder of another model beside its own.
+// The repository of Qwen3-0.6B as people cloned it in 2025: an empty config.json, scripts for four
+// machines, weights for two chips, the tokenizer folder of another model beside its own.
 func TestLegacyRepository(t *testing.T) {
 	b := newBench(t)
 	b.write("config.json", nil)
@@ -89,7 +89,8 @@ func TestLegacyRepository(t *testing.T) {
 	}
 }
 
-// vendor writes layers, head and embeddings as the vendor's compiler does: hidden 8, K and V of 4, vocabulary 20, cache 31, chunks of 8.
+// vendor writes layers, head and embeddings as the vendor's compiler does: hidden 8, K and V of 4,
+// vocabulary 20, cache 31, chunks of 8.
 func (b bench) vendor(dir, layers string, n int, headName string) {
 	b.Helper()
 	for i := range n {
@@ -121,7 +122,8 @@ func noted(p *models.Package, text string) bool {
 	return slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, text) })
 }
 
-// Repositories with two builds, whose layers bear the name of an architecture and whose folders that of the model.
+// Repositories with two builds, whose layers bear the name of an architecture and whose folders
+// that of the model.
 func TestTwoBuilds(t *testing.T) {
 	b := newBench(t)
 	b.write("config.json", []byte("\n"))
@@ -181,7 +183,8 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// Layers that are not all alike: Qwen3.5's linear attention by interval, by types under text_config, by tensors alone; Gemma's windows.
+// Layers that are not all alike: Qwen3.5's linear attention by interval, by types under
+// text_config, by tensors alone; Gemma's windows.
 func TestMixedFamilies(t *testing.T) {
 	linear := func(b bench, name string) {
 		o := axmodeltest.VendorState(8, 64, axcl.Tensor{Type: axcl.BF16, Shape: []int{1, 6, 3}},
@@ -415,7 +418,8 @@ func TestTemplates(t *testing.T) {
 	})
 }
 
-// A folder of a Hugging Face cache, where files are links beside the snapshot, opens at the repository's level.
+// A folder of a Hugging Face cache, where files are links beside the snapshot, opens at the
+// repository's level.
 func TestHubCache(t *testing.T) {
 	b := newBench(t)
 	b.must(modelstest.Write(b.dir, "A"))
@@ -529,7 +533,8 @@ func TestHumanBytes(t *testing.T) {
 	}
 }
 
-// What is in a folder, without a card: layers, shapes, the memory they will take, and what had to be inferred.
+// What is in a folder, without a card: layers, shapes, the memory they will take, and what had to
+// be inferred.
 func ExampleOpen() {
 	p, err := models.Open("../testdata/packages/E")
 	if err != nil {

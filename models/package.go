@@ -43,7 +43,8 @@ type Layer struct {
 	State axmodel.LinearShape // linear attention: what it keeps instead of rows; zero for other kinds
 }
 
-// Package is a model on disk, checked and ready to be loaded. Its fields are not to be changed; its zero value is of no use.
+// Package is a model on disk, checked and ready to be loaded. Its fields are not to be changed; its
+// zero value is of no use.
 type Package struct {
 	Name   string // what the configuration calls it, or the folder's name
 	Dir    string // the folder; empty for a package inside another file system
@@ -64,7 +65,8 @@ type Package struct {
 	Out    int                // length of a row of the head: logits, or Hidden for an embedding package
 	Shape  axmodel.LayerShape // of the first layer that is attention, which all others of that kind share
 	Facts  []Layer            // one for each of Layers
-	// Whole is set where each of Layers is a whole decoder (layout I): one, or one for tokens and one for prompts. Head is empty then.
+	// Whole is set where each of Layers is a whole decoder (layout I): one, or one for tokens and
+	// one for prompts. Head is empty then.
 	Whole *axmodel.DecoderShape
 
 	Embed    *Embeddings
@@ -112,9 +114,10 @@ type stamp struct {
 	time time.Time
 }
 
-// Open reads and checks the package in the folder dir. All errors are *Error and name a file: [ErrNotPackage], [ErrMissing], [ErrPointer],
-// [ErrSize], [ErrMismatch], [ErrEscape] and [ErrMalformed] tell them apart, and [ErrKind] a package that is whole and no language
-// model. The caller closes the package.
+// Open reads and checks the package in the folder dir. All errors are *Error and name a file:
+// [ErrNotPackage], [ErrMissing], [ErrPointer], [ErrSize], [ErrMismatch], [ErrEscape] and
+// [ErrMalformed] tell them apart, and [ErrKind] a package that is whole and no language model. The
+// caller closes the package.
 func Open(dir string) (*Package, error) {
 	d, err := openDir(dir)
 	if err != nil {
@@ -130,8 +133,9 @@ func Open(dir string) (*Package, error) {
 	return p, nil
 }
 
-// OpenFS is Open for a package in the folder name of a file system. Its files must be able to read at an offset (embed.FS's and os.DirFS's
-// can). Where fsys also is a [RealPather], layers have real paths; else see [Materialize].
+// OpenFS is Open for a package in the folder name of a file system. Its files must be able to read
+// at an offset (embed.FS's and os.DirFS's can). Where fsys also is a [RealPather], layers have real
+// paths; else see [Materialize].
 func OpenFS(fsys fs.FS, name string) (*Package, error) {
 	if name != "." && name != "" {
 		sub, err := subFS(fsys, name)
@@ -247,7 +251,8 @@ func (pkg *Package) malformed(name string, err error) error {
 		Err: errors.Join(ErrMalformed, err)}
 }
 
-// realPath is what the vendor's library will be given, or the name itself where there is no real path.
+// realPath is what the vendor's library will be given, or the name itself where there is no real
+// path.
 func (pkg *Package) realPath(name string) (full string, real bool, err error) {
 	r, ok := pkg.fsys.(RealPather)
 	if !ok {
@@ -273,7 +278,8 @@ func (pkg *Package) readLayers() error {
 		return &Error{Path: p.t.where(cmp.Or(p.source, ".")), What: fmt.Sprintf("num_kv_shared_layers is %d, the model has %d layers",
 			c.KVSharedLayers, n), Err: ErrMismatch}
 	}
-	// The first layer that is attention, and the first with a state: those all others of their kinds are held against.
+	// The first layer that is attention, and the first with a state: those all others of their
+	// kinds are held against.
 	first, state, told := -1, -1, false
 	for i, name := range p.layers {
 		full, real, err := pkg.realPath(name)
@@ -472,9 +478,11 @@ func (pkg *Package) settle() {
 	pkg.Notes = p.notes
 }
 
-// embedScale is what rows of the embedding table are multiplied by: what the configuration says. Where it says nothing they are taken as
-// they are, as the vendor's runtime does for Gemma-3, whose packages have √hidden in the table or in layer 0. The exceptions are Gemma-4,
-// which the vendor's runtime multiplies, and Gemma packages for the software card, which axle compile made before it said so.
+// embedScale is what rows of the embedding table are multiplied by: what the configuration says.
+// Where it says nothing they are taken as they are, as the vendor's runtime does for Gemma-3, whose
+// packages have √hidden in the table or in layer 0. The exceptions are Gemma-4, which the vendor's
+// runtime multiplies, and Gemma packages for the software card, which axle compile made before it
+// said so.
 func (pkg *Package) embedScale() float32 {
 	switch h := pkg.softHeader; {
 	case pkg.Config.EmbedScale != 0:
@@ -497,9 +505,10 @@ func (pkg *Package) identify() (err error) {
 	return err
 }
 
-// identify makes the digest of a package's files, adds their sizes and keeps them with their times in stamps, unless that is nil. The
-// digest stands for the content without reading all of it: names, sizes, and of each file its first and last 64 KiB, so that a copy of a
-// package is the same package and a retrained or rebuilt one is another. Whole files are compared by `axle verify`.
+// identify makes the digest of a package's files, adds their sizes and keeps them with their times
+// in stamps, unless that is nil. The digest stands for the content without reading all of it:
+// names, sizes, and of each file its first and last 64 KiB, so that a copy of a package is the same
+// package and a retrained or rebuilt one is another. Whole files are compared by `axle verify`.
 func identify(t *tree, files []string, stamps map[string]stamp) (size int64, digest string, err error) {
 	h := sha256.New()
 	known, isKnown := t.fsys.(interface{ PackageDigest() string }) // the store knows the digests of whole files
@@ -547,7 +556,8 @@ func sample(w io.Writer, f fs.File, size int64) error {
 // Digest identifies the package's content: 64 hex digits.
 func (p *Package) Digest() string { return p.digest }
 
-// Changed says whether a file of the package was replaced, removed or rewritten since Open, by sizes and times.
+// Changed says whether a file of the package was replaced, removed or rewritten since Open, by
+// sizes and times.
 func (p *Package) Changed() bool {
 	for name, was := range p.stamps {
 		st, err := fs.Stat(p.fsys, name)
@@ -579,5 +589,6 @@ func (p *Package) Close() error {
 	return err
 }
 
-// Own gives the package something that it reads from, a store for one, to close when it is closed. It holds one.
+// Own gives the package something that it reads from, a store for one, to close when it is closed.
+// It holds one.
 func (p *Package) Own(c io.Closer) { p.owned = c }

@@ -8,8 +8,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// kind is what a folder can be other than a language model. A package is of the kind where a configuration says so, or its nets have the
-// tensors of one.
+// kind is what a folder can be other than a language model. A package is of the kind where a
+// configuration says so, or its nets have the tensors of one.
 type kind struct {
 	name, does string
 	says       func(o object) bool                           // of one configuration; may be nil
@@ -17,7 +17,8 @@ type kind struct {
 	named      bool                                          // nets is also asked where a configuration names layers
 }
 
-// kinds is every kind that is recognised and not run yet. The first that fits counts: packages that contain another's parts come before it.
+// kinds is every kind that is recognised and not run yet. The first that fits counts: packages that
+// contain another's parts come before it.
 var kinds = []kind{
 	// Language models with something more.
 	{name: "MOSS-Transcribe-Diarize", does: "speech recognition with speakers", says: calls("mosstranscribediarize")},
@@ -106,7 +107,8 @@ func adapted(n net) bool {
 	return n.takes("K_cache") && slices.ContainsFunc(n.in, func(t axcl.Tensor) bool { return strings.HasPrefix(t.Name, "lora_") })
 }
 
-// whisper goes by the encoder, whose outputs the three layouts name differently; by the decoder where that is missing.
+// whisper goes by the encoder, whose outputs the three layouts name differently; by the decoder
+// where that is missing.
 func whisper(e *evidence) (layout string, found bool) {
 	for _, n := range e.nets() {
 		switch {
@@ -155,8 +157,9 @@ func kokoro(e *evidence) (layout string, found bool) {
 	return "A", true
 }
 
-// stableDiffusion tells by the denoiser how it learns the time: as a number, or as rows that were computed for fixed steps. Of those, a
-// scheduler's package is known by the name of its decoder's input.
+// stableDiffusion tells by the denoiser how it learns the time: as a number, or as rows that were
+// computed for fixed steps. Of those, a scheduler's package is known by the name of its decoder's
+// input.
 func stableDiffusion(e *evidence) (layout string, found bool) {
 	for _, n := range e.nets() {
 		if !shaped(n.input("sample"), 1, 4, -1, -1) || !shaped(n.input("encoder_hidden_states"), 1, 77, -1) {
@@ -190,7 +193,8 @@ func clip(e *evidence) (layout string, found bool) {
 	return "", false
 }
 
-// detects is a net that takes one picture and gives a detector's heads: at strides 8, 16 and 32, or all boxes in one table.
+// detects is a net that takes one picture and gives a detector's heads: at strides 8, 16 and 32, or
+// all boxes in one table.
 func detects(n net) bool {
 	if len(n.in) != 1 || len(n.in[0].Shape) != 4 {
 		return false

@@ -13,9 +13,9 @@ import (
 	"sync"
 )
 
-// PerLayer makes the rows that every layer of Gemma-4 is given beside the hidden state: from a table by token, gigabytes that are mapped
-// and never read whole, and from the token's embedding. Its methods may be called from any goroutine; a nil PerLayer has no bytes, and
-// closes.
+// PerLayer makes the rows that every layer of Gemma-4 is given beside the hidden state: from a
+// table by token, gigabytes that are mapped and never read whole, and from the token's embedding.
+// Its methods may be called from any goroutine; a nil PerLayer has no bytes, and closes.
 type PerLayer struct {
 	Layers, Width int
 
@@ -25,8 +25,9 @@ type PerLayer struct {
 	hidden  int
 }
 
-// standsWith says whether a layer may stand in one model with the first of attention though its shape is another: in Gemma-4 the width of K
-// and V goes by a layer's kind, and a layer that uses another's K and V has room for the rows of a call behind those of the cache.
+// standsWith says whether a layer may stand in one model with the first of attention though its
+// shape is another: in Gemma-4 the width of K and V goes by a layer's kind, and a layer that uses
+// another's K and V has room for the rows of a call behind those of the cache.
 func (pkg *Package) standsWith(l Layer) bool {
 	if pkg.Config.KVSharedLayers == 0 && !pkg.SharesKV() {
 		return false
@@ -85,8 +86,8 @@ func (pkg *Package) widest() (kv int) {
 // lending is what a card keeps for layers that use the K and V of others.
 type lending struct {
 	of map[int]bool // layers whose K and V others use; empty where none does
-	// Rows of a pass lie behind the cells that it sees: this many behind the last cell, for passes that see all of them, and for others so
-	// many cells and rows in a cache apart.
+	// Rows of a pass lie behind the cells that it sees: this many behind the last cell, for passes
+	// that see all of them, and for others so many cells and rows in a cache apart.
 	behind, apart int64
 }
 
@@ -109,7 +110,8 @@ func (pkg *Package) lent() (t lending) {
 	return t
 }
 
-// Sources says of each layer whose K and V it uses, itself where it has its own; nil where all have. A load of the layers is to be told it.
+// Sources says of each layer whose K and V it uses, itself where it has its own; nil where all
+// have. A load of the layers is to be told it.
 func (pkg *Package) Sources() []int {
 	if pkg.Config.KVSharedLayers == 0 {
 		return nil
@@ -202,10 +204,11 @@ func (pkg *Package) floats(name string, rows, cols int64) ([]float32, error) {
 // gemmaEps is the epsilon of the norm.
 const gemmaEps = 1e-6
 
-// Row writes to dst what the layers are given for token id, whose embedding, scaled as [Embeddings.Row] gives it, is embed: Width values
-// for each of Layers. For layer after layer that is (norm(P·embed/√hidden) + √Width·E)/√2. It costs Layers × Width × hidden
-// multiplications, which the processors share where they are many: callers keep what they will need again. It fails as Embeddings.Row does,
-// and for slices of other lengths.
+// Row writes to dst what the layers are given for token id, whose embedding, scaled as
+// [Embeddings.Row] gives it, is embed: Width values for each of Layers. For layer after layer that
+// is (norm(P·embed/√hidden) + √Width·E)/√2. It costs Layers × Width × hidden multiplications, which
+// the processors share where they are many: callers keep what they will need again. It fails as
+// Embeddings.Row does, and for slices of other lengths.
 func (l *PerLayer) Row(dst []uint16, id int32, embed []uint16) error {
 	if len(dst) != l.Layers*l.Width || len(embed) != l.hidden {
 		return fmt.Errorf("models: room for %d values from an embedding of %d, want %d from %d", len(dst), len(embed), l.Layers*l.Width,

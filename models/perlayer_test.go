@@ -18,7 +18,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// Gemma-4's layers differ in the width of K and V, the last use others', and each is given a row made of the token and its embedding.
+// Gemma-4's layers differ in the width of K and V, the last use others', and each is given a row
+// made of the token and its embedding.
 func TestGemma4(t *testing.T) {
 	//proves:D3 a cache that layers share, once
 	b := newBench(t)
@@ -30,7 +31,8 @@ func TestGemma4(t *testing.T) {
 	if f := p.Facts; !f[4].Shares || f[4].Source != 2 || f[5].Source != 3 || f[2].Shape.KV != 8 || f[3].Shape.KV != 4 || f[3].Shares {
 		t.Errorf("%+v", f)
 	}
-	// A cache each for the four that have their own, once; and behind those of layers 2 and 3, which others use, a row.
+	// A cache each for the four that have their own, once; and behind those of layers 2 and 3,
+	// which others use, a row.
 	if m := p.Memory(); m.Cache != 2*2*(31*(4+4+8+4)+8+4) || m.Host != int64(20*8*2+20*24*2+4*(6*4*8+4)) {
 		t.Errorf("%+v", m)
 	}
@@ -61,7 +63,8 @@ func TestGemma4(t *testing.T) {
 		!slices.Contains(got, "project.npy") || !slices.Contains(got, "norm.npy") {
 		t.Errorf("a pull fetches %v of %d files, %v", got, len(files), err)
 	}
-	// An embedding of ones: value v of the projection is (v+1)·8/√8, its norm (v+1)/√7.5, times 2; the table adds the token's number.
+	// An embedding of ones: value v of the projection is (v+1)·8/√8, its norm (v+1)/√7.5, times 2;
+	// the table adds the token's number.
 	embed := make([]uint16, 8)
 	for i := range embed {
 		embed[i] = 0x3f80
@@ -83,8 +86,9 @@ func TestGemma4(t *testing.T) {
 
 const gemma4Layers = "gemma4_text_p128_l%d_together.axmodel"
 
-// gemma4 writes a small package with the keys of Gemma-4: six layers, each third of full attention with K and V twice as wide; the last two
-// use others' K and V. Every layer is given four values besides. change spoils layer i.
+// gemma4 writes a small package with the keys of Gemma-4: six layers, each third of full attention
+// with K and V twice as wide; the last two use others' K and V. Every layer is given four values
+// besides. change spoils layer i.
 func (b bench) gemma4(config map[string]any, change func(i int, o *axmodeltest.ONNX)) {
 	b.Helper()
 	b.vendor("", gemma4Layers, 6, "gemma4_text_post.axmodel")
@@ -196,8 +200,9 @@ func TestHostileGemma4(t *testing.T) {
 	}
 }
 
-// TestGemma4Words: what Gemma-4's makers say where a package does not: how a conversation is written, all three tokens that end an answer,
-// one of them where a tool is to answer, and no thinking unless it is asked for.
+// TestGemma4Words: what Gemma-4's makers say where a package does not: how a conversation is
+// written, all three tokens that end an answer, one of them where a tool is to answer, and no
+// thinking unless it is asked for.
 func TestGemma4Words(t *testing.T) {
 	b := newBench(t)
 	b.gemma4(map[string]any{"tokenizer_type": "Gemma4VL", "url_tokenizer_model": "tokenizer"}, nil)

@@ -12,8 +12,9 @@ import (
 	"strings"
 )
 
-// plan says which files of a tree make the model and what its configuration is. Only small text files are read to make one, so that a hub
-// can make it from a listing and fetch nothing that this machine does not need.
+// plan says which files of a tree make the model and what its configuration is. Only small text
+// files are read to make one, so that a hub can make it from a listing and fetch nothing that this
+// machine does not need.
 type plan struct {
 	t        *tree
 	layout   string
@@ -177,8 +178,9 @@ func (p *plan) take(name string, o object) error {
 	return nil
 }
 
-// bestScript picks, of several run scripts, the one for this machine: AXCL before on-board, this processor before others, this chip
-// always; and of several builds of the weights the one that is closest to the original.
+// bestScript picks, of several run scripts, the one for this machine: AXCL before on-board, this
+// processor before others, this chip always; and of several builds of the weights the one that is
+// closest to the original.
 func (p *plan) bestScript(names []string) (string, object) {
 	arch := map[string]string{"amd64": "x86", "arm64": "aarch64"}[runtime.GOARCH]
 	best, bestScore := "", -1000
@@ -225,7 +227,8 @@ func (p *plan) bestScript(names []string) (string, object) {
 
 var layerName = regexp.MustCompile(`^(?:(.*)_)?l(\d{1,4})((?:_[A-Za-z0-9_]+)?)\.axmodel$`)
 
-// findLayers lists the layer files, from the template where there is one, else from names that differ in nothing but a number.
+// findLayers lists the layer files, from the template where there is one, else from names that
+// differ in nothing but a number.
 func (p *plan) findLayers() error {
 	if p.cfg.Template == "" {
 		if err := p.inferTemplate(); err != nil {
@@ -266,8 +269,9 @@ func (p *plan) findLayers() error {
 // layerVerb is what a layer template may hold beside text.
 var layerVerb = regexp.MustCompile(`%%|%([0-]{0,2})([1-9]\d?)?[diu]|%`)
 
-// LayerFile is the name that a layer template gives layer i, as printf would: one %d, %i or %u, with the flags 0 and - and a width of 32 at
-// the most, and %% for a percent sign. ok is false for any other template.
+// LayerFile is the name that a layer template gives layer i, as printf would: one %d, %i or %u,
+// with the flags 0 and - and a width of 32 at the most, and %% for a percent sign. ok is false for
+// any other template.
 func LayerFile(template string, i int) (name string, ok bool) {
 	numbers, bad := 0, false
 	name = layerVerb.ReplaceAllStringFunc(template, func(verb string) string {
@@ -409,8 +413,8 @@ func (p *plan) inferTemplate() error {
 	return nil
 }
 
-// belongs says whether a head or a table of embeddings lies beside the files of a template, or above: else they are layers by their name
-// only.
+// belongs says whether a head or a table of embeddings lies beside the files of a template, or
+// above: else they are layers by their name only.
 func (p *plan) belongs(template string) bool {
 	for _, dir := range []string{path.Dir(template), "."} {
 		for _, name := range p.t.in(dir) {
@@ -423,8 +427,8 @@ func (p *plan) belongs(template string) bool {
 	return false
 }
 
-// noLayers says why a folder is not a package as precisely as its content allows. alone is the template of files that have the names of
-// layers, and neither head nor table beside them.
+// noLayers says why a folder is not a package as precisely as its content allows. alone is the
+// template of files that have the names of layers, and neither head nor table beside them.
 func (p *plan) noLayers(alone string) error {
 	e := &Error{Path: p.t.where("."), What: "no layer files (…l0….axmodel) and no configuration that names any",
 		Fix: "name a folder that holds an .axmodel package", Err: ErrNotPackage}
@@ -532,7 +536,8 @@ func isTable(file string) bool {
 		!strings.Contains(file, "vision") && !strings.Contains(file, "speech") && !strings.Contains(file, "llm_embedding")
 }
 
-// findFacts reads what Hugging Face's config.json knows, beside the vendor's or in a tokenizer folder.
+// findFacts reads what Hugging Face's config.json knows, beside the vendor's or in a tokenizer
+// folder.
 func (p *plan) findFacts() error {
 	dirs := []string{path.Dir(p.template), p.base, "."}
 	for _, name := range p.t.names {
@@ -570,7 +575,8 @@ func (p *plan) findFacts() error {
 	return nil
 }
 
-// related keeps the tokenizer folders of other models that legacy repositories carry (a Qwen2.5 one beside Qwen3 layers) out of the guess.
+// related keeps the tokenizer folders of other models that legacy repositories carry (a Qwen2.5 one
+// beside Qwen3 layers) out of the guess.
 func (p *plan) related(dir string) bool {
 	family, own := familyOf(path.Base(dir)), familyOf(path.Base(p.template))
 	return family == "" || family == own || generic(own) || path.Dir(p.template) == dir

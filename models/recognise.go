@@ -13,12 +13,15 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// This file says what a folder is before layers are looked for in it. The kinds themselves are in packagekinds.go.
+// This file says what a folder is before layers are looked for in it. The kinds themselves are in
+// packagekinds.go.
 
-// ErrKind is a package that is whole and of a kind that axle does not run yet. The error's [KindError] says which.
+// ErrKind is a package that is whole and of a kind that axle does not run yet. The error's
+// [KindError] says which.
 var ErrKind = errors.New("models: a package of a kind that axle does not run yet")
 
-// KindError is what [Open] gives, inside an *Error, for a package that is no language model: a speech recogniser, a detector.
+// KindError is what [Open] gives, inside an *Error, for a package that is no language model: a
+// speech recogniser, a detector.
 type KindError struct {
 	Kind   string // Whisper
 	Does   string // speech recognition
@@ -44,13 +47,15 @@ func (e *KindError) Error() string {
 // Is matches [ErrKind].
 func (e *KindError) Is(target error) bool { return target == ErrKind }
 
-// Limits on what is read to recognise a package: a whole one has few nets that are not copies of each other.
+// Limits on what is read to recognise a package: a whole one has few nets that are not copies of
+// each other.
 const (
 	maxNets    = 32
 	maxConfigs = 16
 )
 
-// evidence is what a package is recognised by: what its configurations say and what tensors its nets have. Names of folders say nothing.
+// evidence is what a package is recognised by: what its configurations say and what tensors its
+// nets have. Names of folders say nothing.
 type evidence struct {
 	p       *plan
 	configs []object // the vendor's own one alone, where that names layers
@@ -65,8 +70,9 @@ type net struct {
 	in, out []axcl.Tensor
 }
 
-// recognise says what the package is, where it is no language model: as an *Error around a KindError. Where a configuration names layers
-// their tensors are not asked for in a listing: the files are read when they have come.
+// recognise says what the package is, where it is no language model: as an *Error around a
+// KindError. Where a configuration names layers their tensors are not asked for in a listing: the
+// files are read when they have come.
 func (p *plan) recognise() error {
 	e := &evidence{p: p, named: p.cfg.Template != ""}
 	e.readConfigs()
@@ -104,10 +110,12 @@ func (e *evidence) readConfigs() {
 	}
 }
 
-// numbered are names of files of which many are alike but for a number, as heads are that are counted.
+// numbered are names of files of which many are alike but for a number, as heads are that are
+// counted.
 var numbered = regexp.MustCompile(`^(.*_)(\d{1,4})\.axmodel$`)
 
-// nets reads one of each set of files that differ in nothing but a number. What cannot be read is passed over: its user says why.
+// nets reads one of each set of files that differ in nothing but a number. What cannot be read is
+// passed over: its user says why.
 func (e *evidence) nets() []net {
 	if e.tried {
 		return e.list
@@ -215,7 +223,8 @@ func integer(t axcl.Tensor) bool {
 	return t.Type == axcl.Int32 || t.Type == axcl.Uint32 || t.Type == axcl.Int64
 }
 
-// everything lists what a pull fetches of a package whose files nothing names: all but builds for other chips and what is hidden.
+// everything lists what a pull fetches of a package whose files nothing names: all but builds for
+// other chips and what is hidden.
 func (p *plan) everything() (all []string) {
 	for _, name := range p.t.names {
 		if !foreign.MatchString(name) && !strings.HasPrefix(name, ".") && !strings.Contains(name, "/.") {
@@ -225,7 +234,8 @@ func (p *plan) everything() (all []string) {
 	return all
 }
 
-// describe fills in what there is to say of a package of another kind, whose error err is; any other error stays as it is.
+// describe fills in what there is to say of a package of another kind, whose error err is; any
+// other error stays as it is.
 func (p *plan) describe(err error, name string) error {
 	var k *KindError
 	if !errors.As(err, &k) {

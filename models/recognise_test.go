@@ -14,7 +14,8 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// A package of every kind and layout is recognised by its tensors and configuration: in a folder, under any name, and in a listing.
+// A package of every kind and layout is recognised by its tensors and configuration: in a folder,
+// under any name, and in a listing.
 func TestKinds(t *testing.T) {
 	said := map[string]bool{}
 	for _, k := range modelstest.Kinds() {
@@ -126,7 +127,8 @@ func TestNoLayers(t *testing.T) {
 	}
 }
 
-// An input that nothing is bound to would hold whatever lies in its buffer: the layer is refused before it reaches a card.
+// An input that nothing is bound to would hold whatever lies in its buffer: the layer is refused
+// before it reaches a card.
 func TestUnboundInput(t *testing.T) {
 	b := newBench(t)
 	b.vendor("", "qwen3_p8_l%d_together.axmodel", 2, "qwen3_post.axmodel")

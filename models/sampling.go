@@ -1,6 +1,7 @@
 package models
 
-// Sampling is what the package's makers recommend. A nil field was not said. The numbers are theirs, unchecked: the caller checks them.
+// Sampling is what the package's makers recommend. A nil field was not said. The numbers are
+// theirs, unchecked: the caller checks them.
 type Sampling struct {
 	Temperature       *float64 // 0: greedy
 	TopK              *int
@@ -43,8 +44,9 @@ func (o object) intp(keys ...string) *int {
 
 func ptr[T any](v T) *T { return &v }
 
-// vendorSampling reads post_config.json. Its switches mean what the vendor's runtime makes of them: a value whose switch is off does not
-// apply, and with neither temperature, top-k nor top-p on the largest logit is taken.
+// vendorSampling reads post_config.json. Its switches mean what the vendor's runtime makes of them:
+// a value whose switch is off does not apply, and with neither temperature, top-k nor top-p on the
+// largest logit is taken.
 func vendorSampling(o object) (s Sampling) {
 	on := func(key string) bool { f := o.flag(key); return f != nil && *f }
 	switches := false

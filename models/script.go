@@ -11,9 +11,10 @@ const (
 	maxWord   = 8 << 10
 )
 
-// parseScript reads the flags of the first command in a run_*.sh that names an axmodel template, as legacy packages keep their whole
-// configuration there. It understands what those scripts use: continued lines, comments, quotes, and variables set in the same file.
-// Nothing is run. The result is empty when there is no such command.
+// parseScript reads the flags of the first command in a run_*.sh that names an axmodel template, as
+// legacy packages keep their whole configuration there. It understands what those scripts use:
+// continued lines, comments, quotes, and variables set in the same file. Nothing is run. The result
+// is empty when there is no such command.
 func parseScript(src string) object {
 	if len(src) > maxScript {
 		return nil
@@ -40,7 +41,8 @@ func parseScript(src string) object {
 	return nil
 }
 
-// joinLines splits a script into commands: a backslash at a line's end continues it, also before a comment, as people write them.
+// joinLines splits a script into commands: a backslash at a line's end continues it, also before a
+// comment, as people write them.
 func joinLines(src string) []string {
 	var out []string
 	var cur strings.Builder

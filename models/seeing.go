@@ -8,9 +8,10 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// seeing is what a family of models that see has in common, whatever its encoder's tensors are: how a picture stands in a prompt, how its
-// pixels are normed where the encoder leaves that to the host, and what positions its rows have. Tokens are written as the tokenizer has
-// them; each must be one id there.
+// seeing is what a family of models that see has in common, whatever its encoder's tensors are: how
+// a picture stands in a prompt, how its pixels are normed where the encoder leaves that to the
+// host, and what positions its rows have. Tokens are written as the tokenizer has them; each must
+// be one id there.
 type seeing struct {
 	name   string   // in the vendor's words; vlm_type is compared without case and signs
 	number int      // as vlm_type; 0: none is known
@@ -31,8 +32,9 @@ type seeing struct {
 	places      int  // answers tell places in the picture by the tokens <0> to <places>, one id each, in order; 0: they do not
 }
 
-// families of models that see. Where the vendor's runtime and the models' own templates differ (its pictures come behind InternVL's and
-// FastVLM's text, and all of a turn's pictures share one pair of brackets), the models were trained with what stands here.
+// families of models that see. Where the vendor's runtime and the models' own templates differ (its
+// pictures come behind InternVL's and FastVLM's text, and all of a turn's pictures share one pair
+// of brackets), the models were trained with what stands here.
 var seers = []seeing{
 	{name: "Qwen2_5VL", number: 1, hints: []string{"qwen25vl"}, row: "<|image_pad|>", open: "<|vision_start|>", close: "<|vision_end|>",
 		mrope: true},
@@ -73,7 +75,8 @@ func seer(typ string) (*seeing, error) {
 	return nil, fmt.Errorf("vlm_type is %.40q; known are %s and their numbers", typ, strings.Join(known, ", "))
 }
 
-// seerBy finds a family by the names of things: the family of the package, then what its encoder's file is called.
+// seerBy finds a family by the names of things: the family of the package, then what its encoder's
+// file is called.
 func seerBy(names ...string) *seeing {
 	for _, n := range names {
 		for i := range seers {
@@ -124,8 +127,8 @@ const (
 	smolWhole  = "<global-img>"
 )
 
-// inner is what stands for the picture itself, of calls × rows rows: the row's token as often, and between the parts of a picture what
-// tells them apart.
+// inner is what stands for the picture itself, of calls × rows rows: the row's token as often, and
+// between the parts of a picture what tells them apart.
 func (s *seeing) inner(rows int) string {
 	pad := strings.Repeat(s.row, rows)
 	if s.tiles == 0 {
@@ -142,7 +145,8 @@ func (s *seeing) inner(rows int) string {
 	return b.String()
 }
 
-// resolve finds the ids of the family's tokens, and fails with the first that the tokenizer has not.
+// resolve finds the ids of the family's tokens, and fails with the first that the tokenizer has
+// not.
 func (s *seeing) resolve(t *tokenizer.Tokenizer) (row int32, err error) {
 	for i, text := range s.tokens() {
 		id, ok := t.ID(text)
@@ -156,7 +160,8 @@ func (s *seeing) resolve(t *tokenizer.Tokenizer) (row int32, err error) {
 	if s.places == 0 {
 		return row, nil
 	}
-	// With a tokenizer of another model these ids are other words, and answers read like answers all the same.
+	// With a tokenizer of another model these ids are other words, and answers read like answers
+	// all the same.
 	first := int32(0)
 	for i := range s.places + 1 {
 		text := fmt.Sprintf("<%d>", i)

@@ -26,10 +26,11 @@ func (p *plan) files() []string {
 	return all
 }
 
-// Select says which of the listed files (path to size) make up the model that [Open] would find among them. small serves the contents of
-// the text files, and of .axmodel files where it can read them at an offset: of those a few are looked into where no configuration names
-// layers. It fails as [Open] does when there is no model, or not a whole one. For a package of another kind it gives all files, and the
-// error says which kind ([KindError]).
+// Select says which of the listed files (path to size) make up the model that [Open] would find
+// among them. small serves the contents of the text files, and of .axmodel files where it can read
+// them at an offset: of those a few are looked into where no configuration names layers. It fails
+// as [Open] does when there is no model, or not a whole one. For a package of another kind it gives
+// all files, and the error says which kind ([KindError]).
 func Select(files map[string]int64, small fs.FS) ([]string, error) {
 	t := &tree{fsys: small, files: map[string]int64{}, broken: map[string]string{}, listed: true}
 	for name, size := range files {

@@ -7,9 +7,10 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// read fills in the tensors' part of a layer. Its kind is the configuration's, by layer_types and then by full_attention_interval; where
-// that says nothing, a layer whose states go out as they came in, and which is no layer of attention, has a state: found says that it is
-// so. behind says that layers which share K and V have a call's rows behind those of the cache.
+// read fills in the tensors' part of a layer. Its kind is the configuration's, by layer_types and
+// then by full_attention_interval; where that says nothing, a layer whose states go out as they
+// came in, and which is no layer of attention, has a state: found says that it is so. behind says
+// that layers which share K and V have a call's rows behind those of the cache.
 func (l *Layer) read(m *axmodel.Meta, behind bool) (found bool, err error) {
 	has, said := m.HasState(), l.Kind
 	if said == "" {
@@ -32,8 +33,8 @@ func (l *Layer) read(m *axmodel.Meta, behind bool) (found bool, err error) {
 	return found, err
 }
 
-// StateBytes is what the states of all layers with a state take together: what a sequence has there, and so what a slot and a snapshot
-// take. 0 for a package without such layers.
+// StateBytes is what the states of all layers with a state take together: what a sequence has
+// there, and so what a slot and a snapshot take. 0 for a package without such layers.
 func (p *Package) StateBytes() int64 {
 	n := int64(0)
 	for i := range p.Facts {
@@ -42,15 +43,16 @@ func (p *Package) StateBytes() int64 {
 	return n
 }
 
-// What a load takes for states unless it is told otherwise: as much as this, but never fewer slots than two sequences and a snapshot of
-// each need, and no more than anybody could fill.
+// What a load takes for states unless it is told otherwise: as much as this, but never fewer slots
+// than two sequences and a snapshot of each need, and no more than anybody could fill.
 const (
 	stateRoom = 512 << 20
 	minSlots  = 4
 	maxSlots  = 64
 )
 
-// Slots is how many slots for states a load of the package takes unless it is told otherwise; 0 without layers that have one.
+// Slots is how many slots for states a load of the package takes unless it is told otherwise; 0
+// without layers that have one.
 func (p *Package) Slots() int {
 	return SlotsFor(p.StateBytes())
 }

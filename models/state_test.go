@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// A package whose layers with a state cannot be what they claim is refused with one error that names the file, before anything native could
-// see it, and before anything is made as large as it says.
+// A package whose layers with a state cannot be what they claim is refused with one error that
+// names the file, before anything native could see it, and before anything is made as large as it
+// says.
 func TestHostileStates(t *testing.T) {
 	layer := func(i int, change func(o *axmodeltest.ONNX)) func(b bench) {
 		return func(b bench) {
@@ -124,7 +125,8 @@ func TestHostileStates(t *testing.T) {
 
 const mixedLayers = "qwen3_5_text_p128_l%d_together.axmodel"
 
-// stated is a layer with a state beside those of [bench.vendor]: bf16 and fp32, in a decode group and prefill groups of 8 rows.
+// stated is a layer with a state beside those of [bench.vendor]: bf16 and fp32, in a decode group
+// and prefill groups of 8 rows.
 func stated(hidden bool, rows ...int) axmodeltest.ONNX {
 	return axmodeltest.VendorState(8, 64, axcl.Tensor{Type: axcl.BF16, Shape: []int{1, 6, 3}},
 		axcl.Tensor{Type: axcl.FP32, Shape: []int{1, 2, 5, 5}}, hidden, rows...)
@@ -148,7 +150,8 @@ func (b bench) mixed(n int, config map[string]any) {
 	b.write("config.json", data)
 }
 
-// What states take is counted, and said: slots for sequences and snapshots of them, of all layers that have one.
+// What states take is counted, and said: slots for sequences and snapshots of them, of all layers
+// that have one.
 func TestStateMemory(t *testing.T) {
 	b := newBench(t)
 	b.mixed(8, nil)
@@ -186,7 +189,8 @@ func TestStateMemory(t *testing.T) {
 	}
 }
 
-// A build for long contexts has many prefill groups and several decode groups; all are read, and inspect says them in a line.
+// A build for long contexts has many prefill groups and several decode groups; all are read, and
+// inspect says them in a line.
 func TestDeepLadder(t *testing.T) {
 	b := newBench(t)
 	b.vendor("", "qwen3_p8_l%d_together.axmodel", 2, "qwen3_post.axmodel")
@@ -214,8 +218,8 @@ func TestDeepLadder(t *testing.T) {
 	}
 }
 
-// What Qwen3.5's makers say where a package does not: both tokens that end an answer, no thinking unless it is asked for, how to sample.
-// What the package says itself comes first.
+// What Qwen3.5's makers say where a package does not: both tokens that end an answer, no thinking
+// unless it is asked for, how to sample. What the package says itself comes first.
 func TestQwen35Defaults(t *testing.T) {
 	b := newBench(t)
 	b.mixed(4, map[string]any{"url_tokenizer_model": "tokenizer"})

@@ -2,11 +2,12 @@ package models
 
 import "strings"
 
-// traits are what differs between families of text models and stands in none of their files. A family
-// that is not in the table has the zero traits.
+// traits are what differs between families of text models and stands in none of their files. A
+// family that is not in the table has the zero traits.
 type traits struct {
-	// ends are tokens that end an answer beside those that a package's files name: these families were
-	// trained with both, and packages often name only one, so that the other leaks into answers.
+	// ends are tokens that end an answer beside those that a package's files name: these families
+	// were trained with both, and packages often name only one, so that the other leaks into
+	// answers.
 	ends     []string
 	textEnd  string   // what a text to be embedded ends with, where the tokenizer's file cannot say so
 	sampling Sampling // what its makers recommend, for packages that say nothing themselves

@@ -13,19 +13,22 @@ import (
 	"github.com/axle-llm/axle/internal/regular"
 )
 
-// RealPather is what a file system has whose files lie on disk under names that the vendor's library can open.
+// RealPather is what a file system has whose files lie on disk under names that the vendor's
+// library can open.
 type RealPather interface {
 	RealPath(name string) (string, bool)
 }
 
-// dirFS is a folder opened so that nothing in it leads out of it, and nothing but folders and regular files is opened.
+// dirFS is a folder opened so that nothing in it leads out of it, and nothing but folders and
+// regular files is opened.
 type dirFS struct {
 	root *os.Root
 	asked
 	dir string
 }
 
-// asked is what tells a file's kind without opening it: were it hidden, package fs would open a pipe to ask.
+// asked is what tells a file's kind without opening it: were it hidden, package fs would open a
+// pipe to ask.
 type asked interface {
 	fs.ReadDirFS
 	fs.StatFS
@@ -44,7 +47,8 @@ func openDir(dir string) (*dirFS, error) {
 	return &dirFS{root: root, asked: regular.FS(root).(asked), dir: abs}, nil
 }
 
-// RealPath resolves symbolic links before it vouches for a path: the library that opens it later knows no root.
+// RealPath resolves symbolic links before it vouches for a path: the library that opens it later
+// knows no root.
 func (d *dirFS) RealPath(name string) (string, bool) {
 	full, err := filepath.EvalSymlinks(filepath.Join(d.dir, filepath.FromSlash(name)))
 	if err != nil {
@@ -120,7 +124,8 @@ func scan(fsys fs.FS, label string) (*tree, error) {
 	return t, nil
 }
 
-// cause is the innermost text of an error about a file, without the paths that callers print themselves.
+// cause is the innermost text of an error about a file, without the paths that callers print
+// themselves.
 func cause(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -201,9 +206,10 @@ func (t *tree) missing(name, fix string) *Error {
 	return &Error{Path: t.where(name), What: "missing", Fix: fix, Err: ErrMissing}
 }
 
-// resolve finds a path that a configuration in folder base names. The vendor's runtime takes it relative to the configuration or to the
-// working directory, which people had set to the package or to the folder above it: all are tried, nothing outside the package is. found
-// is false when no such file or folder exists; name is then where it was looked for first.
+// resolve finds a path that a configuration in folder base names. The vendor's runtime takes it
+// relative to the configuration or to the working directory, which people had set to the package or
+// to the folder above it: all are tried, nothing outside the package is. found is false when no
+// such file or folder exists; name is then where it was looked for first.
 func (t *tree) resolve(base, p string) (name string, found bool, err error) {
 	p = strings.ReplaceAll(strings.TrimSpace(p), `\`, "/")
 	if path.IsAbs(p) || strings.ContainsRune(p, 0) || len(p) > 2 && p[1] == ':' {
@@ -233,7 +239,8 @@ func (t *tree) resolve(base, p string) (name string, found bool, err error) {
 	return first, false, nil
 }
 
-// exists says whether name, which may be a layer template, is a file, a folder with files, or a link that was seen.
+// exists says whether name, which may be a layer template, is a file, a folder with files, or a
+// link that was seen.
 func (t *tree) exists(name string) bool {
 	name = strings.ReplaceAll(name, "%d", "0")
 	if t.has(name) || t.broken[name] != "" || t.odd[name] != "" {

@@ -15,7 +15,8 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// Vision is how a package sees: its encoder, read from the encoder's own tensors, and how its family writes a picture in a prompt.
+// Vision is how a package sees: its encoder, read from the encoder's own tensors, and how its
+// family writes a picture in a prompt.
 type Vision struct {
 	Family  string // in the vendor's words: Qwen3VL, InternVL3 …
 	File    string // the encoder's name inside the package
@@ -23,8 +24,9 @@ type Vision struct {
 	Size    int64
 	Weights int64 // what it takes on a card, as far as the file tells
 
-	// The encoder's tensors: what a picture is written to, the rows that come out, and in which further tensors, of the same shape, the
-	// rows are that are added after decoder layer 0, 1, 2 … (axcl's Pass.Add).
+	// The encoder's tensors: what a picture is written to, the rows that come out, and in which
+	// further tensors, of the same shape, the rows are that are added after decoder layer 0, 1, 2 …
+	// (axcl's Pass.Add).
 	Input  axcl.Tensor
 	Output axcl.Tensor
 	Deep   []axcl.Tensor
@@ -37,9 +39,10 @@ type Vision struct {
 	PerCall int // rows that a call gives
 	Rows    int // rows of a picture, in all its calls
 
-	// MRope: rows have positions in three components: all rows of a picture that begins at s have the first s, row y of its grid has s+y as
-	// the second, column x has s+x as the third, and what follows begins at s + the longer side. Else positions count on. Across and Down
-	// are the grid's sides; 0 where positions count on.
+	// MRope: rows have positions in three components: all rows of a picture that begins at s have
+	// the first s, row y of its grid has s+y as the second, column x has s+x as the third, and what
+	// follows begins at s + the longer side. Else positions count on. Across and Down are the
+	// grid's sides; 0 where positions count on.
 	MRope        bool
 	Across, Down int
 
@@ -51,8 +54,9 @@ type Vision struct {
 	seer *seeing
 }
 
-// Mark is how the i-th of a turn's n pictures is written, counted from 0, where the chat template says nothing of pictures: all control
-// tokens in it are meant as such. A Vision that is no package's has no family, and writes Inner alone.
+// Mark is how the i-th of a turn's n pictures is written, counted from 0, where the chat template
+// says nothing of pictures: all control tokens in it are meant as such. A Vision that is no
+// package's has no family, and writes Inner alone.
 func (v *Vision) Mark(i, n int) string {
 	s, text := v.seer, ""
 	if s == nil {
@@ -64,8 +68,9 @@ func (v *Vision) Mark(i, n int) string {
 	return text + s.open + v.Inner + s.close + s.after
 }
 
-// Vision is how the package sees. It is nil, without an error, for a package that has no encoder and does not claim to have one. The error
-// is an *Error that says why the pictures of a package that has one cannot be read; its text can.
+// Vision is how the package sees. It is nil, without an error, for a package that has no encoder
+// and does not claim to have one. The error is an *Error that says why the pictures of a package
+// that has one cannot be read; its text can.
 func (p *Package) Vision() (*Vision, error) {
 	p.visionOnce.Do(func() {
 		if p.vision == nil || p.visionErr != nil {
@@ -87,7 +92,8 @@ func (p *Package) Vision() (*Vision, error) {
 	return p.vision, nil
 }
 
-// readVision reads the encoder. What is wrong with it is kept for [Package.Vision]: text needs no encoder.
+// readVision reads the encoder. What is wrong with it is kept for [Package.Vision]: text needs no
+// encoder.
 func (pkg *Package) readVision() {
 	pkg.visionErr = pkg.p.visionErr
 	if len(pkg.Encoders) == 0 || pkg.visionErr != nil {
@@ -246,7 +252,8 @@ func (v *Vision) pictures() string {
 // encoderName is what encoders of pictures are called where nothing names them.
 var encoderName = regexp.MustCompile(`(?i)vision|image_encoder|(^|[_-])vi[tp]([_-]|\.axmodel)|vpm|_h\d+_w\d+_t\d+`)
 
-// findEncoder finds the encoder of pictures: the one that the configuration names, else by file names. Only one is used, and fetched.
+// findEncoder finds the encoder of pictures: the one that the configuration names, else by file
+// names. Only one is used, and fetched.
 func (p *plan) findEncoder() error {
 	claims := p.cfg.VisionType
 	if p.cfg.VisionEncoder != "" {

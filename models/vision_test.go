@@ -15,7 +15,8 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// TestVision: what packages as they are shipped say of their encoders, by their tensors, and of how their family writes a picture.
+// TestVision: what packages as they are shipped say of their encoders, by their tensors, and of how
+// their family writes a picture.
 func TestVision(t *testing.T) {
 	const u8, f32, bf16 = axcl.Uint8, axcl.FP32, axcl.BF16
 	for _, tt := range []struct {
@@ -138,7 +139,8 @@ func TestVision(t *testing.T) {
 	}
 }
 
-// seeing makes a package whose rows are hidden long, whose layers take pos positions a row and keep 1300 of them.
+// seeing makes a package whose rows are hidden long, whose layers take pos positions a row and keep
+// 1300 of them.
 func (b bench) seeing(prefix string, hidden, pos int, encoder string, o axmodeltest.ONNX, tokens ...string) {
 	b.Helper()
 	name := prefix + "_p128_l%d_together.axmodel"
@@ -185,7 +187,8 @@ var (
 		"<row_2_col_2>"}
 )
 
-// TestVisionRefused: a package whose pictures cannot be read says why in one line, and its text can be read all the same.
+// TestVisionRefused: a package whose pictures cannot be read says why in one line, and its text can
+// be read all the same.
 func TestVisionRefused(t *testing.T) {
 	const u8, f32 = axcl.Uint8, axcl.FP32
 	good := func() axmodeltest.ONNX {
@@ -306,7 +309,8 @@ func TestBlind(t *testing.T) {
 	}
 }
 
-// TestEncoders: of several the one beside the layers, of stills and the smallest is used, and fetched; the note names the others.
+// TestEncoders: of several the one beside the layers, of stills and the smallest is used, and
+// fetched; the note names the others.
 func TestEncoders(t *testing.T) {
 	b := newBench(t)
 	still := encoder(axcl.Uint8, []int{1, 576, 512, 3}, axcl.FP32, rows("out", 144, 64))
@@ -322,7 +326,8 @@ func TestEncoders(t *testing.T) {
 	}
 }
 
-// TestVisionScript: the oldest packages say the picture's size in their run scripts, and have one for videos beside.
+// TestVisionScript: the oldest packages say the picture's size in their run scripts, and have one
+// for videos beside.
 func TestVisionScript(t *testing.T) {
 	b := newBench(t)
 	// 1680 patches of 16 are 30 by 56 as well as 40 by 42.
@@ -344,7 +349,8 @@ func TestVisionScript(t *testing.T) {
 	}
 }
 
-// LocateAnything's pictures are named by a number in plain text, and their rows have plain positions.
+// LocateAnything's pictures are named by a number in plain text, and their rows have plain
+// positions.
 func TestLocateAnything(t *testing.T) {
 	b := newBench(t)
 	const f32 = axcl.FP32
@@ -355,7 +361,8 @@ func TestLocateAnything(t *testing.T) {
 	b.write("config.json", []byte(`{"vlm_type": "LocateAnythingVL", "tokenizer_type": "LocateAnything", "model_name": "LocateAnything-3B",
 		"filename_image_encoder_axmodel": "image_encoder_mlp.axmodel", "filename_post_axmodel": "qwen2_post.axmodel",
 		"template_filename_axmodel": "qwen2_p128_l%d_together.axmodel", "axmodel_num": 3}`))
-	// Answers tell places by tokens of their own. Where the tokenizer has not all of them in order, its ids are another model's.
+	// Answers tell places by tokens of their own. Where the tokenizer has not all of them in order,
+	// its ids are another model's.
 	words := []string{"<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>"}
 	places := words
 	for i := range 1001 {

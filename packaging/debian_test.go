@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestInstalled: the package says once what runs, where, and what to type next; and purging leaves no keys.
+// TestInstalled: the package says once what runs, where, and what to type next; and purging leaves
+// no keys.
 func TestInstalled(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -87,8 +88,9 @@ func TestInstalled(t *testing.T) {
 	}
 }
 
-// TestDebian makes a package of a program that stands for ours, and has lintian look at it: what is of the program itself (that it is
-// position independent, which `make deb-test` sees) is pinned in the Makefile.
+// TestDebian makes a package of a program that stands for ours, and has lintian look at it: what is
+// of the program itself (that it is position independent, which `make deb-test` sees) is pinned in
+// the Makefile.
 func TestDebian(t *testing.T) {
 	mk, err := os.ReadFile("../Makefile")
 	if err != nil {

@@ -28,8 +28,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// TestHAProxy: docs/haproxy.cfg leads the turns of a conversation to one server, and loses nothing when a server drains, and only what was
-// already being answered when one is killed.
+// TestHAProxy: docs/haproxy.cfg leads the turns of a conversation to one server, and loses nothing
+// when a server drains, and only what was already being answered when one is killed.
 func TestHAProxy(t *testing.T) {
 	url, servers := behind(t)
 	ctx := t.Context()
@@ -54,7 +54,8 @@ func TestHAProxy(t *testing.T) {
 		t.Errorf("24 conversations met only %v", used)
 	}
 
-	// Load: each worker goes on with a conversation of its own. Every fourth has a request that is long.
+	// Load: each worker goes on with a conversation of its own. Every fourth has a request that is
+	// long.
 	const workers = 16
 	var done, killed atomic.Int64
 	var dead atomic.Value // the name of the killed server
@@ -69,7 +70,8 @@ func TestHAProxy(t *testing.T) {
 		}
 		wg.Go(func() {
 			for turn := 0; load.Err() == nil; turn++ {
-				// Requests run to their end when the load stops: a context that ended would look like a loss.
+				// Requests run to their end when the load stops: a context that ended would look
+				// like a loss.
 				a := ask(ctx, url, fmt.Sprint("worker-", w), "[[say:a|b|c|d|e|f|g|h]] [[delay:10]]"+long)
 				switch {
 				case a.whole: // wherever there was room: a server with more than its share gets no more
@@ -115,7 +117,8 @@ func TestHAProxy(t *testing.T) {
 	}
 }
 
-// TestMain is a server instead of tests where the environment says so: a process that can be killed, without building the binary.
+// TestMain is a server instead of tests where the environment says so: a process that can be
+// killed, without building the binary.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("AXLE_PACKAGING_SERVER"); dir != "" {
 		if err := child(dir); err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// TestUnit: what the unit promises (T18, and a card that is lost or must not be killed while loading).
+// TestUnit: what the unit promises (T18, and a card that is lost or must not be killed while
+// loading).
 func TestUnit(t *testing.T) {
 	//proves:T18
 	u := unit(t, "axle.service")
@@ -109,7 +110,8 @@ func TestUnitVerify(t *testing.T) {
 	}
 }
 
-// TestRules: the udev rules and the system user are of the form that their programs read, and give the unit's group every node.
+// TestRules: the udev rules and the system user are of the form that their programs read, and give
+// the unit's group every node.
 func TestRules(t *testing.T) {
 	//proves:T18
 	u := unit(t, "axle.service")
@@ -148,8 +150,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestNodesEverywhere: the example in the Dockerfile gives a container each node that a card needs, and says which others there may be;
-// what makes the package's rules take effect asks for each.
+// TestNodesEverywhere: the example in the Dockerfile gives a container each node that a card needs,
+// and says which others there may be; what makes the package's rules take effect asks for each.
 func TestNodesEverywhere(t *testing.T) {
 	//proves:T18
 	for name, flag := range map[string]string{"Dockerfile": "--device /dev/", "postinst": "--sysname-match="} {

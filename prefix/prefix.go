@@ -1,9 +1,11 @@
-// Package prefix is the identity of the beginning of a text: the names by which what was evaluated of it is found again. A text is cut into
-// blocks of tokens, and a block's name covers all that comes before it too. So two texts have as many names in common as they have whole
-// blocks at their beginning, and a name that is known says that everything before it was the same.
+// Package prefix is the identity of the beginning of a text: the names by which what was evaluated
+// of it is found again. A text is cut into blocks of tokens, and a block's name covers all that
+// comes before it too. So two texts have as many names in common as they have whole blocks at their
+// beginning, and a name that is known says that everything before it was the same.
 //
-// A [Chain] makes the names of one owner's texts: another model, card or API key gives other names to the same tokens, and never finds
-// them. A chain that has a secret gives names that say nothing without the secret; names that leave the process are made so.
+// A [Chain] makes the names of one owner's texts: another model, card or API key gives other names
+// to the same tokens, and never finds them. A chain that has a secret gives names that say nothing
+// without the secret; names that leave the process are made so.
 //
 // A Chain is not changed by its methods, which may be called from any goroutine.
 package prefix
@@ -17,11 +19,14 @@ import (
 	"io"
 )
 
-// Block sizes, in tokens. A small one finds more of a beginning, a large one keeps and asks for fewer things.
+// Block sizes, in tokens. A small one finds more of a beginning, a large one keeps and asks for
+// fewer things.
 const (
-	// Local is for names that stay in this process: which of several copies of a model has seen a beginning.
+	// Local is for names that stay in this process: which of several copies of a model has seen a
+	// beginning.
 	Local = 16
-	// Shared is for names that other processes know too: a folder on disk, a router before several machines.
+	// Shared is for names that other processes know too: a folder on disk, a router before several
+	// machines.
 	Shared = 64
 )
 
@@ -31,15 +36,17 @@ type Name [sha256.Size]byte
 // String is the name in hexadecimal digits.
 func (n Name) String() string { return hex.EncodeToString(n[:]) }
 
-// Chain names the beginnings of one owner's texts. [New] makes one; the zero Chain has no block size and is of no use.
+// Chain names the beginnings of one owner's texts. [New] makes one; the zero Chain has no block
+// size and is of no use.
 type Chain struct {
 	secret []byte
 	block  int
 	seed   Name
 }
 
-// New gives the chain for blocks of block tokens, at least one, of the owner that words and sizes say: all that what is kept under a name
-// depends on, other than the tokens. Their borders count, and their order. A nil secret is none.
+// New gives the chain for blocks of block tokens, at least one, of the owner that words and sizes
+// say: all that what is kept under a name depends on, other than the tokens. Their borders count,
+// and their order. A nil secret is none.
 func New(secret []byte, block int, words []string, sizes ...uint64) *Chain {
 	if block < 1 {
 		panic("prefix: a block of no tokens")
@@ -67,9 +74,11 @@ func number(h hash.Hash, n uint64) {
 // Block is how many tokens a block has.
 func (c *Chain) Block() int { return c.block }
 
-// Blocks gives the names of the whole blocks that the tokens make, from the first on. Where tokens only hold a place for something (a
-// picture's rows), beside gives what else the token at i stands for, or nil; it is asked once a token, in order. A nil beside is for texts
-// without such things. Two texts whose tokens are alike and whose things are not have names in common up to the first thing that differs.
+// Blocks gives the names of the whole blocks that the tokens make, from the first on. Where tokens
+// only hold a place for something (a picture's rows), beside gives what else the token at i stands
+// for, or nil; it is asked once a token, in order. A nil beside is for texts without such things.
+// Two texts whose tokens are alike and whose things are not have names in common up to the first
+// thing that differs.
 func (c *Chain) Blocks(ids []int32, beside func(i int) []byte) []Name {
 	names := make([]Name, len(ids)/c.block)
 	before := c.seed
@@ -103,8 +112,9 @@ func tokens(h hash.Hash, ids []int32) {
 	}
 }
 
-// End names what belongs behind the last of the tokens rather than to a block: a state. last is the name of their last whole block, and is
-// not looked at where they make none; kind and size tell apart what may stand behind the same token.
+// End names what belongs behind the last of the tokens rather than to a block: a state. last is the
+// name of their last whole block, and is not looked at where they make none; kind and size tell
+// apart what may stand behind the same token.
 func (c *Chain) End(kind string, size uint64, last Name, ids []int32) Name {
 	whole := len(ids) / c.block
 	if whole == 0 {

@@ -70,7 +70,8 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// TestApart: texts have names in common exactly as far as they begin alike, and only those of one owner.
+// TestApart: texts have names in common exactly as far as they begin alike, and only those of one
+// owner.
 func TestApart(t *testing.T) {
 	ids := make([]int32, 5*Local)
 	for i := range ids {
@@ -129,7 +130,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// TestBeside: what tokens stand for counts from its place on, whatever the tokens are; nothing and no bytes are two things.
+// TestBeside: what tokens stand for counts from its place on, whatever the tokens are; nothing and
+// no bytes are two things.
 func TestBeside(t *testing.T) {
 	ids := make([]int32, 4*Local)
 	c := New(nil, Local, nil)

@@ -65,8 +65,9 @@ func (s *Sampler) touch(logits []uint16, id int32) *adjusted {
 	return &s.adj[*at-1]
 }
 
-// repeats notes, for every token that would extend a repeat of the history's end, the longest such repeat (DRY).
-// Read backwards, the question is how far the history matches itself at each offset: the Z function.
+// repeats notes, for every token that would extend a repeat of the history's end, the longest such
+// repeat (DRY). Read backwards, the question is how far the history matches itself at each offset:
+// the Z function.
 func (s *Sampler) repeats(logits []uint16) {
 	h := s.hist
 	if n := s.p.DRYPenaltyLastN; n >= 0 && n < len(h) {
@@ -107,8 +108,8 @@ func (s *Sampler) repeats(logits []uint16) {
 	}
 }
 
-// Breakers returns the tokens that hold one of the sequences, for [Params].DRYBreakers. llama.cpp's usual sequences are
-// "\n", ":", "\"" and "*".
+// Breakers returns the tokens that hold one of the sequences, for [Params].DRYBreakers. llama.cpp's
+// usual sequences are "\n", ":", "\"" and "*".
 func Breakers(v interface {
 	Vocab() int
 	Bytes(id int32) []byte
@@ -123,8 +124,8 @@ func Breakers(v interface {
 	return out
 }
 
-// index maps token ids to small numbers, 0 being absent. It is emptied for every token, so it is open addressing in two
-// flat slices and not a Go map.
+// index maps token ids to small numbers, 0 being absent. It is emptied for every token, so it is
+// open addressing in two flat slices and not a Go map.
 type index struct {
 	keys []int32
 	vals []int32

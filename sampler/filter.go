@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// The filters below shrink s.cands. A filter that wants an order sorts as little of it as it needs: the first few
-// hundred nearly always decide.
+// The filters below shrink s.cands. A filter that wants an order sorts as little of it as it needs:
+// the first few hundred nearly always decide.
 
 // weigh sets every candidate's weight to exp((v − max)/t) and returns their sum.
 func (s *Sampler) weigh(t float32) float64 {
@@ -37,7 +37,8 @@ func (s *Sampler) softmax(t float32) {
 	}
 }
 
-// takeMass keeps the first candidates, in the order of compare, whose weights reach mass, at least one.
+// takeMass keeps the first candidates, in the order of compare, whose weights reach mass, at least
+// one.
 func (s *Sampler) takeMass(mass float64) {
 	var sum float64
 	for done, step := 0, 256; ; step *= 8 {
@@ -145,7 +146,8 @@ func (s *Sampler) mirostat() {
 	}
 }
 
-// expMemo is exp((v − base)·scale) with the values for bf16 v remembered: a row has few distinct logits.
+// expMemo is exp((v − base)·scale) with the values for bf16 v remembered: a row has few distinct
+// logits.
 type expMemo struct {
 	base, scale float32
 	at          []float32 // −1: not computed yet

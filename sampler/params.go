@@ -2,7 +2,8 @@ package sampler
 
 import "github.com/axle-llm/axle/ask"
 
-// Params says how tokens are chosen. Start from [Defaults]: the zero value has no RepeatPenalty and fails its Check.
+// Params says how tokens are chosen. Start from [Defaults]: the zero value has no RepeatPenalty and
+// fails its Check.
 type Params = ask.Params
 
 // Defaults are Ollama's. LogitBias and DRYBreakers are nil.

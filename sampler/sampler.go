@@ -1,23 +1,26 @@
 // Package sampler turns a row of bf16 logits into a token.
 //
-// A [Sampler] belongs to one request and one goroutine; it holds memory only, so nothing needs closing. It has its own
-// random numbers: with the same seed, history and logits it gives the same tokens, whatever else runs in the process.
-// After the first tokens it allocates nothing.
+// A [Sampler] belongs to one request and one goroutine; it holds memory only, so nothing needs
+// closing. It has its own random numbers: with the same seed, history and logits it gives the same
+// tokens, whatever else runs in the process. After the first tokens it allocates nothing.
 //
 // Order of operations, as llama.cpp's default chain (which Ollama runs) has it:
 //
 //	logit_bias → repeat, frequency and presence penalties → DRY → top_k → typical_p → top_p → min_p → temperature → draw
 //
-// Every filter looks at the softmax of what the one before it left, at temperature 1: temperature comes last and only
-// shapes the draw. Temperature 0 takes the largest logit after bias, penalties and DRY. With mirostat the chain is
-// logit_bias → temperature → mirostat → draw, again as in llama.cpp: penalties and filters do not apply.
+// Every filter looks at the softmax of what the one before it left, at temperature 1: temperature
+// comes last and only shapes the draw. Temperature 0 takes the largest logit after bias, penalties
+// and DRY. With mirostat the chain is logit_bias → temperature → mirostat → draw, again as in
+// llama.cpp: penalties and filters do not apply.
 //
-// A mask (a grammar) is tested first, as in llama.cpp: a token is drawn as if there were no mask, and only if the mask
-// forbids it are the logits masked, the chain run again and a second token drawn. The token that is drawn is therefore
-// from the mixture p·[allowed] + (1−A)·q, where p is the distribution without the mask, A its allowed mass and q the
-// distribution under the mask; [Sampler.Probs] returns exactly that mixture. Without top_k and top_p it is p restricted.
+// A mask (a grammar) is tested first, as in llama.cpp: a token is drawn as if there were no mask,
+// and only if the mask forbids it are the logits masked, the chain run again and a second token
+// drawn. The token that is drawn is therefore from the mixture p·[allowed] + (1−A)·q, where p is
+// the distribution without the mask, A its allowed mass and q the distribution under the mask;
+// [Sampler.Probs] returns exactly that mixture. Without top_k and top_p it is p restricted.
 //
-// Log probabilities are of the model's own distribution: the softmax of the raw logits, before all of the above.
+// Log probabilities are of the model's own distribution: the softmax of the raw logits, before all
+// of the above.
 //
 // Equal logits are common in bf16; the lower id wins wherever an order is needed.
 package sampler
@@ -33,21 +36,23 @@ import (
 var (
 	// ErrNoToken is returned when the mask allows no token at all.
 	ErrNoToken = errors.New("sampler: the grammar allows no token here")
-	// ErrBadLogits is returned for logits that hold a NaN or an infinity or are all equal: the card computed nonsense.
+	// ErrBadLogits is returned for logits that hold a NaN or an infinity or are all equal: the card
+	// computed nonsense.
 	ErrBadLogits = errors.New("sampler: logits are NaN, infinite or all equal")
-	// ErrMirostat is returned by Probs: mirostat's distribution depends on every token drawn so far.
+	// ErrMirostat is returned by Probs: mirostat's distribution depends on every token drawn so
+	// far.
 	ErrMirostat = errors.New("sampler: mirostat has no fixed distribution, use Sample")
 )
 
-// Mask restricts which tokens may be drawn. Fill overwrites bits, bit id&63 of word id>>6 being set for each allowed id
-// and every other bit clear, past the end of the vocabulary too.
+// Mask restricts which tokens may be drawn. Fill overwrites bits, bit id&63 of word id>>6 being set
+// for each allowed id and every other bit clear, past the end of the vocabulary too.
 type Mask interface {
 	Allowed(id int32) bool
 	Fill(bits []uint64)
 }
 
-// Choice is a drawn token. Logprob and Top are filled only when asked for; Top is sorted, likeliest first, and its memory
-// is reused by the next Sample.
+// Choice is a drawn token. Logprob and Top are filled only when asked for; Top is sorted, likeliest
+// first, and its memory is reused by the next Sample.
 type Choice struct {
 	ID      int32
 	Logprob float32
@@ -107,14 +112,16 @@ type Sampler struct {
 	found index   // Probs and Speculate: where an id stands in a list
 }
 
-// heapLimit is the largest top_k kept in a heap while scanning; beyond it all candidates are gathered and partitioned.
+// heapLimit is the largest top_k kept in a heap while scanning; beyond it all candidates are
+// gathered and partitioned.
 const heapLimit = 1024
 
-// coldest is the lowest temperature that is not 0 for a float32's sake: what is below divides logits beyond its range.
+// coldest is the lowest temperature that is not 0 for a float32's sake: what is below divides
+// logits beyond its range.
 const coldest = 1e-7
 
-// New returns a sampler for rows of vocab logits. It fails when p does not pass [Params.Check] or a biased token is
-// outside the vocabulary.
+// New returns a sampler for rows of vocab logits. It fails when p does not pass [Params.Check] or a
+// biased token is outside the vocabulary.
 func New(p Params, vocab int) (*Sampler, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -161,8 +168,9 @@ func penalises(p *Params) bool {
 	return p.RepeatLastN != 0 && (p.RepeatPenalty != 1 || p.PresencePenalty != 0 || p.FrequencyPenalty != 0)
 }
 
-// Greedy reports whether every token is simply the largest logit, so that an argmax taken on the card may stand in for
-// Sample. A grammar is not known here: with one, the argmax must still be allowed.
+// Greedy reports whether every token is simply the largest logit, so that an argmax taken on the
+// card may stand in for Sample. A grammar is not known here: with one, the argmax must still be
+// allowed.
 func (s *Sampler) Greedy() bool {
 	return s.p.Temperature == 0 && !s.p.Logprobs && len(s.p.LogitBias) == 0 &&
 		(s.p.Mirostat != 0 || !penalises(&s.p) && s.p.DRYMultiplier == 0)
@@ -187,7 +195,8 @@ func (s *Sampler) Accept(ids ...int32) {
 
 // Sample draws the next token from one row of logits; m may be nil. It does not Accept the token.
 //
-// Errors: [ErrBadLogits], [ErrNoToken], and one that tells both numbers when the row is not as long as the vocabulary.
+// Errors: [ErrBadLogits], [ErrNoToken], and one that tells both numbers when the row is not as long
+// as the vocabulary.
 func (s *Sampler) Sample(logits []uint16, m Mask) (Choice, error) {
 	if err := s.check(logits); err != nil {
 		return Choice{}, err
@@ -214,8 +223,8 @@ func (s *Sampler) Sample(logits []uint16, m Mask) (Choice, error) {
 	return choice, nil
 }
 
-// Probs appends to dst the distribution that Sample would draw from, tokens of probability 0 left out, in no
-// particular order. Errors are Sample's, and [ErrMirostat].
+// Probs appends to dst the distribution that Sample would draw from, tokens of probability 0 left
+// out, in no particular order. Errors are Sample's, and [ErrMirostat].
 func (s *Sampler) Probs(dst []Prob, logits []uint16, m Mask) ([]Prob, error) {
 	if s.p.Mirostat != 0 && s.p.Temperature > 0 {
 		return dst, ErrMirostat
@@ -301,8 +310,9 @@ func (s *Sampler) draw() cand {
 // uniform returns a number in [0, 1).
 func (s *Sampler) uniform() float64 { return float64(s.rng.Uint64()>>11) / (1 << 53) }
 
-// distribution leaves in s.cands the tokens that can be drawn, their weights summing to 1. allowed restricts them when it
-// is not nil. The first call for a row, without a mask, also checks the logits.
+// distribution leaves in s.cands the tokens that can be drawn, their weights summing to 1. allowed
+// restricts them when it is not nil. The first call for a row, without a mask, also checks the
+// logits.
 func (s *Sampler) distribution(logits []uint16, allowed []uint64) error {
 	p := &s.p
 	s.adjust(logits)

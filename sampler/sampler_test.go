@@ -63,7 +63,8 @@ func TestGreedyIsTheArgmax(t *testing.T) {
 func TestProbsEqualTheChainWrittenPlainly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 2000).Draw(t, "vocab")
-		// Gaussian logits rounded to bf16: ties abound. Means on both sides of zero reach both threshold forms.
+		// Gaussian logits rounded to bf16: ties abound. Means on both sides of zero reach both
+		// threshold forms.
 		logits := row(rapid.Uint64().Draw(t, "seed"), n, rapid.SampledFrom([]float64{-30, -2, 0, 12}).Draw(t, "mean"), 3)
 		p := Defaults()
 		p.Seed = 1
@@ -119,7 +120,8 @@ func TestProbsEqualTheChainWrittenPlainly(t *testing.T) {
 			}
 			t.Fatal(err)
 		}
-		// Rounding may move one token across an edge of top_p; its weight then counts as difference.
+		// Rounding may move one token across an edge of top_p; its weight then counts as
+		// difference.
 		var diff float64
 		seen := map[int32]bool{}
 		for _, q := range got {

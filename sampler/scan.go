@@ -6,29 +6,34 @@ import (
 	"unsafe"
 )
 
-// A row of 151,936 logits is scanned for every token, so the scans look at four bf16 values a step, in one 64-bit word.
-// Lanes never carry into each other: every addend and subtrahend leaves room in the lane's own top bit.
+// A row of 151,936 logits is scanned for every token, so the scans look at four bf16 values a step,
+// in one 64-bit word. Lanes never carry into each other: every addend and subtrahend leaves room in
+// the lane's own top bit.
 const (
 	ones  = 0x0001_0001_0001_0001
 	signs = 0x8000_8000_8000_8000
-	// wide added to a lane's magnitude sets its top bit when the exponent is all ones: NaN or infinity.
+	// wide added to a lane's magnitude sets its top bit when the exponent is all ones: NaN or
+	// infinity.
 	wide = 0x0080 * ones
 )
 
 func f32(x uint16) float32 { return math.Float32frombits(uint32(x) << 16) }
 
-// word reads logits[i:i+4]; the caller has checked that they exist. Both ports allow unaligned loads.
+// word reads logits[i:i+4]; the caller has checked that they exist. Both ports allow unaligned
+// loads.
 func word(logits []uint16, i int) uint64 {
 	return *(*uint64)(unsafe.Pointer(&logits[i]))
 }
 
-// threshold finds lanes that are at least some value. The zero threshold passes every lane with a clear sign bit.
+// threshold finds lanes that are at least some value. The zero threshold passes every lane with a
+// clear sign bit.
 type threshold struct {
 	lanes    uint64 // the magnitude, in every lane
 	negative bool
 }
 
-// atLeast returns the threshold for logits ≥ v, or for logits > v where strict is set and v is itself a bf16 value.
+// atLeast returns the threshold for logits ≥ v, or for logits > v where strict is set and v is
+// itself a bf16 value.
 func atLeast(v float32, strict bool) threshold {
 	b := math.Float32bits(v)
 	m := uint64(b >> 16 & 0x7fff)
@@ -75,7 +80,8 @@ func bad(logits []uint16) bool {
 	return inf&signs != 0 || diff == 0
 }
 
-// Argmax returns the id of the largest logit, the lowest such id, or -1 where there are no logits. NaNs are not looked for.
+// Argmax returns the id of the largest logit, the lowest such id, or -1 where there are no logits.
+// NaNs are not looked for.
 func Argmax(logits []uint16) int32 {
 	if len(logits) == 0 {
 		return -1
@@ -100,8 +106,9 @@ func Argmax(logits []uint16) int32 {
 	return int32(best)
 }
 
-// largest appends to h the k largest logits as a heap, the least of them first. With adjusted set it looks at the logits
-// after [Sampler.adjust]. ok is false when the logits are bad; under a mask that is not looked for.
+// largest appends to h the k largest logits as a heap, the least of them first. With adjusted set
+// it looks at the logits after [Sampler.adjust]. ok is false when the logits are bad; under a mask
+// that is not looked for.
 func (s *Sampler) largest(h []cand, k int, logits []uint16, allowed []uint64, adjusted bool) (_ []cand, ok bool) {
 	if adjusted {
 		for i := range s.adj {
@@ -238,7 +245,8 @@ func (s *Sampler) gather(logits []uint16, allowed []uint64) {
 	}
 }
 
-// partition moves the k best of c to its front, in no order. Pivots are medians of three, so sorted input is no trap.
+// partition moves the k best of c to its front, in no order. Pivots are medians of three, so sorted
+// input is no trap.
 func partition(c []cand, k int) {
 	for len(c) > 1 && k > 0 && k < len(c) {
 		a, b, m := 0, len(c)-1, len(c)/2

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Answers as the real Ollama 0.34.4 gave them to the same requests, with a scripted backend behind it as well.
+// Answers as the real Ollama 0.34.4 gave them to the same requests, with a scripted backend behind
+// it as well.
 func TestAlike(t *testing.T) {
 	r := newRig(t)
 	const thinks = `[[say:<think>|hm|</think>|\n\nyes]]`
@@ -67,7 +68,8 @@ data: [DONE]
 			t.Errorf("%s: %s\n got %s\nwant %s", tt.name, a.header.Get("Content-Type"), got, tt.want)
 		}
 	}
-	// Codex offers a search with every request: an answer that does not use it is an answer as any other.
+	// Codex offers a search with every request: an answer that does not use it is an answer as any
+	// other.
 	if a := r.post("/v1/responses", `{"model":"scripted-chat","input":"[[say:x]]","tools":[{"type":"web_search"}]}`); a.code != 200 ||
 		!strings.Contains(a.body, `"text":"x"`) || !strings.Contains(a.body, `"tools":[{"type":"web_search"`) {
 		t.Errorf("a search that is not used: %d %s", a.code, a.body)

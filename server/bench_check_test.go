@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// TestBenchCheck: a token through the server costs little more than a line through net/http alone. `make bench-check` runs it.
+// TestBenchCheck: a token through the server costs little more than a line through net/http alone.
+// `make bench-check` runs it.
 func TestBenchCheck(t *testing.T) {
 	if os.Getenv("AXLE_BENCH_CHECK") == "" {
 		t.Skip("SKIPPED, not tested: timings are for make bench-check")

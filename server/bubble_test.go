@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// inBubble runs a test of the server's deadlines on a clock of its own, which stands while anything computes: a busy machine is not late
-// for any of them. Connections are pipes, since a socket that waits for the kernel would stop that clock.
+// inBubble runs a test of the server's deadlines on a clock of its own, which stands while anything
+// computes: a busy machine is not late for any of them. Connections are pipes, since a socket that
+// waits for the kernel would stop that clock.
 func inBubble(t *testing.T, grace time.Duration, f func(t *testing.T, b *bubble), change ...func(*server.Options, *scripted.Config)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/axle-llm/axle/server/look"
 )
 
-// lookHeat says once in the log that a card has become hot, and once that it is well again. Where the loader does not tell of cards, the
-// models do; of those on one card the highest counts.
+// lookHeat says once in the log that a card has become hot, and once that it is well again. Where
+// the loader does not tell of cards, the models do; of those on one card the highest counts.
 func (s *Server) lookHeat(models []loaded.Running) {
 	highest := map[string]float64{}
 	see := func(device string, t float64) {
@@ -44,7 +44,8 @@ func (s *Server) lookHeat(models []loaded.Running) {
 	}
 }
 
-// lookLost takes note of a request that ended because the card was lost. Of several cards the engine says when the last is lost.
+// lookLost takes note of a request that ended because the card was lost. Of several cards the
+// engine says when the last is lost.
 func (s *Server) lookLost(err error) {
 	if !errors.Is(err, axcl.ErrLost) {
 		return

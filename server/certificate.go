@@ -21,14 +21,15 @@ import (
 	"time"
 )
 
-// Certificate is what a server shows to clients that speak TLS: a file of certificates, the server's own first, and one of its private key.
-// It may be used from any goroutine.
+// Certificate is what a server shows to clients that speak TLS: a file of certificates, the
+// server's own first, and one of its private key. It may be used from any goroutine.
 type Certificate struct {
 	cert, key string
 	now       atomic.Pointer[tls.Certificate]
 }
 
-// LoadCertificate reads the files. Errors name the file; a private key that everyone on the machine can read is one.
+// LoadCertificate reads the files. Errors name the file; a private key that everyone on the machine
+// can read is one.
 func LoadCertificate(cert, key string) (*Certificate, error) {
 	c := &Certificate{cert: cert, key: key}
 	if err := c.Reload(); err != nil {
@@ -37,7 +38,8 @@ func LoadCertificate(cert, key string) (*Certificate, error) {
 	return c, nil
 }
 
-// Reload reads the files again. Where that fails the certificate stays as it is. Connections that there are keep theirs.
+// Reload reads the files again. Where that fails the certificate stays as it is. Connections that
+// there are keep theirs.
 func (c *Certificate) Reload() error {
 	st, err := os.Stat(c.key)
 	if err != nil {
@@ -63,20 +65,23 @@ func (c *Certificate) Leaf() *x509.Certificate { return c.now.Load().Leaf }
 // Fingerprint is the SHA-256 of the server's own certificate, as browsers show it.
 func (c *Certificate) Fingerprint() string { return fmt.Sprintf("%X", sha256.Sum256(c.Leaf().Raw)) }
 
-// config is TLS as the server speaks it. HTTP/2 is not spoken: the limits of connections count on one request at a time in each.
+// config is TLS as the server speaks it. HTTP/2 is not spoken: the limits of connections count on
+// one request at a time in each.
 func (c *Certificate) config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.now.Load(), nil }}
 }
 
-// How long a certificate of ours is valid (no browser takes more), and how long before its end there is a new one.
+// How long a certificate of ours is valid (no browser takes more), and how long before its end
+// there is a new one.
 const (
 	ownValid = 825 * 24 * time.Hour
 	ownLast  = 30 * 24 * time.Hour
 )
 
-// SelfSigned is a certificate that the server has made for itself, in the folder dir, for those names and addresses. It stays as it was
-// made, so that clients which were told to trust it go on, until 30 days before its end; then, or where it is not there, a new one is made.
+// SelfSigned is a certificate that the server has made for itself, in the folder dir, for those
+// names and addresses. It stays as it was made, so that clients which were told to trust it go on,
+// until 30 days before its end; then, or where it is not there, a new one is made.
 func SelfSigned(dir string, names []string) (*Certificate, error) {
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	c, err := LoadCertificate(cert, key)
@@ -113,7 +118,8 @@ func writeOwn(dir, cert, key string, names []string) error {
 		return err
 	}
 	now := time.Now()
-	// It is its own authority, so that a client can be told to trust it, and of nothing else: its own names are all that it may vouch for.
+	// It is its own authority, so that a client can be told to trust it, and of nothing else: its
+	// own names are all that it may vouch for.
 	t := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: "axle"}, NotBefore: now.Add(-time.Hour),
 		NotAfter: now.Add(ownValid), KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true}
@@ -159,7 +165,8 @@ func writePEM(path string, mode os.FileMode, kind string, der []byte) error {
 	return err
 }
 
-// OwnNames are the names and addresses by which clients reach a listener at addr: for a certificate.
+// OwnNames are the names and addresses by which clients reach a listener at addr: for a
+// certificate.
 func OwnNames(addr net.Addr, hosts []string) []string {
 	names := []string{"localhost"}
 	add := func(n string) {

@@ -17,8 +17,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// A certificate that the server made is kept while it is valid, is for the names it was made for and no others, and there is a new one 30
-// days before its end and after it.
+// A certificate that the server made is kept while it is valid, is for the names it was made for
+// and no others, and there is a new one 30 days before its end and after it.
 func TestSelfSigned(t *testing.T) {
 	//proves:T6
 	synctest.Test(t, func(t *testing.T) {
@@ -98,8 +98,8 @@ func TestCertificateFiles(t *testing.T) {
 	}
 }
 
-// A server with a certificate speaks TLS 1.2 and later, HTTP/1.1 in it, and nothing else; a certificate that is read again is shown from
-// the next connection on.
+// A server with a certificate speaks TLS 1.2 and later, HTTP/1.1 in it, and nothing else; a
+// certificate that is read again is shown from the next connection on.
 func TestTLS(t *testing.T) {
 	//proves:T6
 	dir, other := t.TempDir(), t.TempDir()

@@ -19,8 +19,8 @@ import (
 // anyOf has the scripted model say one of eleven things of one to four words.
 const anyOf = "[[any:a|b b|c|d d|e e e|f|g|h h h h|i|j|k k]]"
 
-// TestChoicesOpenAI: n answers to one prompt differ, are the same each time where a seed is given, and are counted as OpenAI counts:
-// the prompt once, what was written of all.
+// TestChoicesOpenAI: n answers to one prompt differ, are the same each time where a seed is given,
+// and are counted as OpenAI counts: the prompt once, what was written of all.
 func TestChoicesOpenAI(t *testing.T) {
 	r := newRig(t)
 	for _, ask := range []func(more string) map[string]any{
@@ -45,7 +45,8 @@ func TestChoicesOpenAI(t *testing.T) {
 		if p != prompt || output != float64(len(strings.Fields(strings.Join(texts, " ")))) || total != p+output {
 			t.Errorf("usage of %q: %v", texts, m["usage"])
 		}
-		// Without a seed the scripted model says what it has in turn; more answers than run at once come too.
+		// Without a seed the scripted model says what it has in turn; more answers than run at once
+		// come too.
 		if _, texts = choicesOf(t, ask(`,"n":44`)); len(texts) != 44 {
 			t.Errorf("n 44: %q", texts)
 		}
@@ -69,7 +70,8 @@ func TestChoicesOpenAI(t *testing.T) {
 	}
 }
 
-// inTurns says whether the choices of a stream take turns: a part of an earlier one follows one of a later.
+// inTurns says whether the choices of a stream take turns: a part of an earlier one follows one of
+// a later.
 func inTurns(chunks []map[string]any) bool {
 	last := 0.0
 	for _, d := range chunks {
@@ -84,8 +86,8 @@ func inTurns(chunks []map[string]any) bool {
 	return false
 }
 
-// TestChoicesStream: the parts of several answers come with their index, each choice has its role and its reason once, usage comes once,
-// and so does the end.
+// TestChoicesStream: the parts of several answers come with their index, each choice has its role
+// and its reason once, usage comes once, and so does the end.
 func TestChoicesStream(t *testing.T) {
 	r := newRig(t)
 	for path, body := range map[string]string{
@@ -175,7 +177,8 @@ func TestChoicesEach(t *testing.T) {
 	}
 }
 
-// TestBestOf: the likeliest of more answers are told, the best first, and all that were written are counted.
+// TestBestOf: the likeliest of more answers are told, the best first, and all that were written are
+// counted.
 func TestBestOf(t *testing.T) {
 	r := newRig(t)
 	m := r.post("/v1/completions", `{"model":"scripted","prompt":`+quote(anyOf)+`,"best_of":11,"n":3}`).object(t)
@@ -217,7 +220,8 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// TestTextLogprobs: completions tell log probabilities in OpenAI's lists, of each choice, in one piece or streamed.
+// TestTextLogprobs: completions tell log probabilities in OpenAI's lists, of each choice, in one
+// piece or streamed.
 func TestTextLogprobs(t *testing.T) {
 	r := newRig(t)
 	const body = `{"model":"scripted","prompt":"[[say:é|ab| c]]","logprobs":%d%s}`
@@ -278,7 +282,8 @@ func TestTextLogprobs(t *testing.T) {
 	}
 }
 
-// TestChoicesRefused: numbers of answers that cannot be are refused with a sentence, and so is more than is kept at once.
+// TestChoicesRefused: numbers of answers that cannot be are refused with a sentence, and so is more
+// than is kept at once.
 func TestChoicesRefused(t *testing.T) {
 	//proves:T3
 	r := newRig(t)
@@ -322,8 +327,8 @@ func TestChoicesRefused(t *testing.T) {
 	}
 }
 
-// TestChoicesPlaces: a request's answers take the places of its key, as far as there are any, and give them back; a client that leaves
-// ends all of them.
+// TestChoicesPlaces: a request's answers take the places of its key, as far as there are any, and
+// give them back; a client that leaves ends all of them.
 func TestChoicesPlaces(t *testing.T) {
 	//proves:T16
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) {

@@ -20,8 +20,9 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// TestComparedIsTold (D6): while a model is not loaded because the card gives other answers than it should, /health warns of it; once it is
-// loaded it does not. Of a loaded model that was never compared, /health and show say so.
+// TestComparedIsTold (D6): while a model is not loaded because the card gives other answers than it
+// should, /health warns of it; once it is loaded it does not. Of a loaded model that was never
+// compared, /health and show say so.
 func TestComparedIsTold(t *testing.T) {
 	st, err := store.Open(store.Options{Dir: t.TempDir(), Builtin: scripted.Builtin()})
 	if err != nil {

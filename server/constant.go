@@ -11,10 +11,12 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// What is here answers the same to everyone: who we are, and what Ollama's clients ask of its cloud.
+// What is here answers the same to everyone: who we are, and what Ollama's clients ask of its
+// cloud.
 
-// root is what Ollama's client asks first, and some balancers ask for health: once no work is taken it must not say that all is well. The
-// error itself may name files of this machine, and who asks need not have a key.
+// root is what Ollama's client asks first, and some balancers ask for health: once no work is taken
+// it must not say that all is well. The error itself may name files of this machine, and who asks
+// need not have a key.
 func (s *Server) root(x *exchange.Exchange) {
 	if text := ""; s.draining.Load() || s.Lost() != nil {
 		if text = "the server is shutting down"; s.Lost() != nil {

@@ -26,9 +26,10 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// Two network namespaces and a wire between them, as Docker makes them on Linux: a program in one reaches the server in the other under
-// the names that a container has for its host, a compose file's service, and the names of home networks. A name that somebody could
-// register is refused in words that both sides see; what listens on loopback is out of reach.
+// Two network namespaces and a wire between them, as Docker makes them on Linux: a program in one
+// reaches the server in the other under the names that a container has for its host, a compose
+// file's service, and the names of home networks. A name that somebody could register is refused in
+// words that both sides see; what listens on loopback is out of reach.
 func TestContainer(t *testing.T) {
 	//proves:T4 from a container
 	if _, err := exec.LookPath("ip"); err != nil {
@@ -112,7 +113,8 @@ func visited() (out []struct {
 	return out
 }
 
-// netHost is the machine: it serves on all addresses and on loopback, starts the container, and lays the wire.
+// netHost is the machine: it serves on all addresses and on loopback, starts the container, and
+// lays the wire.
 func netHost() error {
 	dir := os.TempDir()
 	st, err := store.Open(store.Options{Dir: filepath.Join(dir, "models"), Builtin: scripted.Builtin()})

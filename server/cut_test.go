@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// A prompt that does not fit is cut as in Ollama, and said so: by a line of the log with the numbers, in the metrics, and in a header of
-// every dialect, streamed or not. One that fits says nothing.
+// A prompt that does not fit is cut as in Ollama, and said so: by a line of the log with the
+// numbers, in the metrics, and in a header of every dialect, streamed or not. One that fits says
+// nothing.
 func TestCutIsTold(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Log, o.ContextLength = zap.New(core), 64 })

@@ -16,8 +16,9 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// A client that stops sending is cut off, wherever it stops (promise T8): in a header, between requests, in a body that is read, and in one
-// that nobody reads, since net/http looks for its rest before it answers. In each case every other deadline is far away.
+// A client that stops sending is cut off, wherever it stops (promise T8): in a header, between
+// requests, in a body that is read, and in one that nobody reads, since net/http looks for its rest
+// before it answers. In each case every other deadline is far away.
 func TestDeadlines(t *testing.T) {
 	const half = " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{"
 	header := func(o *server.Options) { o.HeaderTimeout = 50 * time.Millisecond }
@@ -116,7 +117,8 @@ func listen(t testing.TB) net.Listener {
 	return ln
 }
 
-// An answer that takes longer than a body may is not ended by the body's deadline, and the connection is good for another.
+// An answer that takes longer than a body may is not ended by the body's deadline, and the
+// connection is good for another.
 func TestDeadlinesPast(t *testing.T) {
 	inBubble(t, 0, func(t *testing.T, b *bubble) {
 		for i := range 3 {
@@ -173,7 +175,8 @@ func askConn(t *testing.T, c net.Conn, within time.Duration) string {
 	return strings.TrimSpace(line)
 }
 
-// So many connections are served at once, and fewer of one address, so that one client does not lock the others out (promise T8).
+// So many connections are served at once, and fewer of one address, so that one client does not
+// lock the others out (promise T8).
 func TestConns(t *testing.T) {
 	//proves:T8
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.MaxConns, o.MaxPerClient = 4, 2 })
@@ -227,7 +230,8 @@ func TestConns(t *testing.T) {
 	}
 }
 
-// A proxy on this machine may have as many connections as there are; a home's IPv6 addresses are one client.
+// A proxy on this machine may have as many connections as there are; a home's IPv6 addresses are
+// one client.
 func TestConnsCounted(t *testing.T) {
 	//proves:T8
 	for _, tt := range []struct {

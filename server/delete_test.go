@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestDeleteBroken: a model whose manifest or package cannot be read can be deleted; Ollama's own and what is not there cannot be found.
+// TestDeleteBroken: a model whose manifest or package cannot be read can be deleted; Ollama's own
+// and what is not there cannot be found.
 func TestDeleteBroken(t *testing.T) {
 	r := newRig(t)
 	digest := "sha256:" + strings.Repeat("7", 64)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The readers find every fault that a load could bring: a part lost, twice, in another place or of another's, an end that is missing or not
-// the end.
+// The readers find every fault that a load could bring: a part lost, twice, in another place or of
+// another's, an end that is missing or not the end.
 func TestDialects(t *testing.T) {
 	//proves:G6
 	r := newRig(t)
@@ -72,8 +72,8 @@ func TestDialects(t *testing.T) {
 type dialect struct {
 	path, body string // %s is the prompt, quoted
 	stream     bool
-	// read gives an answer's text as far as it has come, and whether its end has. What is no answer of this dialect, or comes after the
-	// end, is an error.
+	// read gives an answer's text as far as it has come, and whether its end has. What is no answer
+	// of this dialect, or comes after the end, is an error.
 	read func(body string) (text string, end bool, err error)
 }
 

@@ -1,6 +1,7 @@
-// Package server answers HTTP: Ollama's native API, OpenAI's and Anthropic's, the vendor's older one on a port of its own, health, metrics
-// and one page for people. The package itself is the front door: the guard (host, origin, key), the limits of connections, the routes, the
-// log line and the orderly end. Behind it are rooms:
+// Package server answers HTTP: Ollama's native API, OpenAI's and Anthropic's, the vendor's older
+// one on a port of its own, health, metrics and one page for people. The package itself is the
+// front door: the guard (host, origin, key), the limits of connections, the routes, the log line
+// and the orderly end. Behind it are rooms:
 //
 //   - access: the keys that may ask, their roles and limits;
 //   - exchange: one request and its answer: body, limits, weight, deadlines, errors and their statuses;
@@ -20,7 +21,8 @@
 //     cards.go watches the cards' heat and loss for them;
 //   - vendor.go is the older API, with a door of its own.
 //
-// The card never waits for a socket: the engine keeps what a slow reader has not taken, and a reader that takes nothing for a write's
-// deadline is cut off. A [Server] may be used from any goroutine. The caller closes it; Close unloads every model. It imports neither
-// axcl/native nor anything that unpacks archives or shows profiles.
+// The card never waits for a socket: the engine keeps what a slow reader has not taken, and a
+// reader that takes nothing for a write's deadline is cut off. A [Server] may be used from any
+// goroutine. The caller closes it; Close unloads every model. It imports neither axcl/native nor
+// anything that unpacks archives or shows profiles.
 package server

@@ -12,8 +12,9 @@ import (
 	"github.com/axle-llm/axle/server/exchange"
 )
 
-// work frames each request that does work (promise D10): it is refused while the server ends, and else counted, so that the end waits for
-// it. When the grace is over, nothing more of its body is waited for either.
+// work frames each request that does work (promise D10): it is refused while the server ends, and
+// else counted, so that the end waits for it. When the grace is over, nothing more of its body is
+// waited for either.
 func (s *Server) work(c *gin.Context) {
 	x := exchange.Of(c)
 	if !s.enter() {
@@ -37,9 +38,11 @@ func (s *Server) work(c *gin.Context) {
 	c.Next()
 }
 
-// leave is the beginning of the end (promise D10): who asks whether we are well hears no, and all work is still taken. A proxy that asks
-// every second has stopped leading clients here when the delay is over, and none of them meets a refusal. A card that is lost meanwhile
-// ends it. Connections are not kept: what balances connections, and not requests, would lead the next one here too.
+// leave is the beginning of the end (promise D10): who asks whether we are well hears no, and all
+// work is still taken. A proxy that asks every second has stopped leading clients here when the
+// delay is over, and none of them meets a refusal. A card that is lost meanwhile ends it.
+// Connections are not kept: what balances connections, and not requests, would lead the next one
+// here too.
 func (s *Server) leave(tick <-chan time.Time) {
 	//rule:D10 TestDrainDelay$ s.leaving.Store(true) => s.draining.Store(true)
 	s.leaving.Store(true)

@@ -20,7 +20,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// TestDrainWork (D10): whatever works when the server is told to end has the grace, and nothing new begins meanwhile.
+// TestDrainWork (D10): whatever works when the server is told to end has the grace, and nothing new
+// begins meanwhile.
 func TestDrainWork(t *testing.T) {
 	//proves:D10 whatever else works
 	r, g, stop, done := ending(t, patience, false)

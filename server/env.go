@@ -10,14 +10,15 @@ import (
 	"github.com/axle-llm/axle/server/loaded"
 )
 
-// Yes reads a switch: AXLE_name, or OLLAMA_name where that is not set. It is false where neither is.
+// Yes reads a switch: AXLE_name, or OLLAMA_name where that is not set. It is false where neither
+// is.
 func Yes(getenv func(string) string, name string) bool {
 	_, v := Setting(getenv, name)
 	return v != "" && ParseYes(v)
 }
 
-// Setting is what the environment says of a name: the value of AXLE_name, or of OLLAMA_name where that
-// is not set, and the variable that has it; "" where neither is set.
+// Setting is what the environment says of a name: the value of AXLE_name, or of OLLAMA_name where
+// that is not set, and the variable that has it; "" where neither is set.
 func Setting(getenv func(string) string, name string) (variable, value string) {
 	for _, prefix := range []string{"AXLE_", "OLLAMA_"} {
 		if v := strings.Trim(strings.TrimSpace(getenv(prefix+name)), `"'`); v != "" {
@@ -49,11 +50,12 @@ func ParseKeepAlive(v string) (time.Duration, error) {
 	return d, nil
 }
 
-// MaxDrainDelay is the longest that a server may go on after it was told to end. systemd waits 300 seconds, the running answers' 30
-// included.
+// MaxDrainDelay is the longest that a server may go on after it was told to end. systemd waits 300
+// seconds, the running answers' 30 included.
 const MaxDrainDelay = 4 * time.Minute
 
-// ParseDrainDelay reads how long work is still taken after the server was told to end: 0 to MaxDrainDelay.
+// ParseDrainDelay reads how long work is still taken after the server was told to end: 0 to
+// MaxDrainDelay.
 func ParseDrainDelay(v string) (time.Duration, error) {
 	d, err := ParseKeepAlive(v)
 	if err != nil {
@@ -65,8 +67,8 @@ func ParseDrainDelay(v string) (time.Duration, error) {
 	return d, nil
 }
 
-// ParseNode reads a name for Axle-Node: 1 to 253 letters, digits, dots, hyphens and underscores, so that it is one word of a header and of
-// a log.
+// ParseNode reads a name for Axle-Node: 1 to 253 letters, digits, dots, hyphens and underscores, so
+// that it is one word of a header and of a log.
 func ParseNode(v string) (string, error) {
 	if v == "" || len(v) > 253 || strings.Trim(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") != "" {
 		return "", fmt.Errorf("%q is no name of 1 to 253 letters, digits, dots, hyphens and underscores", clip(v))
@@ -99,7 +101,8 @@ func ParseMetricsAddr(v string) (string, error) {
 
 func clip(v string) string { return v[:min(len(v), 300)] }
 
-// ParseHost reads OLLAMA_HOST in its forms: host, :port, host:port, with or without a scheme and a path.
+// ParseHost reads OLLAMA_HOST in its forms: host, :port, host:port, with or without a scheme and a
+// path.
 func ParseHost(v string) (string, error) {
 	port := "11434"
 	scheme, rest, ok := strings.Cut(v, "://")

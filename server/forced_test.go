@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestForcedEnds: the scripted model ends what it is made to say as soon as it may, free texts among it, in tokens that limits are met
-// between.
+// TestForcedEnds: the scripted model ends what it is made to say as soon as it may, free texts
+// among it, in tokens that limits are met between.
 func TestForcedEnds(t *testing.T) {
 	r := newRig(t)
 	const city = `"parameters":{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},"required":["city"]}`

@@ -13,8 +13,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// TestFormatDialects: on a model that may think and does not, or thinks without end, every dialect's way to ask for an answer of a schema
-// gives one.
+// TestFormatDialects: on a model that may think and does not, or thinks without end, every
+// dialect's way to ask for an answer of a schema gives one.
 func TestFormatDialects(t *testing.T) {
 	//proves:T16
 	r := newRig(t)
@@ -66,7 +66,8 @@ var formatted = []struct{ name, path, body string }{
 		`{"model":"scripted-chat","max_tokens":500,"thinking":{"type":"enabled","budget_tokens":40},"tool_choice":{"type":"tool","name":"f"},"tools":[{"name":"f","input_schema":%[1]s}],"messages":[{"role":"user","content":%[2]s}]}`},
 }
 
-// saidIn finds what an answer of any dialect says: the innermost text or arguments that are an object with the key a.
+// saidIn finds what an answer of any dialect says: the innermost text or arguments that are an
+// object with the key a.
 func saidIn(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -99,8 +100,8 @@ func saidIn(v any) (string, bool) {
 	return "", false
 }
 
-// TestFormatNotes: what of a schema is not enforced is told in a header before the answer, in every dialect, and in the log by keyword and
-// place; strict, where a dialect has it, refuses.
+// TestFormatNotes: what of a schema is not enforced is told in a header before the answer, in every
+// dialect, and in the log by keyword and place; strict, where a dialect has it, refuses.
 func TestFormatNotes(t *testing.T) {
 	var out lockedBuffer
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(zapcore.AddSync(&out)),

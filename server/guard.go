@@ -14,7 +14,8 @@ import (
 	"github.com/axle-llm/axle/server/exchange"
 )
 
-// guard is what stands before every handler: which hosts we answer to, which pages may ask, and with what key.
+// guard is what stands before every handler: which hosts we answer to, which pages may ask, and
+// with what key.
 type guard struct {
 	loopback bool     // bound to a loopback address only
 	hosts    []string // configured names, lower case
@@ -87,9 +88,10 @@ const (
 )
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// Each answer has its own deadline: the last one's on this connection may be past. Before an answer goes out, net/http reads what is
-	// left of the request's body, and would wait for it for ever. Who reads a body sets a deadline of its own. Without a body there must be
-	// none: the connection is watched while the answer is made, and a deadline there would end the answer.
+	// Each answer has its own deadline: the last one's on this connection may be past. Before an
+	// answer goes out, net/http reads what is left of the request's body, and would wait for it for
+	// ever. Who reads a body sets a deadline of its own. Without a body there must be none: the
+	// connection is watched while the answer is made, and a deadline there would end the answer.
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Now().Add(g.write))
 	//rule:T8 TestDeadlines false
@@ -149,7 +151,8 @@ func (g *guard) open(r *http.Request) bool {
 	return g.free != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) && g.free(r.URL.Path)
 }
 
-// cors writes the headers for an allowed origin; true: it was a preflight, which is answered with that.
+// cors writes the headers for an allowed origin; true: it was a preflight, which is answered with
+// that.
 func (g *guard) cors(w http.ResponseWriter, r *http.Request, from string) bool {
 	h := w.Header()
 	if g.any {

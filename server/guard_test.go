@@ -101,7 +101,8 @@ func TestGuardMatrix(t *testing.T) {
 					if a.code != want {
 						t.Errorf("%s: got %d, want %d", cell, a.code, want)
 					}
-					// A refused name is told with the way out; a page that may not ask could not read why.
+					// A refused name is told with the way out; a page that may not ask could not
+					// read why.
 					name, _, _ := strings.Cut(strings.ToLower(h.name), ":")
 					switch told := strings.Contains(a.body, `--allow-host `+name+`,`) || strings.Contains(a.body, "holds no name"); {
 					case h.ok && want == 403 && a.body != "", !h.ok && !told, !h.ok &&
@@ -131,8 +132,9 @@ func TestGuardMatrix(t *testing.T) {
 	}
 }
 
-// A machine on the wire can make evil.local point to 127.0.0.1. On loopback a page of such a name is refused, and programs are not; on
-// another bind such a machine needs no page, and the page at /ui works under every name that is answered.
+// A machine on the wire can make evil.local point to 127.0.0.1. On loopback a page of such a name
+// is refused, and programs are not; on another bind such a machine needs no page, and the page at
+// /ui works under every name that is answered.
 func TestRebound(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
@@ -168,7 +170,8 @@ func TestRebound(t *testing.T) {
 	}
 }
 
-// What is refused is told in the log once for each name, with the flag that allows it; and the answer is in the dialect of its path.
+// What is refused is told in the log once for each name, with the flag that allows it; and the
+// answer is in the dialect of its path.
 func TestRefusedIsTold(t *testing.T) {
 	//proves:T4
 	core, logs := observer.New(zapcore.InfoLevel)
@@ -202,7 +205,8 @@ func TestRefusedIsTold(t *testing.T) {
 	}
 }
 
-// A page elsewhere that hides its origin is still told by the browser's fetch metadata; a page of ours is not in the way.
+// A page elsewhere that hides its origin is still told by the browser's fetch metadata; a page of
+// ours is not in the way.
 func TestCrossOrigin(t *testing.T) {
 	r := newRig(t)
 	host := strings.TrimPrefix(r.url, "http://")
@@ -289,7 +293,8 @@ func (p *puller) Pull(context.Context, string, func(api.ProgressResponse)) error
 	return nil
 }
 
-// Pull and delete can be switched off: what could be pulled is not, and what could be deleted stays.
+// Pull and delete can be switched off: what could be pulled is not, and what could be deleted
+// stays.
 func TestSwitches(t *testing.T) {
 	r := newRig(t)
 	r.post("/api/create", `{"model":"mine","from":"scripted","system":"x"}`)
@@ -359,8 +364,9 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// An image is only ever data: nothing is fetched, whatever the address looks like, by any route that takes images. Listeners on this
-// machine stand where the addresses lead, and nothing else may be dialled or looked up.
+// An image is only ever data: nothing is fetched, whatever the address looks like, by any route
+// that takes images. Listeners on this machine stand where the addresses lead, and nothing else may
+// be dialled or looked up.
 func TestNoFetch(t *testing.T) {
 	//proves:T12 every route that takes images; listeners where the addresses lead
 	r := newRig(t)
@@ -468,7 +474,8 @@ func TestNoFetch(t *testing.T) {
 	}
 }
 
-// Large bodies have so much room together: who comes when it is taken is told to come again (promise T7).
+// Large bodies have so much room together: who comes when it is taken is told to come again
+// (promise T7).
 func TestLargeBodies(t *testing.T) {
 	r := newRig(t)
 	const size = 32 << 20

@@ -24,7 +24,8 @@ type health struct {
 	Version string        `json:"version"`
 	Cards   []healthCard  `json:"cards"`
 	Models  []healthModel `json:"models"`
-	// Warnings are what somebody should look at, in sentences: models that are refused because the card gives wrong answers.
+	// Warnings are what somebody should look at, in sentences: models that are refused because the
+	// card gives wrong answers.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -44,8 +45,8 @@ type healthModel struct {
 	CardTotal   int64    `json:"card_total_bytes"`
 }
 
-// live says whether the process has to be started anew: 503 once the card is lost, which is final for a process, else 200. While it drains
-// it lives.
+// live says whether the process has to be started anew: 503 once the card is lost, which is final
+// for a process, else 200. While it drains it lives.
 func (s *Server) live(x *exchange.Exchange) {
 	if s.Lost() != nil {
 		x.Reply().JSON(http.StatusServiceUnavailable, told{"lost"})
@@ -54,9 +55,9 @@ func (s *Server) live(x *exchange.Exchange) {
 	x.Reply().JSON(http.StatusOK, told{"ok"})
 }
 
-// ready says whether requests may be sent here: as /health does, and, where it is asked with ?room, 503
-// too while requests are about to be refused. A proxy that asks no other machine after a refusal leaves
-// this one out in time; one that does is better off with the whole room.
+// ready says whether requests may be sent here: as /health does, and, where it is asked with ?room,
+// 503 too while requests are about to be refused. A proxy that asks no other machine after a
+// refusal leaves this one out in time; one that does is better off with the whole room.
 func (s *Server) ready(x *exchange.Exchange) {
 	status, _ := s.state()
 	if x.Request.URL.Query().Has("room") && s.nearlyFull() && status == "ok" {
@@ -69,9 +70,9 @@ func (s *Server) ready(x *exchange.Exchange) {
 	x.Reply().JSON(code, told{status})
 }
 
-// nearlyFull says that a queue, or the memory that requests share, is full to three quarters, and goes
-// on saying so until it is full to a half: a machine at the mark would else come and go with each
-// request.
+// nearlyFull says that a queue, or the memory that requests share, is full to three quarters, and
+// goes on saying so until it is full to a half: a machine at the mark would else come and go with
+// each request.
 func (s *Server) nearlyFull() bool {
 	_, waiting := s.models.Loading()
 	for _, m := range s.models.Loaded() {
@@ -94,7 +95,8 @@ type told struct {
 	Status string `json:"status"`
 }
 
-// health is for supervisors and people. Where there are keys, who has none learns that we are here, and no more.
+// health is for supervisors and people. Where there are keys, who has none learns that we are here,
+// and no more.
 func (s *Server) health(x *exchange.Exchange) { s.tellHealth(x, s.o.Keys == nil || x.Who() != nil) }
 
 func (s *Server) tellHealth(x *exchange.Exchange, all bool) {
@@ -129,7 +131,8 @@ func (s *Server) tellHealth(x *exchange.Exchange, all bool) {
 	x.Reply().JSON(code, h)
 }
 
-// modelWarning is what is to be known of a model that runs: its card is hot, gets wide passes wrong, or was never compared.
+// modelWarning is what is to be known of a model that runs: its card is hot, gets wide passes
+// wrong, or was never compared.
 func modelWarning(st ask.Stats) string {
 	warnings := []string{warning(st.Temperature)}
 	if wide, has := st.Proven["wide"]; has && !wide {

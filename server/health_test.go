@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// TestNoDevice (D1): a server whose device is not there says so to supervisors, with the sentence that helps, until it is there. Who has
-// no key of a server with keys hears that it cannot answer, and nothing of this machine's files.
+// TestNoDevice (D1): a server whose device is not there says so to supervisors, with the sentence
+// that helps, until it is there. Who has no key of a server with keys hears that it cannot answer,
+// and nothing of this machine's files.
 func TestNoDevice(t *testing.T) {
 	old := newRig(t)
 	const key, path = "secret-of-ann", "/usr/lib/axcl/libaxcl_rt.so"

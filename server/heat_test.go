@@ -21,8 +21,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// TestWarm (D14): /health says each card's temperature though no model is loaded, and warns from 85 °C on. The log says it once, and once
-// that it has cooled down, whatever several cards have.
+// TestWarm (D14): /health says each card's temperature though no model is loaded, and warns from 85
+// °C on. The log says it once, and once that it has cooled down, whatever several cards have.
 func TestWarm(t *testing.T) {
 	//proves:D14
 	r, l, log := cardRig(t)
@@ -95,7 +95,8 @@ func cardRig(t *testing.T, cards ...loaded.Card) (*rig, *carded, *observer.Obser
 	return &rig{s, t, ts.URL, &l.Loader, old.store}, l, log
 }
 
-// TestLostOfSeveral: a load that says a card is lost ends the process only where no other card works.
+// TestLostOfSeveral: a load that says a card is lost ends the process only where no other card
+// works.
 func TestLostOfSeveral(t *testing.T) {
 	lost := &axcl.Error{Op: "axclrtSetDevice", Layer: axcl.NoLayer, Kind: axcl.ErrLost}
 	for _, others := range []bool{true, false} {

@@ -18,8 +18,9 @@ import (
 
 // standing is what the name in a Host header is to this server (promise T4).
 //
-// Rebinding needs a name that somebody can register: a page under evil.example makes that name point here, and the browser takes our
-// answers for the page's own. So a name that could be registered is answered only where it is configured. These are answered on every bind:
+// Rebinding needs a name that somebody can register: a page under evil.example makes that name
+// point here, and the browser takes our answers for the page's own. So a name that could be
+// registered is answered only where it is configured. These are answered on every bind:
 //
 //   - addresses, which no name server can forge, and what every machine gives itself: localhost, what is under .localhost, its own name;
 //   - single labels: no registry sells a name without a dot, and ICANN forbids its own to answer for one. A network's search domain
@@ -29,13 +30,15 @@ import (
 //     routers call their network) and .svc (a service's name within a Kubernetes cluster): the root knows none of them, so no page of the
 //     internet is under one.
 //
-// A container on Linux, a phone, or the machine next to this one has no other way here than such a name or an address.
+// A container on Linux, a phone, or the machine next to this one has no other way here than such a
+// name or an address.
 //
-// What is left is a machine on the same wire that answers a question for evil.local itself. Where we listen on that wire it gains nothing:
-// it can speak to us without anybody's browser, and where keys are set its page has none. On a loopback listener it would gain this
-// machine's own browser, led to a page under evil.local that then points to 127.0.0.1. Programs are not led so; a page is, and its requests
-// say that they come from a page of the name they ask for. There, and only there, such requests are refused (see rebound): it gains nothing
-// it has not got.
+// What is left is a machine on the same wire that answers a question for evil.local itself. Where
+// we listen on that wire it gains nothing: it can speak to us without anybody's browser, and where
+// keys are set its page has none. On a loopback listener it would gain this machine's own browser,
+// led to a page under evil.local that then points to 127.0.0.1. Programs are not led so; a page is,
+// and its requests say that they come from a page of the name they ask for. There, and only there,
+// such requests are refused (see rebound): it gains nothing it has not got.
 type standing int
 
 const (
@@ -82,7 +85,8 @@ func (g *guard) host(h string) (standing, string) {
 	return foreign, h
 }
 
-// isName: h is labels of letters, digits, hyphens and (in services of a compose file) underscores, as DNS can carry them.
+// isName: h is labels of letters, digits, hyphens and (in services of a compose file) underscores,
+// as DNS can carry them.
 func isName(h string) bool {
 	if len(h) > 253 {
 		return false
@@ -95,8 +99,8 @@ func isName(h string) bool {
 	return true
 }
 
-// rebound: the request says that it comes from a page which has our own name, and no configured origin allows such a page. See [standing]
-// for when that matters.
+// rebound: the request says that it comes from a page which has our own name, and no configured
+// origin allows such a page. See [standing] for when that matters.
 func (g *guard) rebound(r *http.Request) bool {
 	if g.allows("http://"+r.Host) || g.allows("https://"+r.Host) {
 		return false
@@ -111,7 +115,8 @@ func (g *guard) rebound(r *http.Request) bool {
 	return r.Header.Get("Sec-Fetch-Site") == "same-origin"
 }
 
-// refuseHost answers a Host that is not allowed, and tells the log: a container that cannot come in shows its user nothing but our answer.
+// refuseHost answers a Host that is not allowed, and tells the log: a container that cannot come in
+// shows its user nothing but our answer.
 func (g *guard) refuseHost(w http.ResponseWriter, r *http.Request, name string) {
 	text := "the Host header holds no name and no address that this server could answer to"
 	if name != "" {
@@ -144,13 +149,15 @@ func refuse(w http.ResponseWriter, r *http.Request, code int, text string) {
 	_, _ = w.Write(form.Body(code, text))
 }
 
-// What the log says once of each thing, it says again after an hour; of more things than these it says nothing until then.
+// What the log says once of each thing, it says again after an hour; of more things than these it
+// says nothing until then.
 const (
 	sayAgain = time.Hour
 	mostSaid = 64
 )
 
-// teller keeps the log from saying the same of every request: who asks chooses the words, and how often. The zero value is ready.
+// teller keeps the log from saying the same of every request: who asks chooses the words, and how
+// often. The zero value is ready.
 type teller struct {
 	mu    ranked.Mutex[ranked.Told]
 	since time.Time

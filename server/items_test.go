@@ -14,8 +14,9 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// Clients that believe answers are stored (the AI SDK, by default) name the items of the last answer in place of sending them. The model
-// is asked with the items themselves, streamed or not; another key, an unknown id and a second mention are refused.
+// Clients that believe answers are stored (the AI SDK, by default) name the items of the last
+// answer in place of sending them. The model is asked with the items themselves, streamed or not;
+// another key, an unknown id and a second mention are refused.
 func TestItemReference(t *testing.T) {
 	//proves:T17
 	core, logs := observer.New(zapcore.InfoLevel)
@@ -28,7 +29,8 @@ func TestItemReference(t *testing.T) {
 	ask := func(input, more string, key []string) answer {
 		return r.post("/v1/responses", `{"model":"scripted-chat","input":`+input+more+`}`, key...)
 	}
-	// items are an answer's, of a stream those of its last event; every event names its item by the id that it ends with.
+	// items are an answer's, of a stream those of its last event; every event names its item by the
+	// id that it ends with.
 	items := func(a answer) (ids []string) {
 		t.Helper()
 		var resp struct{ Output []struct{ ID, Type string } }

@@ -12,7 +12,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// Every route asks the engine under the owner of its request's key, which is what keeps cached text apart (promise T17).
+// Every route asks the engine under the owner of its request's key, which is what keeps cached text
+// apart (promise T17).
 func TestKeyReachesEngine(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string

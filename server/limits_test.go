@@ -15,8 +15,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// TestNearlyFull: /readyz?room says 503 from where a queue is full to three quarters until it is full to a
-// half, while /readyz and /health go on saying ok: what comes is still taken.
+// TestNearlyFull: /readyz?room says 503 from where a queue is full to three quarters until it is
+// full to a half, while /readyz and /health go on saying ok: what comes is still taken.
 func TestNearlyFull(t *testing.T) {
 	r := newRig(t, func(o *server.Options, c *scripted.Config) { o.MaxQueue, c.MaxQueue, c.Parallel = 8, 8, 1 })
 	// The first request is at work, the others wait.
@@ -61,8 +61,9 @@ func TestNearlyFull(t *testing.T) {
 	}
 }
 
-// TestKeyTokens: tokens are counted for the key that asked, on every route and for answers that are broken off, and the limit of a day is
-// told in each dialect's own form with when to come again. Another key goes on.
+// TestKeyTokens: tokens are counted for the key that asked, on every route and for answers that are
+// broken off, and the limit of a day is told in each dialect's own form with when to come again.
+// Another key goes on.
 func TestKeyTokens(t *testing.T) {
 	r := limitRig(t, access.Limits{Tokens: 60})
 	asks := map[string]string{
@@ -115,7 +116,8 @@ func TestKeyTokens(t *testing.T) {
 	}
 }
 
-// TestKeyTokensOfSeveral: several answers to one prompt pass the limit of a day by one answer at most.
+// TestKeyTokensOfSeveral: several answers to one prompt pass the limit of a day by one answer at
+// most.
 func TestKeyTokensOfSeveral(t *testing.T) {
 	r := limitRig(t, access.Limits{Tokens: 60})
 	for _, tt := range []struct {
@@ -136,7 +138,8 @@ func TestKeyTokensOfSeveral(t *testing.T) {
 	}
 }
 
-// TestKeyRequests: as many requests at once as the key may have, on both ports, and the next when one of them ends.
+// TestKeyRequests: as many requests at once as the key may have, on both ports, and the next when
+// one of them ends.
 func TestKeyRequests(t *testing.T) {
 	r := limitRig(t, access.Limits{Requests: 2})
 	one, two := r.streaming(bearer("limited")...), r.streaming(bearer("limited")...)

@@ -55,7 +55,8 @@ const tooMany = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/j
 	"Content-Length: 49\r\n\r\n" +
 	`{"error":"too many connections from one address"}`
 
-// client is the address that connections are counted by, of IPv6 the network of one home; the zero address for those that are not counted.
+// client is the address that connections are counted by, of IPv6 the network of one home; the zero
+// address for those that are not counted.
 func client(a net.Addr) netip.Addr {
 	ap, err := netip.ParseAddrPort(a.String())
 	if err != nil || ap.Addr().Unmap().IsLoopback() {

@@ -15,8 +15,9 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// Half-open connections and readers that take a byte now and then leave healthy clients unharmed (promise T8). The slow ones get all they
-// asked for, for a byte is progress, as long as the server does not have to wait for them longer than a write may take.
+// Half-open connections and readers that take a byte now and then leave healthy clients unharmed
+// (promise T8). The slow ones get all they asked for, for a byte is progress, as long as the server
+// does not have to wait for them longer than a write may take.
 func TestSlowClients(t *testing.T) {
 	//proves:T8 500 half-open, 64 that read a byte at a time
 	r := newRig(t)
@@ -97,7 +98,8 @@ func TestSlowClients(t *testing.T) {
 	readers.Wait()
 }
 
-// A reader that takes nothing is cut off after the write deadline, and its place on the card is free.
+// A reader that takes nothing is cut off after the write deadline, and its place on the card is
+// free.
 func TestWriteDeadline(t *testing.T) {
 	r := newRig(t, func(o *server.Options, c *scripted.Config) { o.WriteTimeout = 50 * time.Millisecond })
 	say := "[[delay:0]][[say:" + strings.Repeat(strings.Repeat("y", 100)+"|", 5000) + "]]"

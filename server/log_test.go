@@ -18,7 +18,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// Whatever clients send, each line of the log is one event that parses, and neither prompts nor keys are in it (promise T14).
+// Whatever clients send, each line of the log is one event that parses, and neither prompts nor
+// keys are in it (promise T14).
 func TestLog(t *testing.T) {
 	//proves:T14 a canary in every field of every API
 	var out lockedBuffer

@@ -12,8 +12,9 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// Of what a client sends not a word is in the log, not at debug level, not where the error's text quotes it without quotation marks, in
-// single ones or as a part of a longer word, and not where the status is 500 (promise T14). The canary is a word for every parser.
+// Of what a client sends not a word is in the log, not at debug level, not where the error's text
+// quotes it without quotation marks, in single ones or as a part of a longer word, and not where
+// the status is 500 (promise T14). The canary is a word for every parser.
 func TestLogWords(t *testing.T) {
 	lane.Slow(t)
 	var out lockedBuffer

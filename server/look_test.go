@@ -23,8 +23,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// An answer is one's own by the session it was asked in. Who asked ends it from elsewhere, and the answer says so; nobody else does, and
-// nobody else sees more of it than numbers.
+// An answer is one's own by the session it was asked in. Who asked ends it from elsewhere, and the
+// answer says so; nobody else does, and nobody else sees more of it than numbers.
 func TestEndOwn(t *testing.T) {
 	r := newRig(t)
 	rest := r.streaming("Axle-Session", session)
@@ -84,7 +84,8 @@ func (r *rig) looked(path string, v any, header ...string) {
 	}
 }
 
-// state is what the page reads of /api/axle/state. A field that is not here is one that docs/api.md does not name.
+// state is what the page reads of /api/axle/state. A field that is not here is one that docs/api.md
+// does not name.
 type state struct {
 	Status   string  `json:"status"`
 	Admin    bool    `json:"admin"`
@@ -150,7 +151,8 @@ type state struct {
 	} `json:"benchmark"`
 }
 
-// streaming begins an answer that goes on until it is ended, and reads its first part. The rest comes from rest.
+// streaming begins an answer that goes on until it is ended, and reads its first part. The rest
+// comes from rest.
 func (r *rig) streaming(header ...string) (rest <-chan string) {
 	r.t.Helper()
 	say := "[[delay:5]][[say:" + strings.Repeat("secretword |", 100000) + "]]"
@@ -177,7 +179,8 @@ func (r *rig) streaming(header ...string) (rest <-chan string) {
 	return out
 }
 
-// Where there are keys, an answer is its key's, whatever session somebody names; without a key nothing is told.
+// Where there are keys, an answer is its key's, whatever session somebody names; without a key
+// nothing is told.
 func TestEndOwnByKey(t *testing.T) {
 	const ann, bob = "secret-of-ann", "secret-of-bob"
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) {
@@ -208,7 +211,8 @@ func TestEndOwnByKey(t *testing.T) {
 	<-rest
 }
 
-// Nothing under /api/axle is reachable by a page of another origin, or under a name that somebody could register.
+// Nothing under /api/axle is reachable by a page of another origin, or under a name that somebody
+// could register.
 func TestLookGuarded(t *testing.T) {
 	//proves:T19
 	r := newRig(t)
@@ -320,8 +324,9 @@ func (s *cardless) Cards() []loaded.Card {
 	return []loaded.Card{{Info: axcl.Info{ID: s.id, Kind: "soft", Host: true, TotalMem: 8 << 30, FreeMem: 8 << 30}}}
 }
 
-// Without a card the catalogue says of its packages, which are built for the chip, that they need it, and no figure of a card; and what is
-// loaded is on the processor, which Ollama's clients read from a size_vram of 0.
+// Without a card the catalogue says of its packages, which are built for the chip, that they need
+// it, and no figure of a card; and what is loaded is on the processor, which Ollama's clients read
+// from a size_vram of 0.
 func TestLookWithoutCard(t *testing.T) {
 	with := newRig(t)
 	catalogue := func(r *rig, without bool) {
@@ -354,7 +359,8 @@ func TestLookWithoutCard(t *testing.T) {
 	}
 }
 
-// Where models are kept is told to this machine, and to nobody who comes from elsewhere, by a proxy on this machine say.
+// Where models are kept is told to this machine, and to nobody who comes from elsewhere, by a proxy
+// on this machine say.
 func TestWhereModelsAre(t *testing.T) {
 	r := newRig(t)
 	var w struct{ Folder, User string }
@@ -399,7 +405,8 @@ type benched struct {
 	}
 }
 
-// A benchmark runs one at a time, is kept in the store, and the one before stays to compare with. A second server finds both.
+// A benchmark runs one at a time, is kept in the store, and the one before stays to compare with. A
+// second server finds both.
 func TestBench(t *testing.T) {
 	r := newRig(t)
 	run := func() (b benched) {
@@ -437,7 +444,8 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// What is asked of a benchmark is bounded, one runs at a time, it can be ended, and a server's end ends it.
+// What is asked of a benchmark is bounded, one runs at a time, it can be ended, and a server's end
+// ends it.
 func TestBenchBounds(t *testing.T) {
 	//proves:T19
 	r := newRig(t, func(_ *server.Options, c *scripted.Config) { c.Delay = time.Minute }) // it never gets anywhere
@@ -500,7 +508,8 @@ func TestBenchAllowed(t *testing.T) {
 	}
 }
 
-// runsAs is the user's name; empty where the machine has none for the number, as in some containers.
+// runsAs is the user's name; empty where the machine has none for the number, as in some
+// containers.
 func runsAs() string {
 	u, err := user.Current()
 	if err != nil {

@@ -26,7 +26,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// Whatever clients send, sixty-four at once, the server's memory stays within bounds (promise T7), and it still answers.
+// Whatever clients send, sixty-four at once, the server's memory stays within bounds (promise T7),
+// and it still answers.
 func TestMemoryBounded(t *testing.T) {
 	if _, err := os.Stat("/proc/self/status"); err != nil || testing.Short() || lane.Race {
 		t.Skip("takes /proc, time, and a build without the race detector's own memory")
@@ -179,7 +180,8 @@ func TestMemoryBounded(t *testing.T) {
 
 const childEnv = "AXLE_TEST_SERVER"
 
-// child is a server in a process of its own: it says where it listens and ends when its standard input does.
+// child is a server in a process of its own: it says where it listens and ends when its standard
+// input does.
 func child() error {
 	dir, err := os.MkdirTemp("", "axle")
 	if err != nil {

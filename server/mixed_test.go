@@ -28,9 +28,11 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// Many requests over all dialects at once, more than the queue holds (promise G6): every answer is exactly right, or 503 with Retry-After
-// and right when asked again; none is lost, none ends without its end. Among them are clients that leave in the middle of an answer or
-// before it, slow readers, connections half open, and bodies that are refused; nothing is left of any. AXLE_REQUESTS sets how many.
+// Many requests over all dialects at once, more than the queue holds (promise G6): every answer is
+// exactly right, or 503 with Retry-After and right when asked again; none is lost, none ends
+// without its end. Among them are clients that leave in the middle of an answer or before it, slow
+// readers, connections half open, and bodies that are refused; nothing is left of any.
+// AXLE_REQUESTS sets how many.
 func TestLoad(t *testing.T) {
 	//proves:T16
 	//proves:G6 every dialect, vectors; clients that leave, slow ones, half-open ones and refused bodies among them
@@ -64,7 +66,8 @@ func TestLoad(t *testing.T) {
 	wg.Wait()
 	l.halfOpen()
 	end := l.settled()
-	// Every answer was made once, no more of them than were given; every client that left took its answer with it.
+	// Every answer was made once, no more of them than were given; every client that left took its
+	// answer with it.
 	left := end.Cancelled - base.Cancelled
 	if done := end.Done - base.Done; done != uint64(l.right.Load()) || left < uint64(l.cut.Load()) ||
 		left > uint64(l.cut.Load()+l.gone.Load()) {
@@ -124,7 +127,8 @@ func newLoad(t *testing.T) *load {
 	return l
 }
 
-// fill has one request find every place taken, so that some are refused however fast the machine is.
+// fill has one request find every place taken, so that some are refused however fast the machine
+// is.
 func (l *load) fill() {
 	ctx, release := context.WithCancel(l.t.Context())
 	defer release()
@@ -300,7 +304,8 @@ func (l *load) slow(i int, d dialect) error {
 	return l.check(d, b.String(), w)
 }
 
-// leave goes away in the middle of an answer that would take a minute; what came is right as far as it goes.
+// leave goes away in the middle of an answer that would take a minute; what came is right as far as
+// it goes.
 func (l *load) leave(i int, d dialect) error {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	defer cancel()
@@ -362,7 +367,8 @@ func (l *load) openHalf(i int, d dialect) error {
 	return err
 }
 
-// halfOpen ends the half-open connections: half of them are closed, the others send the rest after all and are answered.
+// halfOpen ends the half-open connections: half of them are closed, the others send the rest after
+// all and are answered.
 func (l *load) halfOpen() {
 	for i, h := range l.open {
 		if i%2 == 0 {
@@ -448,7 +454,8 @@ func (l *load) refuse(i int) error {
 	return nil
 }
 
-// converse speaks to the vendor's API, which has one conversation for all: an answer polled for, or whole.
+// converse speaks to the vendor's API, which has one conversation for all: an answer polled for, or
+// whole.
 func (l *load) converse(i int) error {
 	l.turn.Lock()
 	defer l.turn.Unlock()

@@ -16,7 +16,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// /v1/models tells what contexts take: the model's, the server's default and the Modelfile's, no more than the model's.
+// /v1/models tells what contexts take: the model's, the server's default and the Modelfile's, no
+// more than the model's.
 func TestModelLengths(t *testing.T) {
 	for _, c := range []struct{ def, plain, made int }{{0, 4096, 1024}, {2000, 2000, 1024}, {1 << 20, 4096, 1024}} {
 		r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.ContextLength = c.def })
@@ -65,8 +66,9 @@ func (r *rig) models() map[string]listedModel {
 	return all
 }
 
-// A package of another kind is listed with its sentence, one that cannot be opened with what is wrong; neither is said to complete texts,
-// and neither tells a context. Of a package with prefill groups it is told how far those reach.
+// A package of another kind is listed with its sentence, one that cannot be opened with what is
+// wrong; neither is said to complete texts, and neither tells a context. Of a package with prefill
+// groups it is told how far those reach.
 func TestModelsOfOtherKinds(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"good", "broken"} {
@@ -131,7 +133,8 @@ func TestModelsOfOtherKinds(t *testing.T) {
 	}
 }
 
-// What axle does not have of OpenAI's API says so as that API does, whatever is sent and by whichever method.
+// What axle does not have of OpenAI's API says so as that API does, whatever is sent and by
+// whichever method.
 func TestUnbuilt(t *testing.T) {
 	r := newRig(t)
 	for path, want := range map[string]string{"/v1/audio/speech": "does not speak yet",

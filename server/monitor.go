@@ -10,8 +10,9 @@ import (
 	"github.com/axle-llm/axle/server/exchange"
 )
 
-// ServeMetrics answers /metrics, /health, /livez and /readyz on a port of its own, as Serve does the main one: no key is asked for, and
-// nothing can be done there. What reads figures often has no way to send a key, and need not reach the API. TLS is not spoken.
+// ServeMetrics answers /metrics, /health, /livez and /readyz on a port of its own, as Serve does
+// the main one: no key is asked for, and nothing can be done there. What reads figures often has no
+// way to send a key, and need not reach the API. TLS is not spoken.
 func (s *Server) ServeMetrics(ctx context.Context, ln net.Listener, grace time.Duration) error {
 	h := s.MetricsHandler(isLoopback(ln.Addr()))
 	return s.serve(ctx, ln, grace, nil, func(context.Context) http.Handler { return h })
@@ -22,7 +23,8 @@ func (s *Server) MetricsHandler(loopback bool) http.Handler {
 	return s.guarded(loopback, nil, s.router(exchange.Form{}, s.monitored()), nil)
 }
 
-// monitored is every route of that port. A client that reaches it may see everything: it is the operator's.
+// monitored is every route of that port. A client that reaches it may see everything: it is the
+// operator's.
 func (s *Server) monitored() []route {
 	var table []route
 	for path, answer := range map[string]func(*exchange.Exchange){"/metrics": s.metricsPage, "/livez": s.live, "/readyz": s.ready,

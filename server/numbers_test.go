@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Numbers beside the options: too large a keep_alive is for ever, as is a negative one; limits out of range are 400; what Ollama takes is
-// taken (promise T3).
+// Numbers beside the options: too large a keep_alive is for ever, as is a negative one; limits out
+// of range are 400; what Ollama takes is taken (promise T3).
 func TestNumbersElsewhere(t *testing.T) {
 	//proves:T3
 	r := newRig(t)

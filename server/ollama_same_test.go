@@ -57,7 +57,8 @@ func TestSameAsOllama(t *testing.T) {
 			}
 		}
 	}
-	// The thinking tags are no part of a chat, nor are their probabilities; what a tool call is made of has them.
+	// The thinking tags are no part of a chat, nor are their probabilities; what a tool call is
+	// made of has them.
 	for _, stream := range []string{"false", "true"} {
 		a := r.post("/api/chat", chatBody("scripted-chat", "[[say:<think>|hm|</think>|yes]]", `,"logprobs":true,"stream":`+stream))
 		if strings.Contains(a.body, "think\\u003e") || strings.Count(a.body, `"token":`) != 2 || !strings.Contains(a.body, `"token":"hm"`) {

@@ -16,9 +16,9 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// TestAllocations: what a whole answer of one token allocates, the client's part and net/http's with it, does not grow unseen. A request
-// was decoded four times, described all models and made errors that nobody read; each of these cost more allocations than there is room
-// for.
+// TestAllocations: what a whole answer of one token allocates, the client's part and net/http's
+// with it, does not grow unseen. A request was decoded four times, described all models and made
+// errors that nobody read; each of these cost more allocations than there is room for.
 func TestAllocations(t *testing.T) {
 	if lane.Race {
 		t.Skip("SKIPPED, not tested: the race detector allocates too")
@@ -41,7 +41,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// trivial is the least that a server of answers can be: it reads the request and writes what it was given.
+// trivial is the least that a server of answers can be: it reads the request and writes what it was
+// given.
 func trivial(tb testing.TB, parts []string) string {
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -93,7 +94,8 @@ func (a *asker) ask() string {
 	return string(b)
 }
 
-// processor runs f and reports what it takes of the processor, the client's part with it, which a busy machine changes less than the time.
+// processor runs f and reports what it takes of the processor, the client's part with it, which a
+// busy machine changes less than the time.
 func processor(b *testing.B, f func()) {
 	used := func() (n int64) {
 		var u syscall.Rusage
@@ -109,9 +111,9 @@ func processor(b *testing.B, f func()) {
 	b.ReportMetric(float64(used()-before)/float64(b.N)/1000, "cpu-µs/op")
 }
 
-// BenchmarkOverhead sets an answer beside the same bytes from a trivial server of net/http, turn by turn on the same machine: what is more
-// is ours. docs/performance.md has the figures, and where the time goes. On a busy machine single runs differ by a third: compare medians
-// of runs by turns.
+// BenchmarkOverhead sets an answer beside the same bytes from a trivial server of net/http, turn by
+// turn on the same machine: what is more is ours. docs/performance.md has the figures, and where
+// the time goes. On a busy machine single runs differ by a third: compare medians of runs by turns.
 func BenchmarkOverhead(b *testing.B) {
 	r := newRig(b, func(_ *server.Options, c *scripted.Config) { c.Delay = 0 })
 	addr := strings.TrimPrefix(r.url, "http://")

@@ -11,8 +11,8 @@ import (
 	"github.com/axle-llm/axle/server/ui"
 )
 
-// page is the page for people, pageFile what belongs to it. Neither tells anything of this server, so that both need no key: a browser
-// cannot send one with the first of them.
+// page is the page for people, pageFile what belongs to it. Neither tells anything of this server,
+// so that both need no key: a browser cannot send one with the first of them.
 func (s *Server) page(x *exchange.Exchange) { asset(x, ui.Page()) }
 
 func (s *Server) pageFile(x *exchange.Exchange) {
@@ -59,8 +59,8 @@ func asset(x *exchange.Exchange, a *ui.Asset) {
 	x.Reply().Whole(http.StatusOK, a.Type, b)
 }
 
-// trusted says whether a browser trusts the origin of a request, as far as can be seen from here: the others ignore the header and complain
-// of it in their console.
+// trusted says whether a browser trusts the origin of a request, as far as can be seen from here:
+// the others ignore the header and complain of it in their console.
 func trusted(r *http.Request) bool {
 	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
 		return true

@@ -16,8 +16,8 @@ import (
 	"github.com/axle-llm/axle/server/ui"
 )
 
-// The page's files are sent compressed, kept for ever where their address has their hash, not sent again where the browser has them, and
-// need no key: a browser sends none with a script.
+// The page's files are sent compressed, kept for ever where their address has their hash, not sent
+// again where the browser has them, and need no key: a browser sends none with a script.
 func TestPageFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(path, []byte("me: sekret-of-mine\n"), 0o600); err != nil {
@@ -144,7 +144,8 @@ func TestRootLeads(t *testing.T) {
 	}
 }
 
-// A browser that does not trust an origin ignores the opener policy, and says so in its console: it is not sent there.
+// A browser that does not trust an origin ignores the opener policy, and says so in its console: it
+// is not sent there.
 func TestPageOpener(t *testing.T) {
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Hosts = []string{"axle.example"} })
 	for _, tt := range []struct{ host, proto, want string }{

@@ -12,8 +12,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// TestParts: text, picture, text reaches the engine in that order, in every dialect that can say it, whichever message it stands in; and a
-// model that sees nothing gets the text alone.
+// TestParts: text, picture, text reaches the engine in that order, in every dialect that can say
+// it, whichever message it stands in; and a model that sees nothing gets the text alone.
 func TestParts(t *testing.T) {
 	const png = "iVBORw0KGgo="
 	url := func(text string) string {

@@ -15,8 +15,9 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// TestPreviousResponse: a request that names the response before it goes on with that conversation, streamed or not; another key's, an
-// unknown one and one that was not to be kept are 404, as OpenAI tells it.
+// TestPreviousResponse: a request that names the response before it goes on with that conversation,
+// streamed or not; another key's, an unknown one and one that was not to be kept are 404, as OpenAI
+// tells it.
 func TestPreviousResponse(t *testing.T) {
 	//proves:T17
 	core, logs := observer.New(zapcore.InfoLevel)
@@ -31,7 +32,8 @@ func TestPreviousResponse(t *testing.T) {
 		}
 		return r.post("/v1/responses", `{"model":"scripted-chat"`+input+more+`}`, key...)
 	}
-	// response is an answer's response, of a stream that of its last event; all events name the same.
+	// response is an answer's response, of a stream that of its last event; all events name the
+	// same.
 	response := func(a answer) (id string, previous any) {
 		t.Helper()
 		var resp struct {
@@ -136,7 +138,8 @@ func TestPreviousResponse(t *testing.T) {
 	}
 }
 
-// TestIDs: answers have ids that nobody guesses, 96 random bits of them, and what they are made of has such ids too.
+// TestIDs: answers have ids that nobody guesses, 96 random bits of them, and what they are made of
+// has such ids too.
 func TestIDs(t *testing.T) {
 	r := newRig(t)
 	id := regexp.MustCompile(`"id":"((chatcmpl-|cmpl-|resp_|msg_|rs_)[^"]*)"`)
@@ -166,8 +169,8 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// TestObjectSchema: a response_format of json_object that has a schema, as llama.cpp takes it, holds the answer to it, in every place that
-// has such a format.
+// TestObjectSchema: a response_format of json_object that has a schema, as llama.cpp takes it,
+// holds the answer to it, in every place that has such a format.
 func TestObjectSchema(t *testing.T) {
 	r := newRig(t)
 	const blue = `"schema":{"type":"object","properties":{"color":{"enum":["blue"]}},"required":["color"],"additionalProperties":false}`

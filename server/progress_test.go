@@ -18,7 +18,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// A client that takes nothing does not hold up the work that it is told of, and in the end has it all: how far each file is, in order.
+// A client that takes nothing does not hold up the work that it is told of, and in the end has it
+// all: how far each file is, in order.
 func TestProgressWaitsForNobody(t *testing.T) {
 	//proves:T8
 	r := newRig(t)
@@ -67,7 +68,8 @@ func TestProgressWaitsForNobody(t *testing.T) {
 	}
 }
 
-// chatty reports far more than a connection holds, from several goroutines, and says when it is through.
+// chatty reports far more than a connection holds, from several goroutines, and says when it is
+// through.
 type chatty struct{ through chan struct{} }
 
 func (p *chatty) Pull(_ context.Context, _ string, status func(api.ProgressResponse)) error {

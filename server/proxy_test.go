@@ -20,8 +20,9 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// TestDrainDelay (D10): told to end, a server says at once that no requests are to be led to it, and still takes all that come until the
-// delay is over. Then it refuses, also at /, and what runs has its time.
+// TestDrainDelay (D10): told to end, a server says at once that no requests are to be led to it,
+// and still takes all that come until the delay is over. Then it refuses, also at /, and what runs
+// has its time.
 func TestDrainDelay(t *testing.T) {
 	inBubble(t, time.Minute, func(t *testing.T, b *bubble) {
 		look := func(when string, ready, root, chat int, closes string) {
@@ -61,7 +62,8 @@ func TestDrainDelay(t *testing.T) {
 	}, drainDelay)
 }
 
-// A card that is lost within the delay ends it, and what may be ended only when no more work is taken hears of it then, once.
+// A card that is lost within the delay ends it, and what may be ended only when no more work is
+// taken hears of it then, once.
 func TestDrainDelayEnds(t *testing.T) {
 	for _, lose := range []bool{false, true} {
 		var ended atomic.Int64
@@ -89,8 +91,8 @@ func TestDrainDelayEnds(t *testing.T) {
 	}
 }
 
-// TestProbes (D10): what supervisors ask needs no key, says no more than a word, and tells a server that must be started anew from one that
-// only has to be waited for.
+// TestProbes (D10): what supervisors ask needs no key, says no more than a word, and tells a server
+// that must be started anew from one that only has to be waited for.
 func TestProbes(t *testing.T) {
 	//proves:D10
 	old := newRig(t)
@@ -171,8 +173,8 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// TestTotals: what leads requests to one of several servers finds one series of each figure from the first scrape on, with all models
-// together, and under vLLM's names where that is asked for.
+// TestTotals: what leads requests to one of several servers finds one series of each figure from
+// the first scrape on, with all models together, and under vLLM's names where that is asked for.
 func TestTotals(t *testing.T) {
 	for _, vllm := range []bool{false, true} {
 		inBubble(t, time.Minute, func(t *testing.T, b *bubble) {
@@ -251,7 +253,8 @@ func TestTotalsLoading(t *testing.T) {
 	}
 }
 
-// TestMetricsPort: metrics and health on a port of their own need no key, and there is nothing else there.
+// TestMetricsPort: metrics and health on a port of their own need no key, and there is nothing else
+// there.
 func TestMetricsPort(t *testing.T) {
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Keys = newKeys("ann", "secret-of-ann") })
 	ts := httptest.NewServer(r.MetricsHandler(true))

@@ -19,8 +19,9 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// Where deleting is switched off nothing that is here can be replaced either: by no copy, create or pull, whatever the letters' case, and
-// by no second one that begins while the first runs (promise T6).
+// Where deleting is switched off nothing that is here can be replaced either: by no copy, create or
+// pull, whatever the letters' case, and by no second one that begins while the first runs (promise
+// T6).
 func TestNoReplace(t *testing.T) {
 	//proves:T6
 	r := newRig(t)
@@ -74,7 +75,8 @@ func TestNoReplace(t *testing.T) {
 	}
 }
 
-// A blob is taken only where pulling is, not larger than any model's file is, and a wrong one leaves nothing (promise T7).
+// A blob is taken only where pulling is, not larger than any model's file is, and a wrong one
+// leaves nothing (promise T7).
 func TestBlobs(t *testing.T) {
 	//proves:T7
 	r := newRig(t)

@@ -10,8 +10,9 @@ import (
 	"github.com/axle-llm/axle/server/exchange"
 )
 
-// logged begins and ends the exchange of each request, and writes one line of it. Names and paths come from clients: they are fields, never
-// parts of a message. form is that of errors; without a body it is the path's.
+// logged begins and ends the exchange of each request, and writes one line of it. Names and paths
+// come from clients: they are fields, never parts of a message. form is that of errors; without a
+// body it is the path's.
 func (s *Server) logged(form exchange.Form) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()

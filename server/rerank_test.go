@@ -9,8 +9,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// Documents are ranked over both routes and both kinds of models: the best first, as many as asked for, with their texts where asked for,
-// and the scores say what they are.
+// Documents are ranked over both routes and both kinds of models: the best first, as many as asked
+// for, with their texts where asked for, and the scores say what they are.
 func TestRerank(t *testing.T) {
 	lane.NoRace(t)
 	r := newRig(t)

@@ -18,8 +18,9 @@ var updateRoles = flag.Bool("update-roles", false, "write the table of roles in 
 
 const askKey, adminKey = "secret-of-ask", "secret-of-admin"
 
-// TestRoles (T6): every route of the table, asked without a key, with one that asks and with one that may do everything. What no route has
-// is refused without a key too, so that nobody learns what there is.
+// TestRoles (T6): every route of the table, asked without a key, with one that asks and with one
+// that may do everything. What no route has is refused without a key too, so that nobody learns
+// what there is.
 func TestRoles(t *testing.T) {
 	r := roleRig(t)
 	ts := httptest.NewServer(r.VendorHandler(t.Context(), true))
@@ -93,7 +94,8 @@ func TestRouteWithoutRole(t *testing.T) {
 	}
 }
 
-// The table in docs/api.md is the routes' own: go test ./server -run TestRolesDocument -update-roles writes it.
+// The table in docs/api.md is the routes' own: go test ./server -run TestRolesDocument
+// -update-roles writes it.
 func TestRolesDocument(t *testing.T) {
 	//proves:T6
 	const file, begin, end = "../docs/api.md", "<!-- roles: from the route table -->\n", "<!-- roles end -->\n"
@@ -129,7 +131,8 @@ func TestRolesDocument(t *testing.T) {
 	}
 }
 
-// What the role of a key changes in a route that it may ask: how long models stay, what models were told, what may be begun.
+// What the role of a key changes in a route that it may ask: how long models stay, what models were
+// told, what may be begun.
 func TestRoleWithin(t *testing.T) {
 	r := roleRig(t)
 	as := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
@@ -189,7 +192,8 @@ func TestRoleWithin(t *testing.T) {
 	}
 }
 
-// roleRig is a server with a key of each role. Nothing that a test sends to all routes can be pulled or deleted.
+// roleRig is a server with a key of each role. Nothing that a test sends to all routes can be
+// pulled or deleted.
 func roleRig(t *testing.T) *rig {
 	return newRig(t, func(o *server.Options, _ *scripted.Config) {
 		o.Keys = access.New(access.Line{Name: "ask", Key: askKey, Role: access.Ask},

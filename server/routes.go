@@ -110,8 +110,8 @@ func (s *Server) router(form exchange.Form, table []route) *gin.Engine {
 	return r
 }
 
-// mount gives the router a table's routes. One without a role or an answer is a mistake of ours that would let somebody in: the server does
-// not start.
+// mount gives the router a table's routes. One without a role or an answer is a mistake of ours
+// that would let somebody in: the server does not start.
 func (s *Server) mount(r *gin.Engine, table []route) {
 	for _, t := range table {
 		//rule:T6 TestRouteWithoutRole t.role < access.Anyone => false

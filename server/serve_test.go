@@ -15,7 +15,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Told to end, the server refuses new answers, says so in /health, and lets what runs finish (promise D10).
+// Told to end, the server refuses new answers, says so in /health, and lets what runs finish
+// (promise D10).
 func TestDrain(t *testing.T) {
 	inBubble(t, time.Minute, func(t *testing.T, b *bubble) {
 		stream := b.begin(b.client, "[[delay:100]][[say:a|b|c|d|e|f|g|h]]")
@@ -78,7 +79,8 @@ func (r *rig) begin(client *http.Client, content string) *bufio.Reader {
 	return br
 }
 
-// The door stays open for a moment when the last answer has ended: whoever asks anew then would find the connection cut.
+// The door stays open for a moment when the last answer has ended: whoever asks anew then would
+// find the connection cut.
 func TestDrainDoor(t *testing.T) {
 	inBubble(t, time.Minute, func(t *testing.T, b *bubble) {
 		start := time.Now()

@@ -135,8 +135,9 @@ func New(st catalog.Store, loader loaded.Loader, puller catalog.Puller, o Option
 	return s
 }
 
-// guarded puts the guard before a router, of which free says which paths need none of the keys; nil: none. The multiplexer between them
-// cleans paths as net/http does, and is passed by where there is nothing to clean.
+// guarded puts the guard before a router, of which free says which paths need none of the keys;
+// nil: none. The multiplexer between them cleans paths as net/http does, and is passed by where
+// there is nothing to clean.
 func (s *Server) guarded(loopback bool, keys *access.Keys, h *gin.Engine, free func(path string) bool) *guard {
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
@@ -176,14 +177,16 @@ const (
 	drainLinger    = 250 * time.Millisecond
 )
 
-// Serve answers on ln until ctx ends, goes on for Options.DrainDelay while /readyz says 503 already, then lets what runs finish for as long
-// as grace says, and ends the rest with an error. It returns nil after an orderly end, axcl.ErrLost's error when the card was lost, or the
+// Serve answers on ln until ctx ends, goes on for Options.DrainDelay while /readyz says 503
+// already, then lets what runs finish for as long as grace says, and ends the rest with an error.
+// It returns nil after an orderly end, axcl.ErrLost's error when the card was lost, or the
 // listener's error. It does not unload models: Close does.
 func (s *Server) Serve(ctx context.Context, ln net.Listener, grace time.Duration) error {
 	return s.serve(ctx, ln, grace, s.o.TLS, func(context.Context) http.Handler { return s.handler })
 }
 
-// serve is Serve with the handler that h makes, and TLS unless shown is nil. What h is given ends when the grace is over.
+// serve is Serve with the handler that h makes, and TLS unless shown is nil. What h is given ends
+// when the grace is over.
 func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration, shown *Certificate,
 	h func(context.Context) http.Handler) error {
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -234,8 +237,9 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 			return s.Lost()
 		case <-tick.C:
 			if err := s.Lost(); err != nil {
-				// The streams have ended or end now with the engine's error. The door stays open for a moment, so that new requests and
-				// /health are told what is the matter instead of finding no server.
+				// The streams have ended or end now with the engine's error. The door stays open
+				// for a moment, so that new requests and /health are told what is the matter
+				// instead of finding no server.
 				s.refuse()
 				<-time.After(lostLinger)
 				last, stop := context.WithTimeout(context.WithoutCancel(ctx), lostLast)

@@ -72,7 +72,8 @@ func chatBody(model, content, more string) string {
 	return `{"model":` + quote(model) + `,"messages":[{"role":"user","content":` + quote(content) + `}]` + more + `}`
 }
 
-// Every native answer decodes with Ollama's own types, unknown fields disallowed, and encodes back equal.
+// Every native answer decodes with Ollama's own types, unknown fields disallowed, and encodes back
+// equal.
 func TestStrict(t *testing.T) {
 	r := newRig(t)
 	const tools = `,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"number"}}}}}]`
@@ -137,7 +138,8 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// Tool calls come each in a chunk of its own, with ids, indices and the arguments' order kept; text before them streams.
+// Tool calls come each in a chunk of its own, with ids, indices and the arguments' order kept; text
+// before them streams.
 func TestToolCalls(t *testing.T) {
 	r := newRig(t)
 	say := `[[say:Sure.|<tool_call>` + "\n" + `|{"name":"f","arguments":{"z":1,"a":[2]}}|` + "\n" +
@@ -232,7 +234,8 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// Clients that leave at some moment leave nothing behind (promise G7). AXLE_DISCONNECTS sets how many.
+// Clients that leave at some moment leave nothing behind (promise G7). AXLE_DISCONNECTS sets how
+// many.
 func TestManyDisconnects(t *testing.T) {
 	//proves:G7
 	r := newRig(t)
@@ -342,8 +345,8 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// Parts that are there at once go out in one write, and none waits for one that is not: where the next text is held back, since it may
-// begin a stop string, what is there goes out without it.
+// Parts that are there at once go out in one write, and none waits for one that is not: where the
+// next text is held back, since it may begin a stop string, what is there goes out without it.
 func TestBursts(t *testing.T) {
 	r := newRig(t)
 	for _, tt := range []struct {

@@ -27,8 +27,8 @@ import (
 	"github.com/axle-llm/axle/server/local"
 )
 
-// TestTiersUsage: in every dialect, whole and streamed, the usage of an answer counts prompt tokens whose rows came from the card, from
-// this machine's memory and, after a restart, from disk.
+// TestTiersUsage: in every dialect, whole and streamed, the usage of an answer counts prompt tokens
+// whose rows came from the card, from this machine's memory and, after a restart, from disk.
 func TestTiersUsage(t *testing.T) {
 	lane.NoRace(t)
 	dir := t.TempDir()
@@ -76,7 +76,8 @@ func TestTiersUsage(t *testing.T) {
 	second.close()
 }
 
-// tierDialects are the dialects that tell of cached tokens, with one token to answer; %s is the prompt, quoted, %t whether it is streamed.
+// tierDialects are the dialects that tell of cached tokens, with one token to answer; %s is the
+// prompt, quoted, %t whether it is streamed.
 var tierDialects = []struct{ path, body string }{
 	{"/api/chat", `{"model":"pocket","messages":[{"role":"user","content":%s}],"stream":%t,"options":{"num_predict":1}}`},
 	{"/api/generate", `{"model":"pocket","prompt":%s,"stream":%t,"options":{"num_predict":1}}`},
@@ -92,7 +93,8 @@ var (
 	cachedRE = regexp.MustCompile(`"(prompt_eval_cached_count|cached_tokens|cache_read_input_tokens)":(\d+)`)
 )
 
-// tiered is a server over the engine on the software card, by whose clock only passes take time: whatever is kept is worth bringing back.
+// tiered is a server over the engine on the software card, by whose clock only passes take time:
+// whatever is kept is worth bringing back.
 type tiered struct {
 	t     *testing.T
 	url   string
@@ -184,7 +186,8 @@ func (l *tiered) away() {
 	}
 }
 
-// usage asks in a dialect, and gives how many tokens the prompt had and how many of them were cached, as the answer says.
+// usage asks in a dialect, and gives how many tokens the prompt had and how many of them were
+// cached, as the answer says.
 func (l *tiered) usage(d struct{ path, body string }, ask string, stream bool) (prompt, cached int) {
 	l.t.Helper()
 	a := (&rig{t: l.t, url: l.url}).post(d.path, fmt.Sprintf(d.body, quote(ask), stream))

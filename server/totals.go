@@ -10,9 +10,10 @@ import (
 	"github.com/axle-llm/axle/server/loaded"
 )
 
-// totals are what those that lead requests to one of several servers ask of each: how much waits, how much runs, how full the cache is,
-// which models are there. Each is one series that exists from the first scrape on, whatever is loaded: a router takes the first series of a
-// family, and knows nothing of a server that has none.
+// totals are what those that lead requests to one of several servers ask of each: how much waits,
+// how much runs, how full the cache is, which models are there. Each is one series that exists from
+// the first scrape on, whatever is loaded: a router takes the first series of a family, and knows
+// nothing of a server that has none.
 type totals struct {
 	waiting, running int
 	kv               float64
@@ -21,7 +22,8 @@ type totals struct {
 	at               time.Time
 }
 
-// info names the models in the form of vLLM's lora_requests_info: a router that keeps adapters together keeps models together by it.
+// info names the models in the form of vLLM's lora_requests_info: a router that keeps adapters
+// together keeps models together by it.
 type info struct {
 	max             int
 	running, coming []string
@@ -41,8 +43,8 @@ func (s *Server) totals(models []loaded.Running) totals {
 	for _, p := range pending {
 		t.models.coming = append(t.models.coming, spellings(p.Model)...)
 	}
-	// A router compares it with the number of names. As many models as fit may be loaded unless a number is set: one more, always, for
-	// which an idle one goes.
+	// A router compares it with the number of names. As many models as fit may be loaded unless a
+	// number is set: one more, always, for which an idle one goes.
 	more := 1
 	if s.o.MaxLoaded > 0 {
 		more = max(s.o.MaxLoaded-len(models)-len(pending), 0)
@@ -82,8 +84,8 @@ func (t totals) write(w io.Writer) {
 	t.writeModels(w, "axle_models_info")
 }
 
-// writeVLLM says the same under vLLM's names, for what knows only these. Requests and use are by model, as vLLM has them; without a model
-// there is one series without a name.
+// writeVLLM says the same under vLLM's names, for what knows only these. Requests and use are by
+// model, as vLLM has them; without a model there is one series without a name.
 func (t totals) writeVLLM(w io.Writer, models []loaded.Running) {
 	each := func(name, help string, v func(loaded.Running) any) {
 		family(w, name, "gauge", help)

@@ -10,7 +10,8 @@ import (
 	"github.com/axle-llm/axle/server/loaded"
 )
 
-// TestKVUsage: rows that finished answers left behind can be had, and do not make a server look full.
+// TestKVUsage: rows that finished answers left behind can be had, and do not make a server look
+// full.
 func TestKVUsage(t *testing.T) {
 	for _, c := range []struct {
 		cells, used, cached int
@@ -23,7 +24,8 @@ func TestKVUsage(t *testing.T) {
 	}
 }
 
-// TestModelNames: a model is named by all that requests call it, and the most names leave room for as many more models as may be loaded.
+// TestModelNames: a model is named by all that requests call it, and the most names leave room for
+// as many more models as may be loaded.
 func TestModelNames(t *testing.T) {
 	for name, want := range map[string][]string{"pocket:latest": {"pocket", "pocket:latest"}, "qwen3:4b": {"qwen3:4b"},
 		"hub/x:latest": {"hub/x", "hub/x:latest"}} {

@@ -10,8 +10,8 @@ import (
 	"github.com/axle-llm/axle/server/exchange"
 )
 
-// unbuilt are the routes of OpenAI's API that axle does not answer yet. Who asks one learns that, in the form of the API's errors, instead
-// of a text that no client can read.
+// unbuilt are the routes of OpenAI's API that axle does not answer yet. Who asks one learns that,
+// in the form of the API's errors, instead of a text that no client can read.
 func (s *Server) unbuilt() (table []route) {
 	for _, u := range []struct {
 		what  string

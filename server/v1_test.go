@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// The role comes once, thinking in delta.reasoning, a call whole, the reason on a chunk of its own, usage only when asked, then [DONE].
+// The role comes once, thinking in delta.reasoning, a call whole, the reason on a chunk of its own,
+// usage only when asked, then [DONE].
 func TestOpenAIStream(t *testing.T) {
 	r := newRig(t)
 	a := r.post("/v1/chat/completions", chatBody("scripted-chat", "[[say:<think>|hm|</think>|Hi| you]]",
@@ -181,7 +182,8 @@ func TestOpenAIEmbeddings(t *testing.T) {
 	if v := cut["embeddings"].([]any)[0].([]any); len(v) != 3 {
 		t.Errorf("dimensions: %v", v)
 	}
-	// A context that the request makes smaller counts: four tokens of six are left, or there is an error.
+	// A context that the request makes smaller counts: four tokens of six are left, or there is an
+	// error.
 	small := r.post("/api/embed", `{"model":"scripted-embed","input":"a b c d e f","options":{"num_ctx":4}}`).object(t)
 	if n, _ := small["prompt_eval_count"].(float64); n != 4 {
 		t.Errorf("%v tokens in a context of 4", n)

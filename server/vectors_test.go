@@ -15,7 +15,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// What vectors take is weighed before they are made: more than there is room for now may come again, more than there ever is may not.
+// What vectors take is weighed before they are made: more than there is room for now may come
+// again, more than there ever is may not.
 func TestVectorsWeighed(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
@@ -51,7 +52,8 @@ func TestVectorsWeighed(t *testing.T) {
 	}
 }
 
-// Text that may be an image's by its letters is weighed as text once it turns out to be some; where no image can be, at once.
+// Text that may be an image's by its letters is weighed as text once it turns out to be some; where
+// no image can be, at once.
 func TestWeighedAgain(t *testing.T) {
 	r := newRig(t)
 	head := fmt.Sprintf("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n{%s", 32<<20, strings.Repeat(" ", 2<<20))
@@ -81,7 +83,8 @@ func TestWeighedAgain(t *testing.T) {
 		t.Errorf("%d bytes of room are held", room)
 	}
 	text := strings.Repeat("a", 1<<20-200)
-	// Now there are 10 MiB left: enough for a mebibyte of an image's letters, and too little for as much text.
+	// Now there are 10 MiB left: enough for a mebibyte of an image's letters, and too little for as
+	// much text.
 	defer r.dial(strings.Replace(head, strconv.Itoa(32<<20), strconv.Itoa(27<<20), 1)).Close()
 	for end := time.Now().Add(patience); r.Room() < (2*64+54)<<20 && time.Now().Before(end); <-time.After(time.Millisecond) {
 	}

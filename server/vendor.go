@@ -24,7 +24,8 @@ func (s *Server) ServeVendor(ctx context.Context, ln net.Listener, grace time.Du
 	return s.serve(ctx, ln, grace, s.o.TLS, func(base context.Context) http.Handler { return s.VendorHandler(base, isLoopback(ln.Addr())) })
 }
 
-// VendorHandler is that API, on a listener that is loopback's or not. Answers that are polled for end with ctx.
+// VendorHandler is that API, on a listener that is loopback's or not. Answers that are polled for
+// end with ctx.
 func (s *Server) VendorHandler(ctx context.Context, loopback bool) http.Handler {
 	v := &vendorAPI{s: s, base: ctx}
 	r := s.router(exchange.Form{Type: exchange.JSONV1, Body: func(_ int, text string) []byte { return vendor.ErrorBody(text) }}, v.table())
@@ -32,7 +33,8 @@ func (s *Server) VendorHandler(ctx context.Context, loopback bool) http.Handler 
 	return v.guard
 }
 
-// table is every route of the vendor's port. own are GETs that change something, as the vendor has it.
+// table is every route of the vendor's port. own are GETs that change something, as the vendor has
+// it.
 func (v *vendorAPI) table() []route {
 	h := exchange.Handler
 	own := func(f func(*exchange.Exchange)) gin.HandlerFunc {
@@ -52,7 +54,8 @@ func (v *vendorAPI) table() []route {
 	}
 }
 
-// vendorAPI is one conversation, as the vendor's server has only one; where keys are set, one for each.
+// vendorAPI is one conversation, as the vendor's server has only one; where keys are set, one for
+// each.
 type vendorAPI struct {
 	s        *Server
 	guard    *guard
@@ -70,9 +73,10 @@ func (v *vendorAPI) session(x *exchange.Exchange) *vendor.Session {
 	return s.(*vendor.Session)
 }
 
-// own refuses what a page elsewhere makes a browser fetch, as an image for one. Over plain http browsers send no fetch metadata to an
-// address of the local network, and a page can keep them from sending a Referer; what they are they always say. So a browser has to bring a
-// proof that it comes from here or from an allowed page, and anything else, curl or a script, need not.
+// own refuses what a page elsewhere makes a browser fetch, as an image for one. Over plain http
+// browsers send no fetch metadata to an address of the local network, and a page can keep them from
+// sending a Referer; what they are they always say. So a browser has to bring a proof that it comes
+// from here or from an allowed page, and anything else, curl or a script, need not.
 func (v *vendorAPI) own(x *exchange.Exchange) (ok bool) {
 	h := x.Request.Header
 	site, from := h.Get("Sec-Fetch-Site"), h.Get("Referer")

@@ -11,7 +11,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// The vendor's GETs change something, so that a browser needs a proof of where it comes from, metadata or not (promise T5).
+// The vendor's GETs change something, so that a browser needs a proof of where it comes from,
+// metadata or not (promise T5).
 func TestVendorOrigin(t *testing.T) {
 	//proves:T5
 	r := newVendorRig(t, func(o *server.Options, _ *scripted.Config) { o.Origins = []string{"http://trusted.example"} })
@@ -71,7 +72,8 @@ func (r *rig) finished(header ...string) string {
 	return text
 }
 
-// Each key has a conversation of its own, on which no other's polls, stops, resets or questions act (promise T17).
+// Each key has a conversation of its own, on which no other's polls, stops, resets or questions act
+// (promise T17).
 func TestVendorKeys(t *testing.T) {
 	//proves:T17
 	r := newVendorRig(t, func(o *server.Options, _ *scripted.Config) {
@@ -97,8 +99,8 @@ func TestVendorKeys(t *testing.T) {
 	}
 }
 
-// Text that weighs as an image's is text all the same where it is counted or asked of the vendor's API, and images have their limits there
-// too (promise T7).
+// Text that weighs as an image's is text all the same where it is counted or asked of the vendor's
+// API, and images have their limits there too (promise T7).
 func TestTextEverywhere(t *testing.T) {
 	//proves:T7
 	lane.Slow(t)

@@ -18,16 +18,18 @@ type added struct {
 	normalized bool // looked for after normalization, not before
 }
 
-// marker reports whether a token is written like a control token and is none, as those that mark turns are in some files (DeepSeek's
-// <｜User｜> in its distillates). Where control tokens are not allowed it is not found, for with it a user's text could end its own turn.
+// marker reports whether a token is written like a control token and is none, as those that mark
+// turns are in some files (DeepSeek's <｜User｜> in its distillates). Where control tokens are not
+// allowed it is not found, for with it a user's text could end its own turn.
 func (a *added) marker() bool {
 	s := a.content
 	return !a.special && !plainTags[s] && (len(s) > 4 && strings.HasPrefix(s, "<|") && strings.HasSuffix(s, "|>") ||
 		len(s) > 8 && strings.HasPrefix(s, "<｜") && strings.HasSuffix(s, "｜>"))
 }
 
-// tag reports whether a token is written like a tag and is neither special nor HTML's, as those are that templates mark thinking and tool
-// calls with. Who spells one in a conversation does not say it.
+// tag reports whether a token is written like a tag and is neither special nor HTML's, as those are
+// that templates mark thinking and tool calls with. Who spells one in a conversation does not say
+// it.
 func (a *added) tag() bool {
 	s := a.content
 	if a.special || len(s) < 3 || htmlTag(s) || strings.HasPrefix(s, "<|") {
@@ -42,7 +44,8 @@ type addedSet struct {
 	tokens []added
 }
 
-// newAddedSet builds the trie; text is the content to look for, which normalization may have changed. It returns nil for no tokens.
+// newAddedSet builds the trie; text is the content to look for, which normalization may have
+// changed. It returns nil for no tokens.
 func newAddedSet(tokens []added, text func(added) string) *addedSet {
 	s := &addedSet{}
 	var keys []trieKey
@@ -81,8 +84,8 @@ type trieEdge struct {
 	to int32
 }
 
-// build fills the trie; of equal strings the first is kept. Sorted strings that share a prefix are one node, and its children come next to
-// each other.
+// build fills the trie; of equal strings the first is kept. Sorted strings that share a prefix are
+// one node, and its children come next to each other.
 func (s *trie) build(keys []trieKey) {
 	slices.SortStableFunc(keys, func(a, b trieKey) int { return cmp.Compare(a.text, b.text) })
 	size, prev := 1, ""
@@ -184,8 +187,9 @@ func (s *addedSet) next(text string, from int) (a *added, start, end int) {
 	return nil, len(text), len(text)
 }
 
-// split cuts text at the added tokens it holds. allowed says whether a control token may be recognized at text[start:end], and a tag if
-// tags is set. plain gets the stretches between, token the ids, in order.
+// split cuts text at the added tokens it holds. allowed says whether a control token may be
+// recognized at text[start:end], and a tag if tags is set. plain gets the stretches between, token
+// the ids, in order.
 func (s *addedSet) split(text string, allowed func(start, end int) bool, tags bool, plain func(start, end int), token func(a *added)) {
 	done := 0
 	for at := 0; at < len(text); {

@@ -9,11 +9,12 @@ type model interface {
 	encode(dst []int32, word string, sc *scratch) []int32
 }
 
-// linearMax is the longest word merged by looking at all its pairs each time. Beyond it a heap is faster.
+// linearMax is the longest word merged by looking at all its pairs each time. Beyond it a heap is
+// faster.
 const linearMax = 48
 
-// bpe is byte-pair encoding. A word starts as its bytes (byte-level) or its characters; then, as long as there is one, the pair of
-// neighbours with the lowest rank is merged, the leftmost first.
+// bpe is byte-pair encoding. A word starts as its bytes (byte-level) or its characters; then, as
+// long as there is one, the pair of neighbours with the lowest rank is merged, the leftmost first.
 type bpe struct {
 	v      *vocab
 	merges *pairs
@@ -30,9 +31,9 @@ type bpe struct {
 	prefix   string           // continuing_subword_prefix
 	suffix   string           // end_of_word_suffix
 
-	// Where no token that a merge makes holds the characters x and y side by side, no merge crosses from x to y, and the text may be cut
-	// there. That turns the one long word of SentencePiece vocabularies into short ones without changing an id. It is known for y = ▁ and
-	// for ASCII.
+	// Where no token that a merge makes holds the characters x and y side by side, no merge crosses
+	// from x to y, and the text may be cut there. That turns the one long word of SentencePiece
+	// vocabularies into short ones without changing an id. It is known for y = ▁ and for ASCII.
 	cut   bool
 	touch [128][2]uint64 // ASCII pairs that stand in one token
 	join  map[rune]bool  // characters that stand before ▁ in one token
@@ -293,8 +294,8 @@ func (m *bpe) merge(dst, syms []int32, sc *scratch) []int32 {
 	return append(dst, syms[:n+1]...)
 }
 
-// mergeHeap does the same for long words: symbols in a linked list, candidate pairs in a heap by rank, then by place.
-// An entry whose pair has changed since is dropped when it comes up.
+// mergeHeap does the same for long words: symbols in a linked list, candidate pairs in a heap by
+// rank, then by place. An entry whose pair has changed since is dropped when it comes up.
 func (m *bpe) mergeHeap(dst, syms []int32, sc *scratch) []int32 {
 	n := int32(len(syms))
 	next, prev, heap := resize(&sc.next, len(syms)), resize(&sc.prev, len(syms)), sc.heap[:0]
@@ -375,7 +376,8 @@ func siftDown(h []uint64, i int) {
 	}
 }
 
-// scratch is what one Encode works in. It comes from a pool, so a long prompt's memory is reused and then let go by the collector.
+// scratch is what one Encode works in. It comes from a pool, so a long prompt's memory is reused
+// and then let go by the collector.
 type scratch struct {
 	syms, next, prev []int32
 	heap             []uint64
@@ -392,8 +394,9 @@ func resize(p *[]int32, n int) []int32 {
 	return (*p)[:n]
 }
 
-// wordCache remembers the ids of short words: text repeats itself, and a look-up here is cheaper than five merges.
-// It is direct-mapped, belongs to one tokenizer (its scratch pool does), and is lost whenever the collector likes.
+// wordCache remembers the ids of short words: text repeats itself, and a look-up here is cheaper
+// than five merges. It is direct-mapped, belongs to one tokenizer (its scratch pool does), and is
+// lost whenever the collector likes.
 type wordCache struct{ slots []cachedWord }
 
 const (

@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// Character classes as the split patterns need them. \s is Unicode's White_Space; \w, which only the
-// Rust library's own code uses, is letters, marks, decimal digits, connectors and joiners.
+// Character classes as the split patterns need them. \s is Unicode's White_Space; \w, which only
+// the Rust library's own code uses, is letters, marks, decimal digits, connectors and joiners.
 const (
 	classLetter = 1 << iota // \p{L}
 	classNumber             // \p{N}
@@ -18,7 +18,8 @@ const (
 	classWord               // \w
 )
 
-// classPages is a two-level table over all characters: page number by the high bits, then class by the low eight.
+// classPages is a two-level table over all characters: page number by the high bits, then class by
+// the low eight.
 type classPages struct {
 	page  [0x110000 >> 8]uint16
 	pages [][256]uint8

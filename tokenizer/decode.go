@@ -16,12 +16,13 @@ type decoder struct {
 	stripHead int // spaces removed at the very start
 }
 
-// decodeStep is one of tokenizer.json's decoders, over the list of token texts. What it makes it takes from the room first.
+// decodeStep is one of tokenizer.json's decoders, over the list of token texts. What it makes it
+// takes from the room first.
 type decodeStep func(tokens []string, m *room) []string
 
-// Decode returns the text of ids. Control tokens are left out unless specials is set; ids there are not are ignored.
-// Bytes that are not UTF-8 come out as U+FFFD. Where the file's decoders would make many times more of it than the tokens are, or take
-// very long, they are left out.
+// Decode returns the text of ids. Control tokens are left out unless specials is set; ids there are
+// not are ignored. Bytes that are not UTF-8 come out as U+FFFD. Where the file's decoders would
+// make many times more of it than the tokens are, or take very long, they are left out.
 func (t *Tokenizer) Decode(ids []int32, specials bool) string {
 	if t.dec.byteLevel {
 		var b []byte
@@ -90,7 +91,8 @@ func lossy(b []byte) string {
 	return s.String()
 }
 
-// partial returns how many bytes at the start of b are the beginning of a character that b does not finish, 0 if none are.
+// partial returns how many bytes at the start of b are the beginning of a character that b does not
+// finish, 0 if none are.
 func partial(b []byte) int {
 	if len(b) == 0 {
 		return 0
@@ -125,7 +127,8 @@ func partial(b []byte) int {
 	return n
 }
 
-// Stream turns ids into text one at a time. It gives out whole characters only and never holds back more than three bytes.
+// Stream turns ids into text one at a time. It gives out whole characters only and never holds back
+// more than three bytes.
 type Stream struct {
 	t        *Tokenizer
 	specials bool
@@ -332,7 +335,8 @@ func parseDecoder(raw json.RawMessage, d *decoder, depth int) error {
 var cleanup = strings.NewReplacer(" .", ".", " ?", "?", " !", "!", " ,", ",", " ' ", "'", " n't", "n't", " 'm", "'m",
 	" do not", " don't", " 's", "'s", " 've", "'ve", " 're", "'re")
 
-// joinBytes makes characters of runs of <0xXX>. A run that is not UTF-8 becomes as many U+FFFD as it has bytes.
+// joinBytes makes characters of runs of <0xXX>. A run that is not UTF-8 becomes as many U+FFFD as
+// it has bytes.
 func joinBytes(tokens []string) []string {
 	out := tokens[:0]
 	var run []byte
@@ -359,8 +363,9 @@ func joinBytes(tokens []string) []string {
 	return out
 }
 
-// setRaw fills Bytes for vocabularies whose entries are not raw bytes: ▁ is a space, <0xXX> a byte, ## nothing. Control tokens are names
-// and keep theirs; added tokens that are none are text (Gemma has runs of spaces among them).
+// setRaw fills Bytes for vocabularies whose entries are not raw bytes: ▁ is a space, <0xXX> a
+// byte, and ## is nothing. Control tokens are names and keep theirs; added tokens that are none
+// are text (Gemma has runs of spaces among them).
 func (t *Tokenizer) setRaw(mark, continuing string) {
 	raw := &vocab{off: make([]uint32, 0, len(t.vocab.off))}
 	for id := range int32(t.vocab.size()) {

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Error is a tokenizer file that cannot be used: it is damaged, hostile, or asks for something this package does not do.
+// Error is a tokenizer file that cannot be used: it is damaged, hostile, or asks for something this
+// package does not do.
 type Error struct {
 	File string // the file, as it was named to Open
 	What string // what is wrong with it
@@ -26,14 +27,16 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrUnsupported is in the chain of errors about files that are sound but use a part of the format that is not implemented.
+// ErrUnsupported is in the chain of errors about files that are sound but use a part of the format
+// that is not implemented.
 var ErrUnsupported = errors.New("not supported")
 
-// ErrSlow ends an encoding in which the file's own split pattern, one without a scanner of its own, takes too long on the text at
-// hand.
+// ErrSlow ends an encoding in which the file's own split pattern, one without a scanner of its own,
+// takes too long on the text at hand.
 var ErrSlow = errors.New("tokenizer: the split pattern takes too long on this text")
 
-// ErrGrows ends an encoding in which the file's own normalizers make many times more of the text than it is.
+// ErrGrows ends an encoding in which the file's own normalizers make many times more of the text
+// than it is.
 var ErrGrows = errors.New("tokenizer: the file's rules make too much of this text: use the tokenizer the model was published with, or " +
 	"send less at once")
 

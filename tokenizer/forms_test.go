@@ -19,7 +19,8 @@ func TestForms(t *testing.T) {
 	testForms(t, func(t testing.TB, family string) *Tokenizer { return smallTokenizer(t, family) }, "SmolLM3")
 }
 
-// The other file forms, written from an opened tokenizer.json so that their ids can be compared with it.
+// The other file forms, written from an opened tokenizer.json so that their ids can be compared
+// with it.
 
 func toAlphabet(b []byte) string {
 	var s strings.Builder
@@ -92,7 +93,8 @@ func vendorText(tok *Tokenizer, kind int, all bool) []byte {
 	return b.Bytes()
 }
 
-// scoresOf gives each token of a SentencePiece-style BPE the score its first merge's rank stands for.
+// scoresOf gives each token of a SentencePiece-style BPE the score its first merge's rank stands
+// for.
 func scoresOf(tok *Tokenizer) (scores []float32, kinds []int) {
 	scores, kinds = make([]float32, tok.Vocab()), make([]int, tok.Vocab())
 	for id := range int32(tok.Vocab()) {

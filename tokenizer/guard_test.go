@@ -12,7 +12,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestSlowPattern: a pattern that only some texts make slow ends with an error, for one long word as for many short ones.
+// TestSlowPattern: a pattern that only some texts make slow ends with an error, for one long word
+// as for many short ones.
 func TestSlowPattern(t *testing.T) {
 	//proves:T7
 	if lane.Race {
@@ -53,7 +54,8 @@ func openJSON(t testing.TB, src string) *Tokenizer {
 	return tok
 }
 
-// TestAddedSpaces: Gemma's runs of spaces are added tokens, and come out as spaces; a control token's name stays what it is.
+// TestAddedSpaces: Gemma's runs of spaces are added tokens, and come out as spaces; a control
+// token's name stays what it is.
 func TestAddedSpaces(t *testing.T) {
 	tok := openJSON(t, `{"added_tokens": [
 			{"id": 2, "content": "▁▁", "special": false, "normalized": false}, {"id": 3, "content": "▁▁▁", "special": false, "normalized": false},
@@ -88,8 +90,8 @@ const markers = `{"added_tokens": [
 	"decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]},
 	"model": {"type": "BPE", "vocab": {"a": 0, "<": 1, ">": 2, "s": 3, "<s": 4, "<s>": 5}, "merges": [["<", "s"], ["<s", ">"]]}}`
 
-// TestMarkers: what is written like a control token is kept from a user's text, whether the file marks it special or not; in every other
-// way it is the token that the file says.
+// TestMarkers: what is written like a control token is kept from a user's text, whether the file
+// marks it special or not; in every other way it is the token that the file says.
 func TestMarkers(t *testing.T) {
 	//proves:T2
 	tok := openJSON(t, markers)
@@ -121,8 +123,8 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
-// TestTypedTags: in a conversation the tags of thinking and tool calls are the template's. Where people or tools spell one it is plain
-// text, in every family.
+// TestTypedTags: in a conversation the tags of thinking and tool calls are the template's. Where
+// people or tools spell one it is plain text, in every family.
 func TestTypedTags(t *testing.T) {
 	seen := 0
 	for _, name := range []string{"qwen3", "llama3", "llama2", "gemma", "flags", "unigram", "unigram-bytes", "wordpiece",
@@ -160,7 +162,8 @@ func TestTypedTags(t *testing.T) {
 	}
 }
 
-// TestNormalizedControl: control tokens that a file wants normalized are found in a prompt beside what people wrote, and not in that.
+// TestNormalizedControl: control tokens that a file wants normalized are found in a prompt beside
+// what people wrote, and not in that.
 func TestNormalizedControl(t *testing.T) {
 	tok := openJSON(t, markers)
 	ids := tok.EncodeParts(nil, []Part{{"<s>", true}, {"a<s>A", false}, {"<s>", true}})

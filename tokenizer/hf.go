@@ -156,7 +156,8 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 		if byteLevel && (p.prefix != "" || p.suffix != "") {
 			return unsupportedf("byte-level BPE with continuing_subword_prefix or end_of_word_suffix")
 		}
-		// With all 256 bytes there to fall back to, nothing is ever unknown, and <unk> stays a control token.
+		// With all 256 bytes there to fall back to, nothing is ever unknown, and <unk> stays a
+		// control token.
 		if p.unk, err = find(o.UnkToken); err != nil {
 			return err
 		}
@@ -169,8 +170,9 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 		p.symbolTables()
 		p.findCuts()
 		if p.raw && p.unk >= 0 {
-			// Many byte-level files name <|endoftext|> as their unk. It never is one where every byte has a token, and where one lacks,
-			// the byte is dropped: text must not become a token that ends it.
+			// Many byte-level files name <|endoftext|> as their unk. It never is one where every
+			// byte has a token, and where one lacks, the byte is dropped: text must not become a
+			// token that ends it.
 			if !slices.Contains(p.byteID[:], -1) || !strings.Contains(strings.ToLower(*o.UnkToken), "unk") {
 				t.flags[p.unk] &^= flagUnknown
 				if t.special(p.unk) {
@@ -243,11 +245,11 @@ func rawMap(m map[string][]byte) map[string]json.RawMessage {
 	return out
 }
 
-// setAdded puts the added tokens into the vocabulary and builds what finds them in text. A token the vocabulary already
-// holds keeps the id it has there.
+// setAdded puts the added tokens into the vocabulary and builds what finds them in text. A token
+// the vocabulary already holds keeps the id it has there.
 func (t *Tokenizer) setAdded(b *vocabBuilder, tokens []added, byteLevel bool) {
-	// A byte-level vocabulary's tokens are written in the byte alphabet: there, é is the byte E9. What is not in the alphabet is kept as
-	// it is.
+	// A byte-level vocabulary's tokens are written in the byte alphabet: there, é is the byte E9.
+	// What is not in the alphabet is kept as it is.
 	type key struct {
 		text    string
 		literal bool
@@ -284,8 +286,8 @@ func (t *Tokenizer) setAdded(b *vocabBuilder, tokens []added, byteLevel bool) {
 			_ = b.add([]byte(a.content), int64(a.id), true) // sizes were checked by the caller
 		}
 		t.added[a.content] = a.id
-		// Control tokens are names, looked for in the text as it is: so transformers has it by now, and only there is it known who wrote
-		// them.
+		// Control tokens are names, looked for in the text as it is: so transformers has it by now,
+		// and only there is it known who wrote them.
 		if a.normalized && !a.special && !a.marker() && !a.tag() {
 			after = append(after, *a)
 		} else {
@@ -355,7 +357,8 @@ func readVocab(b *vocabBuilder, text []byte, byteLevel bool) error {
 	}
 }
 
-// addNext adds a token whose id is the next number. The key may lie in the reader's buffer, so it is stored first.
+// addNext adds a token whose id is the next number. The key may lie in the reader's buffer, so it
+// is stored first.
 func (b *vocabBuilder) addNext(r *reader, k []byte, hidden bool) error {
 	at := len(b.arena)
 	b.arena = append(b.arena, k...)
@@ -476,7 +479,8 @@ func (t *Tokenizer) readMerges(text []byte, byteLevel bool, prefix int) (*pairs,
 	}
 }
 
-// putMerge adds the merge of two token texts. A merge that would make a control token is left out: text must not become one.
+// putMerge adds the merge of two token texts. A merge that would make a control token is left out:
+// text must not become one.
 func (t *Tokenizer) putMerge(p *pairs, a, b []byte, rank int32, prefix int, buf *[]byte) error {
 	if prefix > len(b) {
 		return badf("merge %d of %q and %q: the second lacks the prefix of a continued word", rank, a, b)
@@ -565,7 +569,8 @@ func (t *Tokenizer) parsePost(raw json.RawMessage, depth int) error {
 	return nil
 }
 
-// The byte alphabet of GPT-2: printable bytes stand for themselves, the others for the characters from U+0100 on.
+// The byte alphabet of GPT-2: printable bytes stand for themselves, the others for the characters
+// from U+0100 on.
 var (
 	alphabet   [256]rune
 	alphaBytes [0x144]int16
@@ -585,7 +590,8 @@ func init() {
 	}
 }
 
-// fromAlphabet appends the raw bytes of a token written in the byte alphabet, and reports whether it is.
+// fromAlphabet appends the raw bytes of a token written in the byte alphabet, and reports whether
+// it is.
 func fromAlphabet(dst, s []byte) ([]byte, bool) {
 	for i := 0; i < len(s); {
 		r, n := rune(s[i]), 1

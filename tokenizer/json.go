@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// reader pulls values out of JSON text. encoding/json would need a second for the 11 MB of Qwen3's file; most of it is two lists of
-// strings that can be read in place.
+// reader pulls values out of JSON text. encoding/json would need a second for the 11 MB of Qwen3's
+// file; most of it is two lists of strings that can be read in place.
 type reader struct {
 	b   []byte
 	i   int
@@ -33,8 +33,8 @@ func (r *reader) open(c byte) error {
 	return nil
 }
 
-// more reports whether another element follows before the closing bracket c, and consumes the comma or the bracket.
-// first is true for the first element.
+// more reports whether another element follows before the closing bracket c, and consumes the comma
+// or the bracket. first is true for the first element.
 func (r *reader) more(c byte, first bool) (bool, error) {
 	r.space()
 	if r.i >= len(r.b) {

@@ -55,8 +55,9 @@ func (f form) apply(s string, m *room) string {
 // mostForm is how many times longer a form can make a text: U+FDFA is three bytes and becomes 33.
 const mostForm = 11
 
-// longMarks reports whether s has so many marks in a row that x/text would put a joiner between them (it makes text stream-safe,
-// which the Unicode forms themselves do not ask for). Counting marks that decompose as two is enough to be on the safe side.
+// longMarks reports whether s has so many marks in a row that x/text would put a joiner between
+// them (it makes text stream-safe, which the Unicode forms themselves do not ask for). Counting
+// marks that decompose as two is enough to be on the safe side.
 func longMarks(s string) bool {
 	run := 0
 	for _, r := range s {
@@ -69,7 +70,8 @@ func longMarks(s string) bool {
 	return false
 }
 
-// slow is the textbook algorithm, for text with absurdly many marks: decompose, sort runs of marks, compose.
+// slow is the textbook algorithm, for text with absurdly many marks: decompose, sort runs of marks,
+// compose.
 func (f form) slow(s string) string {
 	src := norm.NFD
 	if f.compat {
@@ -197,7 +199,8 @@ func (stripAccents) apply(s string, _ *room) string {
 	}, s)
 }
 
-// nmt drops control characters and turns odd spaces into plain ones, as SentencePiece's nmt rules do.
+// nmt drops control characters and turns odd spaces into plain ones, as SentencePiece's nmt rules
+// do.
 type nmt struct{}
 
 func (nmt) apply(s string, _ *room) string {
@@ -261,8 +264,8 @@ func isChinese(r rune) bool {
 		r >= 0x2B740 && r <= 0x2B81F || r >= 0x2B920 && r <= 0x2CEAF || r >= 0xF900 && r <= 0xFAFF || r >= 0x2F800 && r <= 0x2FA1F
 }
 
-// precompiled is SentencePiece's compiled normalization table: a double-array trie from byte strings to offsets into a block of
-// replacements that end in a zero byte.
+// precompiled is SentencePiece's compiled normalization table: a double-array trie from byte
+// strings to offsets into a block of replacements that end in a zero byte.
 type precompiled struct {
 	trie []uint32
 	repl []byte
@@ -288,7 +291,8 @@ func newPrecompiled(b []byte) (normalizer, error) {
 	return p, nil
 }
 
-// first returns the replacement of the shortest prefix of s in the table, as the Rust library takes it.
+// first returns the replacement of the shortest prefix of s in the table, as the Rust library takes
+// it.
 func (p *precompiled) first(s string) (string, bool) {
 	unit := func(i uint32) (uint32, bool) {
 		if uint64(i) >= uint64(len(p.trie)) {
@@ -341,7 +345,8 @@ func (p *precompiled) apply(s string, m *room) string {
 		b.WriteString(t)
 	}
 	for s != "" {
-		// Grapheme by grapheme: short ones may be replaced as a whole, else each of their characters.
+		// Grapheme by grapheme: short ones may be replaced as a whole, else each of their
+		// characters.
 		n := graphemeLen(s)
 		g := s[:n]
 		s = s[n:]
@@ -371,8 +376,8 @@ func runeLen(s string, r rune) int {
 	return utf8.RuneLen(r)
 }
 
-// graphemeLen is the length of the first grapheme cluster as far as it matters here: a character and the marks and joiners after it,
-// or \r\n.
+// graphemeLen is the length of the first grapheme cluster as far as it matters here: a character
+// and the marks and joiners after it, or \r\n.
 func graphemeLen(s string) int {
 	r, n := utf8.DecodeRuneInString(s)
 	if r == '\r' && len(s) > 1 && s[1] == '\n' {

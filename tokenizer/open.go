@@ -16,19 +16,21 @@ import (
 	"github.com/axle-llm/axle/internal/regular"
 )
 
-// Config is what a package's configuration says about its tokenizer and the tokenizer's own file may not.
-// The zero Config leaves everything to the file.
+// Config is what a package's configuration says about its tokenizer and the tokenizer's own file
+// may not. The zero Config leaves everything to the file.
 type Config struct {
-	// Type is the vendor's tokenizer_type. For files that do not say how they cut words (*_tokenizer.txt, tiktoken) it picks the pattern;
-	// where it is empty or unknown, the vocabulary tells.
+	// Type is the vendor's tokenizer_type. For files that do not say how they cut words
+	// (*_tokenizer.txt, tiktoken) it picks the pattern; where it is empty or unknown, the
+	// vocabulary tells.
 	Type string
 	// BOS and EOS override what the files say: decimal ids or token texts.
 	BOS string
 	EOS []string
 }
 
-// Open reads a tokenizer from a file, or from the best one in a folder: tokenizer.json, then *_tokenizer.txt, tokenizer.model, *.tiktoken.
-// The files next to it (tokenizer_config.json, generation_config.json) tell BOS and EOS.
+// Open reads a tokenizer from a file, or from the best one in a folder: tokenizer.json, then
+// *_tokenizer.txt, tokenizer.model, *.tiktoken. The files next to it (tokenizer_config.json,
+// generation_config.json) tell BOS and EOS.
 func Open(name string) (*Tokenizer, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -40,7 +42,8 @@ func Open(name string) (*Tokenizer, error) {
 		if dir == "" {
 			dir = "."
 		}
-		// The hub's cache keeps files as links to blobs elsewhere. The caller that names such a file means what it points to.
+		// The hub's cache keeps files as links to blobs elsewhere. The caller that names such a
+		// file means what it points to.
 		if link, err := os.Lstat(name); err == nil && link.Mode()&fs.ModeSymlink != 0 {
 			return openIn(dir, os.DirFS(dir), base)
 		}
@@ -53,7 +56,8 @@ func Open(name string) (*Tokenizer, error) {
 	return openIn(dir, regular.FS(root), base)
 }
 
-// openIn opens base in the folder dir, whose file system is fsys; errors name files as they were named to Open.
+// openIn opens base in the folder dir, whose file system is fsys; errors name files as they were
+// named to Open.
 func openIn(dir string, fsys fs.FS, base string) (*Tokenizer, error) {
 	t, err := OpenFS(fsys, base)
 	var e *Error
@@ -171,7 +175,8 @@ type sideFiles struct {
 	added    []added // tokenizer_config.json's added_tokens_decoder
 }
 
-// readSide reads tokenizer_config.json and generation_config.json. They are hints: what is missing or odd in them is ignored.
+// readSide reads tokenizer_config.json and generation_config.json. They are hints: what is missing
+// or odd in them is ignored.
 func readSide(fsys fs.FS, dir string) (s sideFiles) {
 	var c struct {
 		BOS    json.RawMessage `json:"bos_token"`
@@ -225,14 +230,16 @@ func tokenText(raw json.RawMessage) string {
 	return o.Content
 }
 
-// Tokens that end an answer, or begin a text, wherever they exist. They are asked only when no file says.
+// Tokens that end an answer, or begin a text, wherever they exist. They are asked only when no file
+// says.
 var (
 	usualEOS = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>",
 		"</s>", "<eos>", "<｜end▁of▁sentence｜>"}
 	usualBOS = []string{"<|begin_of_text|>", "<bos>", "<s>", "<｜begin▁of▁sentence｜>"}
 )
 
-// setEnds settles BOS and EOS: the package's configuration, then the files beside the tokenizer, then its own, then custom.
+// setEnds settles BOS and EOS: the package's configuration, then the files beside the tokenizer,
+// then its own, then custom.
 func (t *Tokenizer) setEnds(c Config, side sideFiles) {
 	byName := func(s string) (int32, bool) {
 		if s == "" {

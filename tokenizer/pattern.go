@@ -70,8 +70,9 @@ func knownPattern(p string) scanner {
 
 func isHan(r rune) bool { return r >= 0x2E80 && unicode.Is(unicode.Han, r) }
 
-// compilePattern makes a matcher of a regular expression: by hand if it is known, else with regexp2. A pattern that regexp2 cannot
-// read, or on which it takes too long, is refused: a tokenizer that cuts words elsewhere than its model learned is worse than none.
+// compilePattern makes a matcher of a regular expression: by hand if it is known, else with
+// regexp2. A pattern that regexp2 cannot read, or on which it takes too long, is refused: a
+// tokenizer that cuts words elsewhere than its model learned is worse than none.
 func compilePattern(p string) (matcher, error) {
 	if sc := knownPattern(p); sc != nil {
 		return scanMatcher{sc}, nil
@@ -91,8 +92,9 @@ func compilePattern(p string) (matcher, error) {
 	return slowPattern{re}, nil
 }
 
-// slowProbe is the text that a pattern takes too long on in each of the tries, or "". They say how long all probes may take together, one
-// match a twentieth of it: a machine that was busy elsewhere needs the second.
+// slowProbe is the text that a pattern takes too long on in each of the tries, or "". They say how
+// long all probes may take together, one match a twentieth of it: a machine that was busy elsewhere
+// needs the second.
 func slowProbe(re *regexp2.Regexp, tries ...time.Duration) (probe string) {
 	for _, limit := range tries {
 		if probe = slowIn(re, limit); probe == "" {
@@ -121,7 +123,8 @@ func slowIn(re *regexp2.Regexp, limit time.Duration) (probe string) {
 	return ""
 }
 
-// How long a pattern of regexp2's may take: what few probes show says little about the text that somebody will send.
+// How long a pattern of regexp2's may take: what few probes show says little about the text that
+// somebody will send.
 const (
 	slowMatch = time.Second          // for one match, and whatever the text
 	slowByte  = 4 * time.Microsecond // more for a byte; regexp2 takes a tenth of that where it does not go back and forth
@@ -129,7 +132,8 @@ const (
 
 func slowLimit(n int) time.Duration { return slowMatch + time.Duration(n)*slowByte }
 
-// slowPattern is a pattern without a scanner of its own. regexp2 counts characters, so their byte offsets go along.
+// slowPattern is a pattern without a scanner of its own. regexp2 counts characters, so their byte
+// offsets go along.
 type slowPattern struct{ re *regexp2.Regexp }
 
 // each panics where it takes too long, for words cut elsewhere are worse than none; see catchHalt.

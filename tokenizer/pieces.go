@@ -19,7 +19,8 @@ const (
 	pieceByte
 )
 
-// pieceInfo is what a SentencePiece vocabulary says beside its texts, and how it wants text prepared.
+// pieceInfo is what a SentencePiece vocabulary says beside its texts, and how it wants text
+// prepared.
 type pieceInfo struct {
 	scores []float64
 	kinds  []uint8
@@ -59,7 +60,8 @@ func (info *pieceInfo) piece(b []byte, build *vocabBuilder) error {
 	return nil
 }
 
-// parseModelProto reads SentencePiece's tokenizer.model, a protocol buffer. Only the few fields that matter are looked at.
+// parseModelProto reads SentencePiece's tokenizer.model, a protocol buffer. Only the few fields
+// that matter are looked at.
 func parseModelProto(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 	info := &pieceInfo{known: true, unigram: true, dummy: true, collapse: true, added: side.added, bos: -1, eos: -1}
 	build := &vocabBuilder{}
@@ -128,7 +130,8 @@ func parseModelProto(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 	return t, nil
 }
 
-// protoFields calls f for each field of a protocol buffer message: v for numbers, sub for what has a length.
+// protoFields calls f for each field of a protocol buffer message: v for numbers, sub for what has
+// a length.
 func protoFields(b []byte, f func(num int, v uint64, sub []byte) error) error {
 	for at := 0; at < len(b); {
 		tag, n := binary.Uvarint(b[at:])
@@ -304,8 +307,8 @@ var controlTurn = map[string]bool{
 	"<|audio>": true, "<audio|>": true, "<|audio|>": true,
 }
 
-// guess fills in what the vendor's text form leaves out. The scores of a BPE vocabulary are 0, -1, -2 …; Gemma alone puts no space in
-// front.
+// guess fills in what the vendor's text form leaves out. The scores of a BPE vocabulary are 0, -1,
+// -2 …; Gemma alone puts no space in front.
 func (p *pieceInfo) guess(v *vocab, c Config) {
 	for i, s := range p.scores {
 		if p.kinds[i] == pieceNormal && s != math.Trunc(s) {
@@ -317,8 +320,9 @@ func (p *pieceInfo) guess(v *vocab, c Config) {
 	p.dummy = !gemma
 }
 
-// scoreMerges turns the scores of a BPE vocabulary into merges: every way to split a token in two is one, the best score first,
-// then, as Hugging Face's converter has it, the longer left part, then the longer right one.
+// scoreMerges turns the scores of a BPE vocabulary into merges: every way to split a token in two
+// is one, the best score first, then, as Hugging Face's converter has it, the longer left part,
+// then the longer right one.
 func scoreMerges(t *Tokenizer, p *pieceInfo) *pairs {
 	type merge struct {
 		a, b, id int32

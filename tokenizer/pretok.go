@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// step is one stage of pre-tokenization. It cuts s into pieces and hands each to the next stage by t.words(…, at+1).
-// start is true where s begins at the very start of the text.
+// step is one stage of pre-tokenization. It cuts s into pieces and hands each to the next stage by
+// t.words(…, at+1). start is true where s begins at the very start of the text.
 type step interface {
 	apply(t *Tokenizer, at int, dst []int32, s string, start bool, sc *scratch) []int32
 }
@@ -19,7 +19,8 @@ type span struct {
 	match      bool
 }
 
-// matcher finds a pattern's matches and what lies between them. Together the spans are the whole text, in order.
+// matcher finds a pattern's matches and what lies between them. Together the spans are the whole
+// text, in order.
 type matcher interface {
 	each(s string, m *room, f func(span))
 }
@@ -168,7 +169,8 @@ func (m literal) next(s string, i int) int {
 	return -1
 }
 
-// bytePrefix is ByteLevel's add_prefix_space. The byte alphabet itself needs no step: ids stand for raw bytes here.
+// bytePrefix is ByteLevel's add_prefix_space. The byte alphabet itself needs no step: ids stand for
+// raw bytes here.
 type bytePrefix struct{}
 
 func (bytePrefix) apply(t *Tokenizer, at int, dst []int32, s string, start bool, sc *scratch) []int32 {
@@ -209,7 +211,8 @@ func (p metaspace) apply(t *Tokenizer, at int, dst []int32, s string, start bool
 	return splitStep{scanMatcher{literal{p.mark}}, mergedWithNext, false}.apply(t, at, dst, s, start, sc)
 }
 
-// parsePreTokenizer reads tokenizer.json's "pre_tokenizer". byteLevel says that words are to be read in the byte alphabet.
+// parsePreTokenizer reads tokenizer.json's "pre_tokenizer". byteLevel says that words are to be
+// read in the byte alphabet.
 func parsePreTokenizer(raw json.RawMessage, depth int) (steps []step, byteLevel bool, err error) {
 	if isNull(raw) {
 		return nil, false, nil

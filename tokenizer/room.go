@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// A file's normalizers and decoders are a program that somebody else wrote: forty replacements of a by aa make a terabyte of a letter. So
-// what may be made of a text is a multiple of it, asked for before it is made.
+// A file's normalizers and decoders are a program that somebody else wrote: forty replacements of a
+// by aa make a terabyte of a letter. So what may be made of a text is a multiple of it, asked for
+// before it is made.
 const (
 	//rule:T7 TestChains 4 => 4000
 	growth     = 4        // times its length; a space becomes three bytes, marks that are taken apart three for one
@@ -38,7 +39,8 @@ func roomFor(n int, stop func() error) room {
 // halted is the panic that ends a text's way through the rules; see catchHalt.
 type halted struct{ err error }
 
-// take asks for n bytes of text beside what is kept. It panics where there is no room, or the request has gone.
+// take asks for n bytes of text beside what is kept. It panics where there is no room, or the
+// request has gone.
 func (m *room) take(n int) {
 	if m.work -= n + stepCost; n > m.limit-m.kept || n < 0 || m.work < 0 {
 		panic(halted{ErrGrows})

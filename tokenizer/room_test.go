@@ -14,8 +14,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestChains: rules that make a thousand texts of one end with an error, soon and in little memory, for one letter as for many; a
-// decoder's are left out.
+// TestChains: rules that make a thousand texts of one end with an error, soon and in little memory,
+// for one letter as for many; a decoder's are left out.
 func TestChains(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
@@ -58,7 +58,8 @@ func TestChains(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// The added tokens that such rules are for are refused with the file, and so are more rules than anybody needs.
+	// The added tokens that such rules are for are refused with the file, and so are more rules
+	// than anybody needs.
 	added := strings.Replace(chained(hostileChains["doublings"].normalizer, "", ""), `{"normalizer"`,
 		`{"added_tokens":[{"id":4,"content":"aaa","normalized":true}],"normalizer"`, 1)
 	for name, src := range map[string]string{
@@ -164,7 +165,8 @@ func TestEncodeEnds(t *testing.T) {
 	}
 }
 
-// FuzzChains: whatever rules a file has for a text and its tokens, neither time nor memory is without end, and what encoding gives are ids.
+// FuzzChains: whatever rules a file has for a text and its tokens, neither time nor memory is
+// without end, and what encoding gives are ids.
 func FuzzChains(f *testing.F) {
 	for name, c := range hostileChains {
 		if !strings.Contains(name, "regex") { // each expression is tried out when a file is opened: forty take their time

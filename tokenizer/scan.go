@@ -2,12 +2,14 @@ package tokenizer
 
 import "unicode/utf8"
 
-// scanner finds the end of the match that begins at s[i], or returns -1 where its pattern does not match there.
+// scanner finds the end of the match that begins at s[i], or returns -1 where its pattern does not
+// match there.
 type scanner interface {
 	next(s string, i int) int
 }
 
-// at reads the character at s[i] with its class. A stray byte counts as U+FFFD, as it would after the cleaning other libraries insist on.
+// at reads the character at s[i] with its class. A stray byte counts as U+FFFD, as it would after
+// the cleaning other libraries insist on.
 func (t *classPages) at(s string, i int) (r rune, n int, c uint8) {
 	if b := s[i]; b < utf8.RuneSelf {
 		return rune(b), 1, t.pages[t.page[0]][b]
@@ -28,7 +30,8 @@ func (t *classPages) run(s string, i int, c uint8) int {
 	return i
 }
 
-// spaces matches \s*[\r\n]+ (where newlines is set), \s+(?!\S), \s+, in that order. s[i] is a space.
+// spaces matches \s*[\r\n]+ (where newlines is set), \s+(?!\S), \s+, in that order. s[i] is a
+// space.
 func (t *classPages) spaces(s string, i int, newlines bool) int {
 	last, nl := i, -1 // start of the last space; end of the last newline
 	j := i
@@ -52,8 +55,8 @@ func (t *classPages) spaces(s string, i int, newlines bool) int {
 	return last
 }
 
-// contraction matches 's 't 're 've 'm 'll 'd, in any case if fold is set, and returns the end, or -1.
-// Oniguruma folds ſ (U+017F) to s.
+// contraction matches 's 't 're 've 'm 'll 'd, in any case if fold is set, and returns the end, or
+// -1. Oniguruma folds ſ (U+017F) to s.
 func contraction(s string, i int, fold bool) int {
 	if s[i] != '\'' || i+1 >= len(s) {
 		return -1
@@ -238,7 +241,8 @@ func (g o200k) next(s string, i int) int {
 	return t.spaces(s, i, true)
 }
 
-// sets says whether a character is in the pattern's upper set and in its lower set; letters without case and marks are in both.
+// sets says whether a character is in the pattern's upper set and in its lower set; letters without
+// case and marks are in both.
 func (g o200k) sets(s string, i int) (n int, upper, lower bool) {
 	r, n, c := g.t.at(s, i)
 	if g.han && isHan(r) {

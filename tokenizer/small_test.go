@@ -11,7 +11,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestSmall compares every part of the format with the Rust library: see testdata/tokenizer/small.mjs.
+// TestSmall compares every part of the format with the Rust library: see
+// testdata/tokenizer/small.mjs.
 func TestSmall(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
@@ -42,7 +43,8 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// variant is a small tokenizer: one of the cut-down real ones with parts replaced, and what the Rust library says about it.
+// variant is a small tokenizer: one of the cut-down real ones with parts replaced, and what the
+// Rust library says about it.
 type variant struct {
 	Name, Base, ModelOf string
 	Patch, Model        map[string]json.RawMessage

@@ -50,9 +50,10 @@ func typeName(s string) string {
 	}, strings.ToLower(s))
 }
 
-// styleOf picks a style: by tokenizer_type where that is certain, else by what the vocabulary shows. A vocabulary was learned from text
-// cut by its pattern, so no token crosses the pattern's borders: how long its numbers are, and whether punctuation and
-// contractions stand in one token with letters, tell the patterns apart.
+// styleOf picks a style: by tokenizer_type where that is certain, else by what the vocabulary
+// shows. A vocabulary was learned from text cut by its pattern, so no token crosses the pattern's
+// borders: how long its numbers are, and whether punctuation and contractions stand in one token
+// with letters, tell the patterns apart.
 func styleOf(v *vocab, c Config, listed map[int]bool) style {
 	switch n := typeName(c.Type); {
 	case strings.HasPrefix(n, "qwen35"):
@@ -87,8 +88,8 @@ func styleOf(v *vocab, c Config, listed map[int]bool) style {
 	return styleQwen2
 }
 
-// habits looks at a vocabulary's tokens: the most digits of one, how many have a sign before a word, and how many end in what follows an
-// apostrophe.
+// habits looks at a vocabulary's tokens: the most digits of one, how many have a sign before a
+// word, and how many end in what follows an apostrophe.
 func habits(v *vocab, listed map[int]bool) (digits, led, shortened int) {
 	cls := classes()
 	for id := range int32(v.size()) {
@@ -118,7 +119,8 @@ func habits(v *vocab, listed map[int]bool) (digits, led, shortened int) {
 	return digits, led, shortened
 }
 
-// plainTags are added tokens that their makers do not count as special: they are text of a kind, and people may write them.
+// plainTags are added tokens that their makers do not count as special: they are text of a kind,
+// and people may write them.
 var plainTags = map[string]bool{
 	"<think>": true, "</think>": true, "<tool_call>": true, "</tool_call>": true, "<tool_response>": true, "</tool_response>": true,
 	"<tools>": true, "</tools>": true, "<arg_key>": true, "</arg_key>": true, "<arg_value>": true, "</arg_value>": true,
@@ -127,13 +129,14 @@ var plainTags = map[string]bool{
 	"[multimodal]": true, "<mask>": true,
 }
 
-// controlName reports whether an added token of this name is a control token, for files that list their added tokens without saying.
-// What is not known to be harmless is.
+// controlName reports whether an added token of this name is a control token, for files that list
+// their added tokens without saying. What is not known to be harmless is.
 func controlName(s string) bool {
 	return !plainTags[s] && strings.TrimSpace(strings.ReplaceAll(s, spaceMark, " ")) != "" && !strings.HasPrefix(s, "<unused")
 }
 
-// htmlTag reports whether s is one of the tags of HTML that Gemma has as tokens, which are text. Elsewhere <s> is a control token.
+// htmlTag reports whether s is one of the tags of HTML that Gemma has as tokens, which are text.
+// Elsewhere <s> is a control token.
 func htmlTag(s string) bool {
 	return strings.HasPrefix(s, "<") && strings.HasSuffix(s, ">") && htmlTags[strings.Trim(s, "</>")]
 }

@@ -19,8 +19,9 @@ func looksTiktoken(head []byte) bool {
 	return err1 == nil && err2 == nil
 }
 
-// parseTiktoken reads a tiktoken file: a token in base64 and its rank, which is its id, on each line. It holds no control tokens: they
-// come from tokenizer_config.json, or are known by the number of tokens.
+// parseTiktoken reads a tiktoken file: a token in base64 and its rank, which is its id, on each
+// line. It holds no control tokens: they come from tokenizer_config.json, or are known by the
+// number of tokens.
 func parseTiktoken(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 	r := &lineReader{rest: b}
 	build := &vocabBuilder{}
@@ -65,7 +66,8 @@ func parseTiktoken(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 	return t, t.finishRanked(build)
 }
 
-// finishRanked builds a vocabulary without merges: two neighbours merge if together they are a token, and its id is the rank.
+// finishRanked builds a vocabulary without merges: two neighbours merge if together they are a
+// token, and its id is the rank.
 func (t *Tokenizer) finishRanked(b *vocabBuilder) (err error) {
 	if t.vocab, err = b.build(); err != nil {
 		return err
@@ -94,7 +96,8 @@ func (t *Tokenizer) finishRanked(b *vocabBuilder) (err error) {
 	return nil
 }
 
-// knownSpecials returns the control tokens that go with a published tiktoken file, told by how many tokens it has.
+// knownSpecials returns the control tokens that go with a published tiktoken file, told by how many
+// tokens it has.
 func knownSpecials(n int32) []added {
 	var out []added
 	put := func(id int32, names ...string) {

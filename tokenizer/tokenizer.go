@@ -1,15 +1,19 @@
-// Package tokenizer turns text into token ids and ids back into text, exactly as Hugging Face's Rust library does, from the files
-// models come with: tokenizer.json, the vendor's *_tokenizer.txt, SentencePiece's tokenizer.model and tiktoken files.
+// Package tokenizer turns text into token ids and ids back into text, exactly as Hugging Face's
+// Rust library does, from the files models come with: tokenizer.json, the vendor's *_tokenizer.txt,
+// SentencePiece's tokenizer.model and tiktoken files.
 //
-// A [Tokenizer] is immutable once opened: any goroutine may use it at any time, and nothing needs closing. A [Stream] belongs to one
-// goroutine. Neither is of use at its zero value. Files are untrusted: every count and size is checked against the file before memory is
-// taken for it, and a bad one gives an [*Error].
+// A [Tokenizer] is immutable once opened: any goroutine may use it at any time, and nothing needs
+// closing. A [Stream] belongs to one goroutine. Neither is of use at its zero value. Files are
+// untrusted: every count and size is checked against the file before memory is taken for it, and a
+// bad one gives an [*Error].
 //
-// What a user writes can never become a control token: [Tokenizer.Encode] recognizes control tokens only when told to, and
-// [Tokenizer.EncodeParts] only inside the parts that are marked as control. Control tokens are those that the file marks special: all that
-// begin and end turns. Added tokens without that mark that are written <|…|> or <｜…｜> are kept from text in the same way, but for those of
-// fill-in-the-middle. What else a file adds (Qwen's <think> and <tool_call>) is a word like any other to Encode, as it is to Hugging
-// Face's library: text that spells it becomes it. To EncodeParts tags are the template's: where people spell one it is plain text.
+// What a user writes can never become a control token: [Tokenizer.Encode] recognizes control tokens
+// only when told to, and [Tokenizer.EncodeParts] only inside the parts that are marked as control.
+// Control tokens are those that the file marks special: all that begin and end turns. Added tokens
+// without that mark that are written <|…|> or <｜…｜> are kept from text in the same way, but for
+// those of fill-in-the-middle. What else a file adds (Qwen's <think> and <tool_call>) is a word
+// like any other to Encode, as it is to Hugging Face's library: text that spells it becomes it. To
+// EncodeParts tags are the template's: where people spell one it is plain text.
 package tokenizer
 
 import (
@@ -57,25 +61,27 @@ type Part struct {
 // Vocab returns the largest id + 1.
 func (t *Tokenizer) Vocab() int { return t.vocab.size() }
 
-// Encode appends the ids of text to dst. With specials, control tokens in the text are recognized; without, nothing in the text becomes
-// one. It adds no BOS: see Prefix. Where [Tokenizer.TryEncodeParts] would fail nothing is appended.
+// Encode appends the ids of text to dst. With specials, control tokens in the text are recognized;
+// without, nothing in the text becomes one. It adds no BOS: see Prefix. Where
+// [Tokenizer.TryEncodeParts] would fail nothing is appended.
 func (t *Tokenizer) Encode(dst []int32, text string, specials bool) []int32 {
 	//rule:T2 TestNoControl specials => true
 	dst, _ = t.encode(dst, text, nil, func(int, int) bool { return specials }, false)
 	return dst
 }
 
-// EncodeParts appends the ids of the parts' joined text to dst: words and normalization go across the borders, control tokens do not:
-// one is recognized only if all of it stands in control parts that follow each other, and so is a tag such as <think>. Where
-// [Tokenizer.TryEncodeParts] would fail nothing is appended.
+// EncodeParts appends the ids of the parts' joined text to dst: words and normalization go across
+// the borders, control tokens do not: one is recognized only if all of it stands in control parts
+// that follow each other, and so is a tag such as <think>. Where [Tokenizer.TryEncodeParts] would
+// fail nothing is appended.
 func (t *Tokenizer) EncodeParts(dst []int32, parts []Part) []int32 {
 	dst, _ = t.TryEncodeParts(dst, parts)
 	return dst
 }
 
-// TryEncodeParts is EncodeParts for servers: a file may bring a split pattern that some texts make very slow, or normalizers that make a
-// thousand texts of one, and what somebody sends may be such a text. Then it returns dst as it was and [ErrSlow] or [ErrGrows], the only
-// errors there are.
+// TryEncodeParts is EncodeParts for servers: a file may bring a split pattern that some texts make
+// very slow, or normalizers that make a thousand texts of one, and what somebody sends may be such
+// a text. Then it returns dst as it was and [ErrSlow] or [ErrGrows], the only errors there are.
 func (t *Tokenizer) TryEncodeParts(dst []int32, parts []Part) ([]int32, error) {
 	return t.EncodeContext(context.Background(), dst, parts)
 }
@@ -156,16 +162,19 @@ func (t *Tokenizer) words(dst []int32, s string, at int, start bool, sc *scratch
 	return t.steps[at].apply(t, at, dst, s, start, sc)
 }
 
-// Prefix returns what goes before a single text (BOS for many models). The caller must not modify it.
+// Prefix returns what goes before a single text (BOS for many models). The caller must not modify
+// it.
 func (t *Tokenizer) Prefix() []int32 { return t.prefix }
 
 // Suffix returns what goes after a single text. The caller must not modify it.
 func (t *Tokenizer) Suffix() []int32 { return t.suffix }
 
-// SaysSuffix reports whether the files could say what goes after a text: the vendor's *_tokenizer.txt cannot, whatever the model wants.
+// SaysSuffix reports whether the files could say what goes after a text: the vendor's
+// *_tokenizer.txt cannot, whatever the model wants.
 func (t *Tokenizer) SaysSuffix() bool { return !t.noSuffix }
 
-// Bytes returns the bytes a token stands for, a control token's literal text, or nil for an id there is not. The caller must not modify it.
+// Bytes returns the bytes a token stands for, a control token's literal text, or nil for an id
+// there is not. The caller must not modify it.
 func (t *Tokenizer) Bytes(id int32) []byte {
 	v := t.vocab
 	if t.raw != nil {
@@ -178,7 +187,8 @@ func (t *Tokenizer) Bytes(id int32) []byte {
 	return b
 }
 
-// ID returns the id of an added or control token by its text, or of a vocabulary entry as the file writes it.
+// ID returns the id of an added or control token by its text, or of a vocabulary entry as the file
+// writes it.
 func (t *Tokenizer) ID(token string) (int32, bool) {
 	if id, ok := t.added[token]; ok {
 		return id, true

@@ -177,7 +177,8 @@ func TestOpenNames(t *testing.T) {
 	}
 }
 
-// TestOpenLink: a file may be a link out of its folder, as in the hub's cache; a folder's own files may not.
+// TestOpenLink: a file may be a link out of its folder, as in the hub's cache; a folder's own files
+// may not.
 func TestOpenLink(t *testing.T) {
 	var all []variant
 	goldentest.JSON(t, goldens+"small.json.gz", &all)
@@ -273,7 +274,8 @@ func TestConcurrent(t *testing.T) {
 
 func smallEncode(tok *Tokenizer, s string) []int32 { return tok.Encode(nil, s, true) }
 
-// TestPatternTries: a pattern that took too long once, on a machine that was busy elsewhere, is tried again with more time.
+// TestPatternTries: a pattern that took too long once, on a machine that was busy elsewhere, is
+// tried again with more time.
 func TestPatternTries(t *testing.T) {
 	good := regexp2.MustCompile(patGPT2, regexp2.None)
 	if slowProbe(good, 0, 0) == "" || slowProbe(good, 0, time.Minute) != "" {
@@ -284,7 +286,8 @@ func TestPatternTries(t *testing.T) {
 	}
 }
 
-// TestSlowPatternAgrees: regexp2 takes patterns nobody wrote a scanner for, and agrees with the scanners where there is one.
+// TestSlowPatternAgrees: regexp2 takes patterns nobody wrote a scanner for, and agrees with the
+// scanners where there is one.
 func TestSlowPatternAgrees(t *testing.T) {
 	for _, p := range []string{patGPT2, patCL100K, patQwen2, patQwen35, patO200K, patDigits3, patDeepseek} {
 		fast := scanMatcher{knownPattern(p)}

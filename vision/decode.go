@@ -70,8 +70,8 @@ func (h *Header) stored() (w, hh int) {
 	return h.Width, h.Height
 }
 
-// Look reads the header of a picture and checks it against limits. It allocates nothing of the picture's size. Its errors are
-// [Decode]'s, of which ErrDamaged may come later, with the pixels.
+// Look reads the header of a picture and checks it against limits. It allocates nothing of the
+// picture's size. Its errors are [Decode]'s, of which ErrDamaged may come later, with the pixels.
 func Look(data []byte, limits Limits) (Header, error) {
 	l := limits.orDefault()
 	if len(data) > l.Bytes {
@@ -135,7 +135,8 @@ func Decode(data []byte, limits Limits) (p *Picture, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Some decoders are other people's. What makes one of them panic is a damaged picture, and not the end of a server.
+	// Some decoders are other people's. What makes one of them panic is a damaged picture, and not
+	// the end of a server.
 	defer func() {
 		if r := recover(); r != nil {
 			p, err = nil, fmt.Errorf("vision: %w: %s: its decoder gave up: %v", ErrDamaged, h.Format, r)
@@ -175,7 +176,8 @@ func damaged(format string, err error) error {
 	return fmt.Errorf("vision: %w: %s: %w", ErrDamaged, format, err)
 }
 
-// sniff names what data begins like: a format that is read, a sentence's noun for one that is not, or "".
+// sniff names what data begins like: a format that is read, a sentence's noun for one that is not,
+// or "".
 func sniff(data []byte) string {
 	has := func(at int, s string) bool { return len(data) >= at+len(s) && string(data[at:at+len(s)]) == s }
 	switch {

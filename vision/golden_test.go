@@ -11,7 +11,8 @@ import (
 	"github.com/axle-llm/axle/internal/goldentest"
 )
 
-// TestGoldenPictures: every picture has Pillow's pixels, a jpeg's within three levels, the others' exactly.
+// TestGoldenPictures: every picture has Pillow's pixels, a jpeg's within three levels, the others'
+// exactly.
 func TestGoldenPictures(t *testing.T) {
 	g := goldens(t)
 	files, err := filepath.Glob("testdata/pictures/*")
@@ -110,8 +111,9 @@ func TestGoldenSizes(t *testing.T) {
 	}
 }
 
-// TestUpsample: chroma becomes what libjpeg-turbo makes of it, to the last bit: near rows and samples weigh three times the far ones, and
-// what is between two levels is rounded down and up in turn.
+// TestUpsample: chroma becomes what libjpeg-turbo makes of it, to the last bit: near rows and
+// samples weigh three times the far ones, and what is between two levels is rounded down and up in
+// turn.
 func TestUpsample(t *testing.T) {
 	s := []byte{10, 20, 41, 7, 100, 3} // two rows of three
 	for _, c := range []struct {

@@ -65,7 +65,8 @@ func lookPNG(data []byte, h *Header) error {
 	return nil
 }
 
-// lzwMost is how many pixels a byte of a gif can stand for: a code of 12 bits says no more than the 4,096 that the table may have grown to.
+// lzwMost is how many pixels a byte of a gif can stand for: a code of 12 bits says no more than the
+// 4,096 that the table may have grown to.
 const lzwMost = 4096 * 8 / 12
 
 func lookGIF(data []byte, h *Header) error {
@@ -80,7 +81,8 @@ func lookGIF(data []byte, h *Header) error {
 	return nil
 }
 
-// frameArea is how many pixels a gif's first frame claims; 0 where there is none, which is found later.
+// frameArea is how many pixels a gif's first frame claims; 0 where there is none, which is found
+// later.
 func frameArea(data []byte) int64 {
 	table := func(flags byte) int {
 		if flags&0x80 == 0 {
@@ -127,7 +129,8 @@ func lookBMP(data []byte, h *Header) error {
 	return nil
 }
 
-// area is how many pixels h claims, and far too many where that is no number: the limits of a side come after it.
+// area is how many pixels h claims, and far too many where that is no number: the limits of a side
+// come after it.
 func area(h *Header) int64 {
 	if h.Width < 0 || h.Height < 0 || h.Width > 1<<20 || h.Height > 1<<20 {
 		return 1 << 50
@@ -135,7 +138,8 @@ func area(h *Header) int64 {
 	return int64(h.Width) * int64(h.Height)
 }
 
-// orientation reads EXIF's tag 0x0112 from a TIFF block; 1 where there is none, or none that can be believed.
+// orientation reads EXIF's tag 0x0112 from a TIFF block; 1 where there is none, or none that can be
+// believed.
 func orientation(b []byte) int {
 	if len(b) >= 6 && string(b[:6]) == "Exif\x00\x00" {
 		b = b[6:]

@@ -17,7 +17,8 @@ import (
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
-// TestHostilePictures: each is refused with an error of its kind, or answered, in bounded memory and time.
+// TestHostilePictures: each is refused with an error of its kind, or answered, in bounded memory
+// and time.
 func TestHostilePictures(t *testing.T) {
 	//proves:G5 a mebibyte of hostile bytes each
 	frame := bytes.Index(read(t, "420.jpg"), []byte{0xff, 0xc0})
@@ -149,8 +150,9 @@ func flatWebP(w, h uint32) []byte {
 	return b
 }
 
-// TestSmallFiles: a picture of few bytes is read where its format can say so much with them, and what it will cost is told before: by its
-// pixels, not its bytes. One of the most pixels that there may be fits the part of the memory that decoding has.
+// TestSmallFiles: a picture of few bytes is read where its format can say so much with them, and
+// what it will cost is told before: by its pixels, not its bytes. One of the most pixels that there
+// may be fits the part of the memory that decoding has.
 func TestSmallFiles(t *testing.T) {
 	//proves:T7 what a few bytes claim
 	h, err := Look(flatWebP(8000, 5000), Limits{Memory: 352 << 20})
@@ -269,7 +271,8 @@ func TestOrientations(t *testing.T) {
 	}
 }
 
-// TestAfterTheEnd: what follows a jpeg's end, as phones put films and second pictures there, changes nothing.
+// TestAfterTheEnd: what follows a jpeg's end, as phones put films and second pictures there,
+// changes nothing.
 func TestAfterTheEnd(t *testing.T) {
 	data := read(t, "turned6.jpg")
 	want, err := Decode(data, Limits{})

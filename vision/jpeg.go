@@ -11,15 +11,15 @@ import (
 	"runtime"
 )
 
-// maxScans bounds the scans of a jpeg. Encoders make about ten; each may visit every block for a few bytes, so that a small file could
-// keep a processor for years.
+// maxScans bounds the scans of a jpeg. Encoders make about ten; each may visit every block for a
+// few bytes, so that a small file could keep a processor for years.
 const maxScans = 100
 
 // collectFrom is from how many bytes of coefficients on they are collected before pixels are made.
 const collectFrom = 16 << 20
 
-// jpegFile is a jpeg cut so that image/jpeg gives the planes as they are stored: it would convert RGB, CMYK and YCCK itself, with the
-// nearest sample of chroma, and libjpeg does not.
+// jpegFile is a jpeg cut so that image/jpeg gives the planes as they are stored: it would convert
+// RGB, CMYK and YCCK itself, with the nearest sample of chroma, and libjpeg does not.
 type jpegFile struct {
 	parts      [][]byte // what image/jpeg reads
 	components int
@@ -35,7 +35,8 @@ var (
 	adobeSegment = []byte("\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x00") // transform 0: as it is stored
 )
 
-// lookJPEG walks the segments as image/jpeg does. What follows the first end of an image is another picture, and is cut off.
+// lookJPEG walks the segments as image/jpeg does. What follows the first end of an image is another
+// picture, and is cut off.
 func lookJPEG(data []byte, h *Header) error {
 	h.Format = "jpeg"
 	f := &jpegFile{adobe: -1}
@@ -103,7 +104,8 @@ func (f *jpegFile) segment(marker byte, body []byte, h *Header) error {
 	return nil
 }
 
-// close checks what was found, adds what of data is not in parts yet, and counts the work of its scans.
+// close checks what was found, adds what of data is not in parts yet, and counts the work of its
+// scans.
 func (f *jpegFile) close(data []byte, from, first int, h *Header) error {
 	if f.components == 0 {
 		return damaged("jpeg", errors.New("it has no frame"))
@@ -226,8 +228,9 @@ func (f *jpegFile) paint3(p *Picture, h *Header, m *image.YCbCr) {
 	}
 }
 
-// paint4 makes p of CMYK or YCCK, whose four channels m has inverted and with subsampled ones doubled: every second sample is the stored
-// one. Pillow takes all such files for Adobe's, in which 255 is no ink, as m does.
+// paint4 makes p of CMYK or YCCK, whose four channels m has inverted and with subsampled ones
+// doubled: every second sample is the stored one. Pillow takes all such files for Adobe's, in which
+// 255 is no ink, as m does.
 func (f *jpegFile) paint4(p *Picture, h *Header, m *image.CMYK) {
 	c := newCanvas(p, h)
 	w, hh := h.stored()
@@ -303,7 +306,8 @@ func newPlane(pix []byte, stride, w, h int, ratio image.YCbCrSubsampleRatio) pla
 		p.across, p.down = 4, 2
 	}
 	p.w, p.h = (w+p.across-1)/p.across, (h+p.down-1)/p.down
-	// libjpeg-turbo smoothes what is halved, and repeats samples where they are fewer, or where a row has too few to be smoothed.
+	// libjpeg-turbo smoothes what is halved, and repeats samples where they are fewer, or where a
+	// row has too few to be smoothed.
 	p.smooth = p.across == 1 || p.across == 2 && p.w > 2
 	p.sums = make([]int32, p.w)
 	return p
@@ -340,7 +344,8 @@ func (p *plane) row(dst []byte, y int) {
 	}
 }
 
-// widen writes two pixels a sample: three parts of it and one of the neighbour on that side, which at the ends is itself.
+// widen writes two pixels a sample: three parts of it and one of the neighbour on that side, which
+// at the ends is itself.
 func widen(dst []byte, s []int32, left, right int32, shift uint) {
 	for i, v := range s {
 		before, after := s[max(i-1, 0)], s[min(i+1, len(s)-1)]

@@ -29,7 +29,8 @@ func (t Type) String() string {
 // Kind is how pixels lie in an encoder's input.
 type Kind int
 
-// The kinds, of a picture of Height × Width in patches of p × p. Patches are in the order of rows, but for Qwen's.
+// The kinds, of a picture of Height × Width in patches of p × p. Patches are in the order of rows,
+// but for Qwen's.
 const (
 	Qwen    Kind = iota + 1 // [1, N, 2·p·p, 3]: patches in blocks of 2 × 2, each patch given twice (two frames), channels last
 	Rows                    // [1, H, W, 3]: channels last
@@ -57,11 +58,12 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", int(k))
 }
 
-// Norm is what is done to a value before it is written as a float. Bytes are always written as they are.
+// Norm is what is done to a value before it is written as a float. Bytes are always written as they
+// are.
 type Norm int
 
-// The norms. The layout's own is Signed for Qwen, Patches and Strip, Unit for Flat, and ImageNet for Planes: families differ there, and
-// the caller who knows one says so.
+// The norms. The layout's own is Signed for Qwen, Patches and Strip, Unit for Flat, and ImageNet
+// for Planes: families differ there, and the caller who knows one says so.
 const (
 	Own      Norm = iota // the layout's
 	Signed               // x/127.5 − 1
@@ -107,8 +109,9 @@ func (l Layout) Bytes() int {
 // maxPatch bounds a patch where a shape could be a picture as well.
 const maxPatch = 32
 
-// ReadLayout tells from an input's shape and type how the encoder wants a picture. It fails, with the shape in its message, where no
-// known layout has that shape, where several have and the hints do not tell them apart, or where N patches make no rectangle.
+// ReadLayout tells from an input's shape and type how the encoder wants a picture. It fails, with
+// the shape in its message, where no known layout has that shape, where several have and the hints
+// do not tell them apart, or where N patches make no rectangle.
 func ReadLayout(shape []int, typ Type, hints Hints) (Layout, error) {
 	refuse := func(format string, a ...any) (Layout, error) {
 		return Layout{}, fmt.Errorf("vision: an encoder with an input of %v %v: %s", shape, typ, fmt.Sprintf(format, a...))
@@ -193,8 +196,9 @@ func whole(n int) int {
 // sizes are two numbers in a file's name: h480_w672, or 576x768, of which the first is the height.
 var sizes = []*regexp.Regexp{regexp.MustCompile(`[hH](\d{1,5})_?[wW](\d{1,5})`), regexp.MustCompile(`(\d{1,5})[xX](\d{1,5})`)}
 
-// grid tells how n patches of p × p lie: as a square, as the config says, as the file's name says, or as near to a square as they can.
-// Where blocks of four are told apart, both sides are even. A candidate that does not give n is passed over.
+// grid tells how n patches of p × p lie: as a square, as the config says, as the file's name says,
+// or as near to a square as they can. Where blocks of four are told apart, both sides are even. A
+// candidate that does not give n is passed over.
 func grid(n, p int, even bool, hints Hints) (down, across int, err error) {
 	fits := func(d, a int) bool { return d > 0 && a > 0 && d*a == n && (!even || d%2 == 0 && a%2 == 0) }
 	if r := whole(n); fits(r, r) {

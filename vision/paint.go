@@ -99,8 +99,9 @@ func paint(p *Picture, h *Header, img image.Image) error {
 	return nil
 }
 
-// takeOver makes p of a picture whose pixels have four channels, in the memory that they have, and reports whether img is one: three bytes
-// of each are written where its own, or those before it, were read.
+// takeOver makes p of a picture whose pixels have four channels, in the memory that they have, and
+// reports whether img is one: three bytes of each are written where its own, or those before it,
+// were read.
 func (p *Picture) takeOver(img image.Image) bool {
 	n := p.Width * p.Height
 	var pix []byte

@@ -8,9 +8,10 @@ import (
 // places are the binary places of a weight: Pillow's 32 − 8 − 2.
 const places = 22
 
-// Resize gives the picture at another size, stretched to it where the sides' ratio is another: Pillow's bicubic, byte for byte. A size
-// that the picture has already gives the picture itself. Beside the answer it holds the new width × the old height for a while. It panics
-// where a side is below 1 or above 16,384.
+// Resize gives the picture at another size, stretched to it where the sides' ratio is another:
+// Pillow's bicubic, byte for byte. A size that the picture has already gives the picture itself.
+// Beside the answer it holds the new width × the old height for a while. It panics where a side is
+// below 1 or above 16,384.
 func (p *Picture) Resize(width, height int) *Picture {
 	if width < 1 || height < 1 || width > 16384 || height > 16384 {
 		panic(fmt.Sprintf("vision: resize to %d×%d", width, height))
@@ -69,8 +70,9 @@ type tap struct {
 	weights []int64
 }
 
-// bicubic computes the weights of Pillow's precompute_coeffs. Every product is converted, which forbids the compiler to fuse it with the
-// sum after it: a processor that does so would round otherwise.
+// bicubic computes the weights of Pillow's precompute_coeffs. Every product is converted, which
+// forbids the compiler to fuse it with the sum after it: a processor that does so would round
+// otherwise.
 func bicubic(from, to int) []tap {
 	scale := float64(from) / float64(to)
 	stretch := max(scale, 1)
@@ -113,8 +115,9 @@ func cubic(x float64) float64 {
 	return 0
 }
 
-// Tiles gives the picture as columns × rows tiles of width × height, row by row, and then the whole picture at that size: what an encoder
-// of one size sees of a finer picture. It panics where [Picture.Resize] to all of them would.
+// Tiles gives the picture as columns × rows tiles of width × height, row by row, and then the whole
+// picture at that size: what an encoder of one size sees of a finer picture. It panics where
+// [Picture.Resize] to all of them would.
 func (p *Picture) Tiles(columns, rows, width, height int) []*Picture {
 	all := p.Resize(columns*width, rows*height)
 	tiles := make([]*Picture, 0, columns*rows+1)

@@ -12,14 +12,16 @@ import (
 	"golang.org/x/image/vp8l"
 )
 
-// webpFile are the parts of a webp file. The container is read here and not by x/image/webp, which believes the lengths that chunks claim
-// (and allocates them), and tells an animation from a damaged file as little as it reads EXIF.
+// webpFile are the parts of a webp file. The container is read here and not by x/image/webp, which
+// believes the lengths that chunks claim (and allocates them), and tells an animation from a
+// damaged file as little as it reads EXIF.
 type webpFile struct {
 	lossy, lossless, alpha []byte
 }
 
-// leastBlock is how many bits a block of 16 × 16 pixels of a lossy picture takes at least: how it is predicted is told with fixed
-// probabilities, of which the likeliest take 2.5 bits for its brightness and 0.8 for its colours.
+// leastBlock is how many bits a block of 16 × 16 pixels of a lossy picture takes at least: how it
+// is predicted is told with fixed probabilities, of which the likeliest take 2.5 bits for its
+// brightness and 0.8 for its colours.
 const leastBlock = 3
 
 func lookWebP(data []byte, h *Header) error {
@@ -56,12 +58,13 @@ func lookWebP(data []byte, h *Header) error {
 		}
 		at += 8 + int(n+n&1)
 	}
-	// Groups of Huffman trees: x/image/vp8l takes at most 2,600, or one a tile of 4 × 4 pixels. One takes 52 KiB where every tree is full,
-	// and two bytes of the file at least.
+	// Groups of Huffman trees: x/image/vp8l takes at most 2,600, or one a tile of 4 × 4 pixels. One
+	// takes 52 KiB where every tree is full, and two bytes of the file at least.
 	trees := func() int64 {
 		return min(2600, int64(len(data))/2, int64(h.Width+3)/4*(int64(h.Height+3)/4)) * (52 << 10)
 	}
-	// Of a pixel: four channels, which trees it is read with; and with transforms four channels more where a palette is unfolded.
+	// Of a pixel: four channels, which trees it is read with; and with transforms four channels
+	// more where a palette is unfolded.
 	const plainly, unpacked = 4 + 1, 4 + 4 + 1
 	switch {
 	case f.lossless != nil:
@@ -162,8 +165,9 @@ func readAlpha(b []byte, w, h int) ([]byte, error) {
 	return alpha, nil
 }
 
-// unfilter adds to each value of a what its neighbours foretold: 1 the left one, 2 the upper one, 3 left + upper − upper left, clipped.
-// In the first row that is the left one, in the first column the upper one, whatever the way.
+// unfilter adds to each value of a what its neighbours foretold: 1 the left one, 2 the upper one, 3
+// left + upper − upper left, clipped. In the first row that is the left one, in the first column
+// the upper one, whatever the way.
 func unfilter(a []byte, w int, way byte) {
 	if way == 0 {
 		return
@@ -207,7 +211,8 @@ func paintVP8(p *Picture, h *Header, m *image.YCbCr, alpha []byte) {
 	}
 }
 
-// webpRow doubles a row of chroma, of which far is the row next nearest: weights 9, 3, 3 and 1, rounded as libwebp's diagonals do.
+// webpRow doubles a row of chroma, of which far is the row next nearest: weights 9, 3, 3 and 1,
+// rounded as libwebp's diagonals do.
 func webpRow(dst, near, far []byte) {
 	end := func(i int) byte { return byte((3*int(near[i]) + int(far[i]) + 2) >> 2) }
 	dst[0] = end(0)

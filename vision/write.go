@@ -6,16 +6,17 @@ import (
 	"math"
 )
 
-// Append resizes p to the layout's size where it has another, and appends it to dst as the encoder wants it: [Layout.Bytes] bytes, floats
-// in little endian. It fails where norm is no norm, or is given for bytes, which the encoder norms itself.
+// Append resizes p to the layout's size where it has another, and appends it to dst as the encoder
+// wants it: [Layout.Bytes] bytes, floats in little endian. It fails where norm is no norm, or is
+// given for bytes, which the encoder norms itself.
 func (l Layout) Append(dst []byte, p *Picture, norm Norm) ([]byte, error) {
 	at := len(dst)
 	dst = append(dst, make([]byte, l.Bytes())...)
 	return dst, l.Write(dst[at:], p.Resize(l.Width, l.Height), norm)
 }
 
-// Write writes p, which has the layout's size, into dst, which has [Layout.Bytes] bytes. Its errors are those of [Layout.Append], and one
-// where a size is another.
+// Write writes p, which has the layout's size, into dst, which has [Layout.Bytes] bytes. Its errors
+// are those of [Layout.Append], and one where a size is another.
 func (l Layout) Write(dst []byte, p *Picture, norm Norm) error {
 	if p.Width != l.Width || p.Height != l.Height || len(p.Pix) != l.Width*l.Height*perPixel {
 		return fmt.Errorf("vision: a picture of %d×%d pixels for an encoder of %d×%d: resize it first", p.Width, p.Height, l.Width,
@@ -56,7 +57,8 @@ func (l Layout) own() Norm {
 	return Signed
 }
 
-// levels are the bits of the 256 floats of each channel, computed in float32 step by step, as a model's host code does.
+// levels are the bits of the 256 floats of each channel, computed in float32 step by step, as a
+// model's host code does.
 func levels(n Norm) (t [3][256]uint32, err error) {
 	mean, deviation := [3]float32{.485, .456, .406}, [3]float32{.229, .224, .225}
 	for c := range t {

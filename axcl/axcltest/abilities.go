@@ -15,16 +15,19 @@ type Abilities struct {
 	Scatter bool // a sequence's cells may be any, in any order
 	Place   bool // a decode row's K and V are stored in place, without copies
 
-	// Of layers that keep a state, where the model has them: what passes went on from is as it was; a chunk is right only where such layers
-	// take its rows one by one. Chunk is what they do with a chunk at once.
+	// Of layers that keep a state, where the model has them: what passes went on from is as it was;
+	// a chunk is right only where such layers take its rows one by one. Chunk is what they do with
+	// a chunk at once.
 	States, Kept, Stepped bool
 
-	// What Alike finds, in CheckPackage only: the same rows give the same bits in other cells, in the same order and in any.
+	// What Alike finds, in CheckPackage only: the same rows give the same bits in other cells, in
+	// the same order and in any.
 	Ordered, Anywhere bool
 }
 
-// Try plays every script on a loaded model, together and with each row alone, and says what the card lacks in plain words. It needs no
-// other card to compare with. embed gives a hidden row for a number; rows of real tokens make the sharpest test. The error is Run's.
+// Try plays every script on a loaded model, together and with each row alone, and says what the
+// card lacks in plain words. It needs no other card to compare with. embed gives a hidden row for a
+// number; rows of real tokens make the sharpest test. The error is Run's.
 func Try(m axcl.Model, embed func(token uint64) []uint16) (a Abilities, lacks []string, err error) {
 	a = Abilities{Wide: true, Chunk: true, Mixed: true, Scatter: true, Place: m.Shape().Place}
 	for _, sc := range scripts(m.Shape()) {
@@ -74,7 +77,8 @@ func Try(m axcl.Model, embed func(token uint64) []uint16) (a Abilities, lacks []
 	return a, lacks, err
 }
 
-// stepped says whether the scripts of an ability are right where the layers that keep a state take a chunk's rows one by one.
+// stepped says whether the scripts of an ability are right where the layers that keep a state take
+// a chunk's rows one by one.
 func stepped(m axcl.Model, ability string, embed func(token uint64) []uint16) (bool, error) {
 	for _, sc := range scripts(m.Shape()) {
 		if sc.ability != ability {
@@ -96,7 +100,8 @@ func stepped(m axcl.Model, ability string, embed func(token uint64) []uint16) (b
 	return true, nil
 }
 
-// keeps says whether a state that a pass went on from is as it was: what comes of it is the same again.
+// keeps says whether a state that a pass went on from is as it was: what comes of it is the same
+// again.
 func keeps(m axcl.Model, embed func(token uint64) []uint16) (bool, error) {
 	s := m.Shape()
 	n := min(5, s.Cells-1)
@@ -141,8 +146,9 @@ func inOrder(sc script) script {
 	return out
 }
 
-// Alike lays the same rows into other cells, in the same order and in another, and says whether what they give is the same to the last
-// bit. A difference in a sum shows only where a rounding to bf16 turns over: small models are asked several times. The error is Run's.
+// Alike lays the same rows into other cells, in the same order and in another, and says whether
+// what they give is the same to the last bit. A difference in a sum shows only where a rounding to
+// bf16 turns over: small models are asked several times. The error is Run's.
 func Alike(m axcl.Model, embed func(token uint64) []uint16) (ordered, anywhere bool, err error) {
 	s := m.Shape()
 	wide, reach := 1, s.Cells
@@ -207,8 +213,9 @@ func equal(a, b [][]result) bool {
 	})
 }
 
-// CheckPackage loads a vendor's model and requires of the card what every card must do: the result of a pass does not change when it is
-// made again, with rows placed or copied, and rows that travel arrive as they are. What the card may lack is logged, not held against it.
+// CheckPackage loads a vendor's model and requires of the card what every card must do: the result
+// of a pass does not change when it is made again, with rows placed or copied, and rows that travel
+// arrive as they are. What the card may lack is logged, not held against it.
 func CheckPackage(t TB, d axcl.Device, spec axcl.LoadSpec, embed func(hidden int, token uint64) []uint16) Abilities {
 	t.Helper()
 	m, err := axcl.Load(context.Background(), d, spec)

@@ -7,8 +7,9 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// checkAdd: what is added to rows between layers is what each layer alone, with the sums made here, leads to, in the pass itself and in
-// what later passes read of its cells; rows beside them are as without, and what is not allowed is refused.
+// checkAdd: what is added to rows between layers is what each layer alone, with the sums made here,
+// leads to, in the pass itself and in what later passes read of its cells; rows beside them are as
+// without, and what is not allowed is refused.
 func checkAdd(t TB, d axcl.Device) {
 	for _, y := range models() {
 		spec := write(t, y.tiny)
@@ -85,8 +86,8 @@ func resultsOf(s axcl.Shape, p *axcl.Pass) (all []result) {
 	return all
 }
 
-// inParts sends a pass through models of a layer each, the last with the head. Additions are made here; only for the logits the last part
-// makes its own.
+// inParts sends a pass through models of a layer each, the last with the head. Additions are made
+// here; only for the logits the last part makes its own.
 func inParts(parts []axcl.Model, p *axcl.Pass) error {
 	q, hidden := *p, p.Hidden
 	q.Want, q.Logits, q.Argmax, q.Add, q.Added = nil, nil, nil, nil, nil

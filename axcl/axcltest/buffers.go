@@ -13,7 +13,8 @@ import (
 	"github.com/axle-llm/axle/axmodel/graph"
 )
 
-// stepNet keeps a state from call to call: next is half the state and x, y is next and one. All its numbers are exact.
+// stepNet keeps a state from call to call: next is half the state and x, y is next and one. All its
+// numbers are exact.
 func stepNet(width int) *graph.Graph {
 	g := graph.New()
 	state, x := g.Input("state", axcl.FP32, 1, width), g.Input("x", axcl.FP32, 1, width)
@@ -45,9 +46,10 @@ func floatBytes(v ...float32) (b []byte) {
 	return b
 }
 
-// checkBuffers: what is written to a buffer is read from it, whole or in part; a net goes on from a state that stays on the card, gives its
-// output to another net there, and has its own memory again once a tensor is unbound; and what may not be is refused before the card is
-// touched, and changes nothing.
+// checkBuffers: what is written to a buffer is read from it, whole or in part; a net goes on from a
+// state that stays on the card, gives its output to another net there, and has its own memory again
+// once a tensor is unbound; and what may not be is refused before the card is touched, and changes
+// nothing.
 func checkBuffers(t TB, d axcl.Device) {
 	checkBufferBytes(t, d)
 	widths := []int{3, 8}
@@ -186,7 +188,8 @@ func checkBufferBytes(t TB, d axcl.Device) {
 	}
 }
 
-// checkBindings: what Bind and Run refuse. The state of the net is bound to b, in a group of that width.
+// checkBindings: what Bind and Run refuse. The state of the net is bound to b, in a group of that
+// width.
 func checkBindings(t TB, d axcl.Device, step axcl.Net, b axcl.Buffer, width int) {
 	other, err := soft.Open(soft.Options{})
 	if err != nil {

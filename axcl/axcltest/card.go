@@ -8,7 +8,8 @@ type Card struct {
 	Shape axcl.Shape
 }
 
-// LLM8850 is M5Stack's LLM-8850 with 8 GB, idle on a Raspberry Pi 5, and Qwen3-0.6B as the vendor compiles it for a context of 2047.
+// LLM8850 is M5Stack's LLM-8850 with 8 GB, idle on a Raspberry Pi 5, and Qwen3-0.6B as the vendor
+// compiles it for a context of 2047.
 func LLM8850() Card {
 	s := axcl.Shape{Layers: 28, Hidden: 1024, KV: 1024, Cells: 2047, Out: 151936, Pos: 1, Bytes: 1 << 30}
 	s.Groups = append(s.Groups, axcl.Group{Rows: 1, Cells: 2047})

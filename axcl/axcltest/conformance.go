@@ -1,8 +1,9 @@
-// Package axcltest tests axcl.Devices, and doubles them. [Checks] is the suite that every device must pass. [Faulty] plans faults,
-// [Recorder] and [Player] record and play back, and there are small random models.
+// Package axcltest tests axcl.Devices, and doubles them. [Checks] is the suite that every device
+// must pass. [Faulty] plans faults, [Recorder] and [Player] record and play back, and there are
+// small random models.
 //
-// It does not import testing, so that `axle doctor --conformance` can run the suite on a user's card: see TB. As with any device, a check
-// runs on one goroutine, which it locks to its thread.
+// It does not import testing, so that `axle doctor --conformance` can run the suite on a user's
+// card: see TB. As with any device, a check runs on one goroutine, which it locks to its thread.
 package axcltest
 
 import (
@@ -39,7 +40,8 @@ type Check struct {
 	Run  func(t TB)
 }
 
-// Checks are the suite for a device that computes the software card's models. Results are compared with the software card's.
+// Checks are the suite for a device that computes the software card's models. Results are compared
+// with the software card's.
 func Checks(o Options) []Check {
 	var cs []Check
 	add := func(name string, f func(t TB, d axcl.Device)) {
@@ -95,7 +97,8 @@ type named struct {
 	tiny Tiny
 }
 
-// models cover what files may hold: names with and without the group, heads with and without argmax, bf16 and f32, ladders of any depth.
+// models cover what files may hold: names with and without the group, heads with and without
+// argmax, bf16 and f32, ladders of any depth.
 func models() []named {
 	d := DefaultTiny()
 	suffix := d
@@ -156,7 +159,8 @@ func checkInfo(t TB, d axcl.Device) {
 	t.Logf("%s %s, %s", i.Kind, i.Name, i.Version)
 }
 
-// checkModel loads the model, compares its shape with the files', and plays every script against the software card.
+// checkModel loads the model, compares its shape with the files', and plays every script against
+// the software card.
 func checkModel(t TB, d axcl.Device, y Tiny) {
 	spec := write(t, y)
 	var seen []string
@@ -238,7 +242,8 @@ func reference(t TB, spec axcl.LoadSpec) (axcl.Model, func()) {
 	return load(t, d, spec), func() { _ = d.Close() }
 }
 
-// checkArgmax: the index is the largest logit's, the lowest where several are largest. A head of float32 may tell apart what bf16 does not.
+// checkArgmax: the index is the largest logit's, the lowest where several are largest. A head of
+// float32 may tell apart what bf16 does not.
 func checkArgmax(t TB, name string, got [][]result, f32 bool) {
 	for i, pass := range got {
 		for r, x := range pass {
@@ -382,7 +387,8 @@ func checkTwo(t TB, d axcl.Device) {
 	}
 }
 
-// checkClear: cleared cells are zeros in every layer, whatever was there, and the others are as before.
+// checkClear: cleared cells are zeros in every layer, whatever was there, and the others are as
+// before.
 func checkClear(t TB, d axcl.Device, all []named) {
 	for _, y := range all {
 		spec := write(t, y.tiny)
@@ -402,7 +408,8 @@ func checkClear(t TB, d axcl.Device, all []named) {
 			}
 		}
 		step("before", prompt(2000, 0, 12, s.MaxRows(), low))
-		// Rows that are no numbers, which see nothing that is kept: the reference does not make them.
+		// Rows that are no numbers, which see nothing that is kept: the reference does not make
+		// them.
 		wide, last := min(s.MaxRows(), 3), uint32(s.Cells-1)
 		bad := prompt(2100, 0, wide, wide, func(i int) uint32 { return []uint32{13, 14, last}[i] })[0]
 		p := build(s, bad, embed)
@@ -417,7 +424,8 @@ func checkClear(t TB, d axcl.Device, all []named) {
 				t.Fatalf("%s: clear: %v", y.name, err)
 			}
 		}
-		// The text goes on, on cells of which some are zeros now; and a row sees the cells that held no numbers.
+		// The text goes on, on cells of which some are zeros now; and a row sees the cells that
+		// held no numbers.
 		step("after", prompt(2000, 12, 3, 1, func(i int) uint32 { return uint32(i + i/12*20) }))
 		see := []uint32{2, 4, 6, 7, 13}
 		if wide > 1 {

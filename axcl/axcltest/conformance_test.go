@@ -13,7 +13,8 @@ func TestSoft(t *testing.T) {
 	}
 }
 
-// TestPackage: what a user's card is put through with a vendor's model, on a card that can do everything.
+// TestPackage: what a user's card is put through with a vendor's model, on a card that can do
+// everything.
 func TestPackage(t *testing.T) {
 	spec, err := DefaultTiny().Write(t.TempDir(), "tiny")
 	if err != nil {
@@ -26,7 +27,8 @@ func TestPackage(t *testing.T) {
 	}
 }
 
-// staleModel gives the cells of its second and further wide passes what the pass before had for them.
+// staleModel gives the cells of its second and further wide passes what the pass before had for
+// them.
 type staleModel struct {
 	axcl.Model
 	last []byte
@@ -46,7 +48,8 @@ func (m *staleModel) Run(p *axcl.Pass) error {
 	return m.Restore(p.Cell, stale)
 }
 
-// TestTryWide (G23): a card whose second wide pass keeps the first one's rows is found to lack wide passes, not only short ones.
+// TestTryWide (G23): a card whose second wide pass keeps the first one's rows is found to lack wide
+// passes, not only short ones.
 func TestTryWide(t *testing.T) {
 	//proves:G23
 	spec, err := DefaultTiny().Write(t.TempDir(), "tiny")

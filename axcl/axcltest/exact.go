@@ -13,23 +13,26 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// Figures say how far a check's results are from exact ones, which are computed in float64 and rounded nowhere: the length of the
-// difference over the length of the exact row, for the row that is furthest off.
+// Figures say how far a check's results are from exact ones, which are computed in float64 and
+// rounded nowhere: the length of the difference over the length of the exact row, for the row that
+// is furthest off.
 type Figures struct {
 	Card float64 // what the card gave
 	BF16 float64 // what the software card gives, which rounds to bf16 where a card's tensors do, and nowhere else
 }
 
-// Measurer is a TB that wants to know how far results are from exact ones. Other TBs are spared the computation.
+// Measurer is a TB that wants to know how far results are from exact ones. Other TBs are spared the
+// computation.
 type Measurer interface {
 	TB
 	Measure(f Figures)
-	// Sample is told what the card gave for fixed rows of a vendor's model, whose weights cannot be read: a later run can be held against
-	// this one.
+	// Sample is told what the card gave for fixed rows of a vendor's model, whose weights cannot be
+	// read: a later run can be held against this one.
 	Sample(rows [][]uint16)
 }
 
-// measure tells a Measurer how far the card's and the software card's results of a script are from exact ones.
+// measure tells a Measurer how far the card's and the software card's results of a script are from
+// exact ones.
 func measure(t TB, spec axcl.LoadSpec, s axcl.Shape, sc script, card, soft [][]result) {
 	m, ok := t.(Measurer)
 	if !ok {
@@ -73,7 +76,8 @@ func sample(t TB, passes [][]result) {
 // Furthest is the largest distance, and that of rows that hold what is no number.
 const Furthest = 1000.0
 
-// Distance is the length of the difference of two bf16 vectors of the same length over that of want, at most Furthest.
+// Distance is the length of the difference of two bf16 vectors of the same length over that of
+// want, at most Furthest.
 func Distance(got, want []uint16) float64 { return distance(got, widened(want)) }
 
 func distance(got []uint16, want []float64) float64 {
@@ -91,7 +95,8 @@ func distance(got []uint16, want []float64) float64 {
 	return Furthest // NaN, too
 }
 
-// exact computes a small model row by row in float64, straight from its files, by the formulas in docs/axmodel-format.md.
+// exact computes a small model row by row in float64, straight from its files, by the formulas in
+// docs/axmodel-format.md.
 type exact struct {
 	shape  axcl.Shape
 	layers []*exactFile
@@ -227,7 +232,8 @@ func addTo(x, y []float64) {
 	}
 }
 
-// row computes one row of a pass whose earlier rows were computed, and keeps what later ones read of it.
+// row computes one row of a pass whose earlier rows were computed, and keeps what later ones read
+// of it.
 func (e *exact) row(pass []row, r row) (hidden, logits []float64) {
 	one := r
 	one.cells, one.rows = slices.Clone(r.cells), nil
@@ -346,7 +352,8 @@ func (f *exactFile) turn(x []float64, pos []uint32) {
 	}
 }
 
-// recall adds to x what a layer that keeps a state recalls, and takes its state one row on, or begins one.
+// recall adds to x what a layer that keeps a state recalls, and takes its state one row on, or
+// begins one.
 func (e *exact) recall(l int, f *exactFile, x []float64, first bool) {
 	a := f.norm("input_norm", slices.Clone(x))
 	dk, dv, keys := f.HeadDim, f.ValueDim, f.KVHeads*f.HeadDim

@@ -8,8 +8,9 @@ import (
 	"github.com/axle-llm/axle/axcl/soft"
 )
 
-// TestExactFigures: in each check that plays scripts, over every form of model, the software card's rows are about as far from exact ones
-// as bf16 arithmetic is. A card that is less precise passes, and is well further off.
+// TestExactFigures: in each check that plays scripts, over every form of model, the software card's
+// rows are about as far from exact ones as bf16 arithmetic is. A card that is less precise passes,
+// and is well further off.
 func TestExactFigures(t *testing.T) {
 	check := func(t *testing.T, c Check) Figures {
 		m := &measured{T: t}
@@ -30,7 +31,8 @@ func TestExactFigures(t *testing.T) {
 		n++
 		t.Run(c.Name, func(t *testing.T) {
 			f := check(t, c)
-			// bf16 has eight bits: a row that is rounded once is 0.2 % off. Models with states of bf16 are asked for less, as Same is.
+			// bf16 has eight bits: a row that is rounded once is 0.2 % off. Models with states of
+			// bf16 are asked for less, as Same is.
 			most := 0.02
 			if strings.Contains(c.Name, "bf16 states") {
 				most = 0.08

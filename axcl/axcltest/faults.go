@@ -38,7 +38,8 @@ const (
 	OpClose      Op = "Close"
 )
 
-// Fault is one line of a plan: what happens at call number N, from 0, of Op. An empty Op counts every call.
+// Fault is one line of a plan: what happens at call number N, from 0, of Op. An empty Op counts
+// every call.
 type Fault struct {
 	Op     Op
 	N      int
@@ -49,7 +50,8 @@ type Fault struct {
 	Wrong bool            // logits, indices and hidden states, or a byte of what Save, SaveState or Read gives, are silently damaged
 }
 
-// Faulty wraps a device so that calls fail as planned. Injected and Calls may be read from any goroutine; the device is used as any other.
+// Faulty wraps a device so that calls fail as planned. Injected and Calls may be read from any
+// goroutine; the device is used as any other.
 type Faulty struct {
 	d    axcl.Device
 	mu   sync.Mutex

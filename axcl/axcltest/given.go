@@ -8,8 +8,9 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// DefaultGiven is DefaultTiny with layers as Gemma-4's: of six every third has heads twice as long, the last three use the K and V of the
-// last layer of their length before them, and each is given a row beyond the hidden state.
+// DefaultGiven is DefaultTiny with layers as Gemma-4's: of six every third has heads twice as long,
+// the last three use the K and V of the last layer of their length before them, and each is given a
+// row beyond the hidden state.
 func DefaultGiven() Tiny {
 	d := DefaultTiny()
 	d.Layers, d.KVHeads, d.Far, d.Pattern, d.Shared, d.Given = 6, 1, 32, 3, 3, 24
@@ -17,8 +18,8 @@ func DefaultGiven() Tiny {
 	return d
 }
 
-// givenModels are models of that form: one whose chunks see fewer cells than there are, and one with calls of each number of rows that see
-// all cells, and fewer.
+// givenModels are models of that form: one whose chunks see fewer cells than there are, and one
+// with calls of each number of rows that see all cells, and fewer.
 func givenModels() []named {
 	d := DefaultGiven()
 	wide := d
@@ -78,7 +79,8 @@ func (y Tiny) givenHeader(h axmodel.Header, l int) axmodel.Header {
 	return h
 }
 
-// givenGroups are layer l's shape groups: where it uses another's K and V, a call's own rows come in behind those of the cache.
+// givenGroups are layer l's shape groups: where it uses another's K and V, a call's own rows come
+// in behind those of the cache.
 func (y Tiny) givenGroups(l int) (out []axmodel.SoftGroup) {
 	for _, g := range y.Groups {
 		if y.shares(l) {

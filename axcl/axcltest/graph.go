@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/axmodel/graph"
 )
 
-// graphNet is a net with several inputs and outputs, in each type that tensors cross the border in: a picture in bytes and a row of numbers
-// are convolved, added to what an id names, and normalised; a length is counted up.
+// graphNet is a net with several inputs and outputs, in each type that tensors cross the border in:
+// a picture in bytes and a row of numbers are convolved, added to what an id names, and normalised;
+// a length is counted up.
 func graphNet(rng *rand.Rand, width int) *graph.Graph {
 	const channels = 6
 	g := graph.New()
@@ -43,8 +44,8 @@ func graphNet(rng *rand.Rand, width int) *graph.Graph {
 	return g
 }
 
-// checkGraphNet: a net's tensors are listed by name, type and shape in each group, and it gives what the software card gives, whichever of
-// its outputs are asked for.
+// checkGraphNet: a net's tensors are listed by name, type and shape in each group, and it gives
+// what the software card gives, whichever of its outputs are asked for.
 func checkGraphNet(t TB, d axcl.Device) {
 	const channels = 6
 	widths := []int{7, 12}

@@ -266,7 +266,8 @@ func checkNet(t TB, d axcl.Device) {
 	}
 }
 
-// checkLayerNet calls a layer by its tensors, as one would any model, and compares with what the software card gives.
+// checkLayerNet calls a layer by its tensors, as one would any model, and compares with what the
+// software card gives.
 func checkLayerNet(t TB, d axcl.Device) {
 	y := DefaultTiny()
 	y.Layers = 1

@@ -6,8 +6,9 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// LoadSteps is the loader of a test's device: step is called with 0, 1, … until it gives a model, or an error. The order is what
-// axcl.Loader.Order gives; a loader of one step, without files, has none.
+// LoadSteps is the loader of a test's device: step is called with 0, 1, … until it gives a model,
+// or an error. The order is what axcl.Loader.Order gives; a loader of one step, without files, has
+// none.
 func LoadSteps(order []int, step func(ctx context.Context, n int) (axcl.Model, error)) axcl.Loader {
 	return &stepLoader{order: order, step: step}
 }

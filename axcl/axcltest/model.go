@@ -11,7 +11,8 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// Tiny describes a small random model for the software cards. The zero value of a field is DefaultTiny's.
+// Tiny describes a small random model for the software cards. The zero value of a field is
+// DefaultTiny's.
 type Tiny struct {
 	Seed                       uint64
 	Layers                     int
@@ -23,8 +24,8 @@ type Tiny struct {
 	Hollow                     bool   // shapes without weights
 	Weights, HeadWeights       uint64 // what a hollow model's layer and head are to take on a card
 
-	// Of layers that keep a state: all but each Interval-th; 0: no layer does. The key heads and their length are KVHeads and HD, but of a
-	// hollow model those that are given.
+	// Of layers that keep a state: all but each Interval-th; 0: no layer does. The key heads and
+	// their length are KVHeads and HD, but of a hollow model those that are given.
 	Interval             int
 	KeyHeads, KeyDim     int
 	ValueHeads, ValueDim int
@@ -32,12 +33,14 @@ type Tiny struct {
 	Linear               []axmodel.SoftGroup // their shape groups; nil: as many as Groups has
 	LinearWeights        uint64              // what a hollow one is to take on a card
 
-	// Of layers that are given a row beyond the hidden state: how many values it has; 0: they are given none. The heads of each Pattern-th
-	// are Far long, and the last Shared use the K and V of the last layer before those whose heads are as long.
+	// Of layers that are given a row beyond the hidden state: how many values it has; 0: they are
+	// given none. The heads of each Pattern-th are Far long, and the last Shared use the K and V of
+	// the last layer before those whose heads are as long.
 	Given, Pattern, Far, Shared int
 }
 
-// DefaultStates is DefaultTiny with layers that keep a state: of four the second and the last keep rows.
+// DefaultStates is DefaultTiny with layers that keep a state: of four the second and the last keep
+// rows.
 func DefaultStates() Tiny {
 	d := DefaultTiny()
 	d.Layers, d.Interval, d.ValueHeads, d.ValueDim, d.State = 4, 2, 4, 24, axmodel.StateFP32
@@ -70,7 +73,8 @@ func (y Tiny) linearGroups() []axmodel.SoftGroup {
 	return gs
 }
 
-// DefaultTiny has two layers, 96 cells, a decode group and three prefill groups, the first without cells.
+// DefaultTiny has two layers, 96 cells, a decode group and three prefill groups, the first without
+// cells.
 func DefaultTiny() Tiny {
 	return Tiny{Seed: 1, Layers: 2, Hidden: 64, Heads: 4, KVHeads: 2, HD: 16, Intermediate: 96, Vocab: 131, Pos: 1,
 		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 96, Cache: 96}, {Rows: 16, Cells: 0, Cache: 1}, {Rows: 16, Cells: 32, Cache: 32},
@@ -92,7 +96,8 @@ func (y Tiny) withDefaults() Tiny {
 	return y
 }
 
-// Write makes the model's files in dir, which exists, under names that begin with name, and gives what loads them.
+// Write makes the model's files in dir, which exists, under names that begin with name, and gives
+// what loads them.
 func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 	y = y.withDefaults()
 	rng := rand.New(rand.NewPCG(y.Seed, 2))
@@ -210,7 +215,8 @@ func (y Tiny) linearHeader(h axmodel.Header) axmodel.Header {
 	return h
 }
 
-// linearTensors are a layer's that keeps a state. It forgets slowly, so that rows of long ago still weigh.
+// linearTensors are a layer's that keeps a state. It forgets slowly, so that rows of long ago still
+// weigh.
 func (y Tiny) linearTensors(h axmodel.Header, rng *rand.Rand, norm func(string, int) axmodel.Tensor,
 	weight func(string, int, int) axmodel.Tensor) []axmodel.Tensor {
 	values := y.ValueHeads * y.ValueDim
@@ -233,7 +239,8 @@ func (y Tiny) linearTensors(h axmodel.Header, rng *rand.Rand, norm func(string, 
 		weight("down", y.Hidden, y.Intermediate)}
 }
 
-// WriteAffine makes a plain model, y = x·Wᵀ + b, of in inputs and out outputs with groups of 1 and 4 rows, and gives W and b.
+// WriteAffine makes a plain model, y = x·Wᵀ + b, of in inputs and out outputs with groups of 1 and
+// 4 rows, and gives W and b.
 func WriteAffine(path string, seed uint64, in, out int) (w, b []float32, err error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	w, b = make([]float32, in*out), make([]float32, out)
@@ -247,7 +254,8 @@ func WriteAffine(path string, seed uint64, in, out int) (w, b []float32, err err
 		[]axmodel.Tensor{axmodel.Matrix("weight", axmodel.F32, out, in, w), axmodel.Vector("bias", axmodel.F32, b)})
 }
 
-// Rows are n embeddings of a model's hidden length, bf16, of the size that real ones have; equal seeds give equal rows.
+// Rows are n embeddings of a model's hidden length, bf16, of the size that real ones have; equal
+// seeds give equal rows.
 func Rows(seed uint64, n, hidden int) []uint16 {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	v := make([]uint16, n*hidden)

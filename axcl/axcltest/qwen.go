@@ -2,8 +2,9 @@ package axcltest
 
 import "github.com/axle-llm/axle/axmodel"
 
-// Qwen3Small and Qwen3Medium are hollow models with the shapes and the weight bytes of Qwen3-0.6B (w8a16, a context of 2047) and Qwen3-4B
-// (Int8, 2559) as the vendor compiles them: for timing on a simulated card.
+// Qwen3Small and Qwen3Medium are hollow models with the shapes and the weight bytes of Qwen3-0.6B
+// (w8a16, a context of 2047) and Qwen3-4B (Int8, 2559) as the vendor compiles them: for timing on a
+// simulated card.
 func Qwen3Small() Tiny {
 	y := Tiny{Hollow: true, Layers: 28, Hidden: 1024, Heads: 16, KVHeads: 8, HD: 128, Intermediate: 3072, Vocab: 151936, Weights: 15750000,
 		HeadWeights: 151936 * 1024, Flags: axmodel.FlagQKNorm}
@@ -25,8 +26,8 @@ func Qwen3Medium() Tiny {
 	return y
 }
 
-// Qwen35Small is one with the shape and the weight bytes of Qwen3.5-0.8B (int4, its head in 8 bits, 2047), of which three layers in four
-// keep a state.
+// Qwen35Small is one with the shape and the weight bytes of Qwen3.5-0.8B (int4, its head in 8 bits,
+// 2047), of which three layers in four keep a state.
 func Qwen35Small() Tiny {
 	y := Qwen3Small()
 	y.Layers, y.Heads, y.KVHeads, y.HD, y.Intermediate, y.Vocab, y.Weights = 24, 8, 2, 256, 3584, 248320, 9460000

@@ -9,7 +9,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// checkRows: rows that travel arrive where they are sent and nowhere else, in the layout that is promised, and a text goes on from them.
+// checkRows: rows that travel arrive where they are sent and nowhere else, in the layout that is
+// promised, and a text goes on from them.
 func checkRows(t TB, d axcl.Device, all []named) {
 	for _, y := range all {
 		spec := write(t, y.tiny)
@@ -64,7 +65,8 @@ func checkLayout(t TB, name string, m, ref axcl.Model, y Tiny) {
 	}
 }
 
-// checkText: a text goes on from rows that were saved, overwritten and restored elsewhere, and from rows that were copied.
+// checkText: a text goes on from rows that were saved, overwritten and restored elsewhere, and from
+// rows that were copied.
 func checkText(t TB, name string, m, ref axcl.Model) {
 	s := m.Shape()
 	const n = 10
@@ -119,8 +121,8 @@ func checkText(t TB, name string, m, ref axcl.Model) {
 	}
 }
 
-// shuffle makes random calls on the first cells of m, keeps account of what each must hold, and compares all of them in the end. What was
-// in the cells is gone then.
+// shuffle makes random calls on the first cells of m, keeps account of what each must hold, and
+// compares all of them in the end. What was in the cells is gone then.
 func shuffle(t TB, name string, m axcl.Model, cells, calls int) {
 	s := m.Shape()
 	n := s.RowBytes()

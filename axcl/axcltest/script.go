@@ -7,7 +7,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// row is one row of a script's pass: which token it is (a number that gives its embedding), where, and what it sees.
+// row is one row of a script's pass: which token it is (a number that gives its embedding), where,
+// and what it sees.
 type row struct {
 	token uint64
 	pos   uint32
@@ -16,7 +17,8 @@ type row struct {
 	rows  []int    // earlier rows of the pass that it sees
 }
 
-// script is a list of passes, each a list of rows, that starts from cells of unknown content: a row sees only what the script wrote.
+// script is a list of passes, each a list of rows, that starts from cells of unknown content: a row
+// sees only what the script wrote.
 type script struct {
 	name    string
 	ability string // what a card lacks where this differs from the rows alone; empty for what every card must do
@@ -65,8 +67,8 @@ func play(m axcl.Model, sc script, alone bool, embed func(uint64) []uint16) ([][
 	return playOn(m, sc, alone, false, embed)
 }
 
-// playOn plays a script; where layers keep a state, each pass leaves it in another slot than it read, and singly is Pass.Single. Scripts
-// for such models take one sequence after the other.
+// playOn plays a script; where layers keep a state, each pass leaves it in another slot than it
+// read, and singly is Pass.Single. Scripts for such models take one sequence after the other.
 func playOn(m axcl.Model, sc script, alone, singly bool, embed func(uint64) []uint16) ([][]result, error) {
 	s := m.Shape()
 	slot := uint32(1)
@@ -118,11 +120,13 @@ func playOn(m axcl.Model, sc script, alone, singly bool, embed func(uint64) []ui
 // Same is the cosine above which two rows are the same but for rounding.
 const Same = 0.9999
 
-// alikeBF16 is Same for models whose states are bf16: they are rounded once a call, and the calls are not the same.
+// alikeBF16 is Same for models whose states are bf16: they are rounded once a call, and the calls
+// are not the same.
 const alikeBF16 = 0.999
 
-// alikeGiven is Same for models that lend K and V: what one of them rounds otherwise, several layers read. Where a processor multiplies
-// bf16 with bf16, one row of some hundred has 0.99988 on the card in software.
+// alikeGiven is Same for models that lend K and V: what one of them rounds otherwise, several
+// layers read. Where a processor multiplies bf16 with bf16, one row of some hundred has 0.99988 on
+// the card in software.
 const alikeGiven = 0.9997
 
 // differ says where two results differ by more than rounding; empty when they do not.
@@ -150,7 +154,8 @@ func differBy(got, want [][]result, least float64) string {
 	return ""
 }
 
-// tied: the two logits are within two roundings of each other, so that either may come out as the larger.
+// tied: the two logits are within two roundings of each other, so that either may come out as the
+// larger.
 func tied(logits []uint16, a, b int32) bool {
 	if a < 0 || int(a) >= len(logits) {
 		return false
@@ -159,7 +164,8 @@ func tied(logits []uint16, a, b int32) bool {
 	return math.Abs(x-y) <= math.Max(math.Abs(x), math.Abs(y))/64
 }
 
-// Cosine of two bf16 vectors; NaN when either holds one or is zero and the other is not, 1 when both are zero.
+// Cosine of two bf16 vectors; NaN when either holds one or is zero and the other is not, 1 when
+// both are zero.
 func Cosine(a, b []uint16) float64 {
 	var ab, aa, bb float64
 	for i := range a {
@@ -180,8 +186,8 @@ func upTo(n int) []int {
 	return s
 }
 
-// prompt makes passes of at most chunk rows for tokens first.. of one sequence whose i-th token goes to cell(i), continuing after `done`
-// tokens.
+// prompt makes passes of at most chunk rows for tokens first.. of one sequence whose i-th token
+// goes to cell(i), continuing after `done` tokens.
 func prompt(first uint64, done, n, chunk int, cell func(i int) uint32) (passes [][]row) {
 	for n > 0 {
 		k := min(n, chunk)
@@ -198,7 +204,8 @@ func prompt(first uint64, done, n, chunk int, cell func(i int) uint32) (passes [
 	return passes
 }
 
-// scripts are what a model of shape s is put through. Each group is used; chunk borders are crossed; cells are permuted, shared and reused.
+// scripts are what a model of shape s is put through. Each group is used; chunk borders are
+// crossed; cells are permuted, shared and reused.
 func scripts(s axcl.Shape) []script {
 	low := func(i int) uint32 { return uint32(i) }
 	wide, reach := 1, 0
@@ -237,7 +244,8 @@ func scripts(s axcl.Shape) []script {
 			prompt(700, min(wide+3, reach), min(3, max(reach-wide-3, 0)), 1, scattered))},
 	)
 	if wide < s.Cells {
-		// Two texts, one after the other: what the first has left somewhere must not come in the place of the second.
+		// Two texts, one after the other: what the first has left somewhere must not come in the
+		// place of the second.
 		all = append(all, script{"two full chunks in a row, and one after a decode", "wide",
 			join(prompt(1700, 0, wide, wide, low), prompt(1800, 0, wide, wide, low), prompt(1800, wide, 1, 1, low),
 				prompt(1900, 0, wide, wide, low), prompt(1900, wide, 1, 1, low))})
@@ -248,7 +256,8 @@ func scripts(s axcl.Shape) []script {
 	if s.State > 0 { // a state is that of one sequence, and the gaps of another are not its own
 		return all
 	}
-	// Sequences in their own stripes of cells, then one pass with a row of each at its own position.
+	// Sequences in their own stripes of cells, then one pass with a row of each at its own
+	// position.
 	at := func(q int) func(i int) uint32 { return func(i int) uint32 { return uint32(q*room + i) } }
 	lens := []int{room - 1, 1, min(3, room-1)}
 	var begin [][]row
@@ -260,7 +269,8 @@ func scripts(s axcl.Shape) []script {
 		}
 	}
 	all = append(all, script{"rows of several sequences in one pass", "mixed", join(begin, [][]row{mixed})})
-	// Two sequences share the cells of a prefix; one pass carries two rows of each, each pair seeing only its own.
+	// Two sequences share the cells of a prefix; one pass carries two rows of each, each pair
+	// seeing only its own.
 	n := min(3, room)
 	prefix := prompt(1200, 0, n, wide, at(0))
 	var seen []uint32

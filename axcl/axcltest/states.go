@@ -10,8 +10,8 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// stateModels are models of which layers keep a state: of each type, with as many shape groups as the other layers and with fewer, which
-// leaves rows that go on from a state no group of their own.
+// stateModels are models of which layers keep a state: of each type, with as many shape groups as
+// the other layers and with fewer, which leaves rows that go on from a state no group of their own.
 func stateModels() []named {
 	d := DefaultStates()
 	half := d
@@ -71,7 +71,8 @@ func (x *text) next(n int) result {
 	return r
 }
 
-// checkStates: a state goes where it is sent and nowhere else, and a slot that is not written stays what it was.
+// checkStates: a state goes where it is sent and nowhere else, and a slot that is not written stays
+// what it was.
 func checkStates(t TB, d axcl.Device, y Tiny) {
 	spec := write(t, y)
 	spec.Slots = 4
@@ -114,8 +115,9 @@ func checkStates(t TB, d axcl.Device, y Tiny) {
 	}
 }
 
-// checkTurns: two sequences turn about, one in place and one between two slots, in passes of one row, of a few and of a whole chunk; rows
-// of several pieces are what they are one by one, through the group that decodes too.
+// checkTurns: two sequences turn about, one in place and one between two slots, in passes of one
+// row, of a few and of a whole chunk; rows of several pieces are what they are one by one, through
+// the group that decodes too.
 func checkTurns(begin func(first uint64, at, to uint32) *text, same func(what string, got result, first uint64, n int)) {
 	for _, single := range []bool{false, true} {
 		a, b := begin(7000, 0, 1), begin(7500, 48, 2)
@@ -135,8 +137,8 @@ func checkTurns(begin func(first uint64, at, to uint32) *text, same func(what st
 	}
 }
 
-// checkSnapshots: a slot that is kept can be gone on from again and again, whatever happened meanwhile; a new sequence in a used slot
-// begins with the zero state.
+// checkSnapshots: a slot that is kept can be gone on from again and again, whatever happened
+// meanwhile; a new sequence in a used slot begins with the zero state.
 func checkSnapshots(t TB, m axcl.Model, begin func(first uint64, at, to uint32) *text,
 	same func(what string, got result, first uint64, n int)) {
 	a := begin(7100, 0, 1)
@@ -162,8 +164,8 @@ func checkSnapshots(t TB, m axcl.Model, begin func(first uint64, at, to uint32) 
 	same("going on from a copy", c.next(4), 7100, c.n)
 }
 
-// checkStateTravel: a state that was saved in pieces, and restored to another slot in others, is gone on from as if nothing had happened;
-// slots hold what was put there whatever it was.
+// checkStateTravel: a state that was saved in pieces, and restored to another slot in others, is
+// gone on from as if nothing had happened; slots hold what was put there whatever it was.
 func checkStateTravel(t TB, m axcl.Model, begin func(first uint64, at, to uint32) *text,
 	same func(what string, got result, first uint64, n int)) {
 	s := m.Shape()

@@ -13,7 +13,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Event is one call on a tape: what was asked, as a short text and a hash of the data, and what came back.
+// Event is one call on a tape: what was asked, as a short text and a hash of the data, and what
+// came back.
 type Event struct {
 	Op    Op                 `json:"op"`
 	ID    int                `json:"id,omitempty"` // the model or net, by order of loading; 0 for the device
@@ -333,8 +334,9 @@ func (n *recordedNet) Close() error {
 	return err
 }
 
-// Player is a device that gives what a tape holds, to whoever makes the same calls in the same order. Another call, or the same with
-// other data, panics: a test that goes on after it would test nothing.
+// Player is a device that gives what a tape holds, to whoever makes the same calls in the same
+// order. Another call, or the same with other data, panics: a test that goes on after it would test
+// nothing.
 type Player struct {
 	tape *Tape
 	at   int
@@ -345,7 +347,8 @@ var _ axcl.Device = (*Player)(nil)
 // Play makes a device of a tape.
 func Play(t *Tape) *Player { return &Player{tape: t} }
 
-// Left is how many calls of the tape were not made; a test that plays a tape ends by requiring none.
+// Left is how many calls of the tape were not made; a test that plays a tape ends by requiring
+// none.
 func (p *Player) Left() int { return len(p.tape.Events) - p.at }
 
 func (p *Player) next(op Op, id int, ask string, sum uint64) *Event {

@@ -1,7 +1,8 @@
-// Package cards chooses a device: the vendor's libraries where this build has them and a card answers, the card in software otherwise.
+// Package cards chooses a device: the vendor's libraries where this build has them and a card
+// answers, the card in software otherwise.
 //
-// Open may be called from any goroutine; the device it gives belongs to the caller, who holds its OS thread and closes it (see package
-// axcl).
+// Open may be called from any goroutine; the device it gives belongs to the caller, who holds its
+// OS thread and closes it (see package axcl).
 package cards
 
 import (
@@ -19,10 +20,10 @@ import (
 //	auto, ""    the first AXCL card, else the board's own NPU, else the software card; a card that is there and fails is an error
 //	axcl        the first AXCL card; axcl:1 the second in the library's list, or, past its end, the one with that PCIe bus number
 //	axengine    the board's own NPU
-//	soft        the card in software; soft:threads=2,cmm=4G,kernels=go one with this many threads and this much memory, and plain Go's arithmetic
+//	soft        the card in software; soft:threads=2,cmm=4G,kernels=go one with two threads, 4 GiB and plain Go's arithmetic
 //
-// Errors: a spec that is none of these; ErrNoDevice where the device is not there, or this build was made without cgo; and what the
-// library answers.
+// Errors: a spec that is none of these; ErrNoDevice where the device is not there, or this build
+// was made without cgo; and what the library answers.
 func Open(spec string) (axcl.Device, string, error) {
 	kind, arg, _ := strings.Cut(spec, ":")
 	switch kind {

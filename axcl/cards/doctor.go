@@ -74,9 +74,10 @@ var errPure = errors.New("this build is pure Go and cannot open the vendor's lib
 
 const axeraVendor = "0x1f4b"
 
-// Examine looks at the machine, whose file system root is (os.DirFS("/")), and at what the libraries said of it, for the user of this
-// process. What keeps every card from being used is one finding that is a Problem, the one to begin with; what follows from it, or comes
-// after it, is a Note.
+// Examine looks at the machine, whose file system root is (os.DirFS("/")), and at what the
+// libraries said of it, for the user of this process. What keeps every card from being used is one
+// finding that is a Problem, the one to begin with; what follows from it, or comes after it, is a
+// Note.
 func Examine(root fs.FS, libs []Library) Report {
 	r := inspect(root, libs, whoami())
 	r.blame()
@@ -107,7 +108,8 @@ func inspect(root fs.FS, libs []Library, me person) Report {
 		return r
 	}
 	for _, l := range libs {
-		// A machine has one of the two. The on-board library is only worth a word where it is, or where nothing else works.
+		// A machine has one of the two. The on-board library is only worth a word where it is, or
+		// where nothing else works.
 		if l.Kind == "axengine" && l.Path == "" && errors.Is(l.Err, axcl.ErrNoDevice) && (r.Usable || len(r.Links) > 0) {
 			continue
 		}
@@ -351,7 +353,8 @@ func (r *Report) cma() {
 	r.add("CMA", OK, text, "")
 }
 
-// pins: a runtime that pins host memory, as those before 3.10 do, or may: it does not say its version.
+// pins: a runtime that pins host memory, as those before 3.10 do, or may: it does not say its
+// version.
 func pins(l Library) bool {
 	if l.Kind != "axcl" || l.Path == "" {
 		return false
@@ -363,7 +366,8 @@ func pins(l Library) bool {
 	return major < 3 || major == 3 && minor < 10
 }
 
-// sleep warns of a machine that may suspend: it loses the card, which has no power management of its own.
+// sleep warns of a machine that may suspend: it loses the card, which has no power management of
+// its own.
 func (r *Report) sleep(root fs.FS) {
 	if len(r.Links) == 0 && !r.Usable || !strings.Contains(text(root, "sys/power/state"), "mem") {
 		return
@@ -389,8 +393,9 @@ func secureBoot(root fs.FS) bool {
 	return err == nil && len(b) == 5 && b[4] == 1 // behind four bytes of attributes
 }
 
-// silent: nothing answers on the bus where a device was found. The kernel's file vendor says what was read then; config is read as it is
-// now, and begins with the same number, or with ones where nothing drives the lines.
+// silent: nothing answers on the bus where a device was found. The kernel's file vendor says what
+// was read then; config is read as it is now, and begins with the same number, or with ones where
+// nothing drives the lines.
 func silent(root fs.FS, dir string) bool {
 	f, err := root.Open(dir + "/config")
 	if err != nil {

@@ -45,7 +45,8 @@ type owned struct {
 	perm     fs.FileMode
 }
 
-// opens says whether p may read and write what is so owned, as the kernel decides it (lists of access beside the mode are not looked at).
+// opens says whether p may read and write what is so owned, as the kernel decides it (lists of
+// access beside the mode are not looked at).
 func (p person) opens(o owned) bool {
 	const rw = 6
 	switch {
@@ -161,8 +162,9 @@ func rule(node string) string {
 	return fmt.Sprintf("KERNEL==%q, GROUP=%q, MODE=\"0660\"", node, serviceName)
 }
 
-// nodes looks at each node of the library's: whether it is there, whether this user and the service's may read and write it, and whether
-// the service's unit lets it. It is asked where the first of them is there.
+// nodes looks at each node of the library's: whether it is there, whether this user and the
+// service's may read and write it, and whether the service's unit lets it. It is asked where the
+// first of them is there.
 func (r *Report) nodes(root fs.FS, me person) {
 	state := Problem
 	if r.Usable {

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// ownerOf says whose a file is; group is its group's name, or number. ok is false where the file system does not say.
+// ownerOf says whose a file is; group is its group's name, or number. ok is false where the file
+// system does not say.
 func ownerOf(root fs.FS, name string) (o owned, group string, ok bool) {
 	fi, err := fs.Stat(root, name)
 	if err != nil {

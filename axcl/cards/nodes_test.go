@@ -14,7 +14,8 @@ import (
 
 const axleUnit = "[Service]\nUser=axle\nDevicePolicy=closed\nDeviceAllow=/dev/axcl_host rw\n"
 
-// TestNodes: each node is looked at for this user and for the service's, and what is missing is named with the rule that gives it.
+// TestNodes: each node is looked at for this user and for the service's, and what is missing is
+// named with the rule that gives it.
 func TestNodes(t *testing.T) {
 	pi := person{name: "pi", uid: 1000, gids: []uint32{1000, 44}}
 	all := axleUnit + "DeviceAllow=/dev/msg_userdev rw\nDeviceAllow=/dev/ax_mmb_dev rw\nDeviceAllow=/dev/p2p rw\n"

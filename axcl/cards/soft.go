@@ -10,7 +10,8 @@ import (
 	"github.com/axle-llm/axle/axcl/soft"
 )
 
-// openSoft understands "threads=N", "cmm=BYTES" with K, M or G (binary) and "kernels=NAME", joined by commas.
+// openSoft understands "threads=N", "cmm=BYTES" with K, M or G (binary) and "kernels=NAME", joined
+// by commas.
 func openSoft(arg string) (axcl.Device, error) {
 	var o soft.Options
 	for part := range strings.SplitSeq(arg, ",") {

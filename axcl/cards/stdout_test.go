@@ -18,7 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOwnStdout: whatever writes to descriptor 1 is not on standard output, and nothing of ours is lost between.
+// TestOwnStdout: whatever writes to descriptor 1 is not on standard output, and nothing of ours is
+// lost between.
 func TestOwnStdout(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "CARDS_TEST_STDOUT=lines")

@@ -18,9 +18,10 @@ import (
 	"github.com/axle-llm/axle/axcl/native/simhook"
 )
 
-// TestAddCalls: a pass that adds nothing between layers makes the calls written down here, which are those of a card that has never heard
-// of additions; one that does makes three more after each of its layers, on board as many as its copies take, and nothing else changes.
-// Both are one call into C, which allocates nothing.
+// TestAddCalls: a pass that adds nothing between layers makes the calls written down here, which
+// are those of a card that has never heard of additions; one that does makes three more after each
+// of its layers, on board as many as its copies take, and nothing else changes. Both are one call
+// into C, which allocates nothing.
 func TestAddCalls(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(string(k), func(t *testing.T) {
@@ -110,7 +111,8 @@ func TestAddCalls(t *testing.T) {
 	}
 }
 
-// withAdd gives a pass something to add: after layer 0 to rows from and to, after layer 2 to row from.
+// withAdd gives a pass something to add: after layer 0 to rows from and to, after layer 2 to row
+// from.
 func withAdd(s axcl.Shape, p *axcl.Pass, from, to uint32) *axcl.Pass {
 	p.Add = []axcl.Addition{{Layer: 0, Row: from}, {Layer: 0, Row: to}, {Layer: 2, Row: from}}
 	if from == to {
@@ -144,7 +146,8 @@ func traceNames(t *testing.T, file string) (names []string) {
 	return names
 }
 
-// TestAddFails: a copy that fails while rows are added to is named with its layer, and the next pass is as if it had not been.
+// TestAddFails: a copy that fails while rows are added to is named with its layer, and the next
+// pass is as if it had not been.
 func TestAddFails(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		y := axcltest.DefaultTiny()
@@ -161,7 +164,8 @@ func TestAddFails(t *testing.T) {
 		if err := m.Run(want); err != nil {
 			t.Fatal(err)
 		}
-		// After layer 0 rows come down and go up, after layer 2 they come down; before that come the rows' and the positions' uploads.
+		// After layer 0 rows come down and go up, after layer 2 they come down; before that come
+		// the rows' and the positions' uploads.
 		faults := map[string]int{"MemcpyAsync:2": 0, "MemcpyAsync:3": 0, "MemcpyAsync:4": 2}
 		if k == Engine {
 			faults = map[string]int{"MinvalidateCache:2": 0, "MflushCache:2": 0, "MinvalidateCache:4": 2, "MflushCache:3": 2}
@@ -206,7 +210,8 @@ func TestAddHangs(t *testing.T) {
 	})
 }
 
-// TestAddRounds: between layers that change nothing the sums are those of axcl.Sum, bit for bit, NaN and infinities among them.
+// TestAddRounds: between layers that change nothing the sums are those of axcl.Sum, bit for bit,
+// NaN and infinities among them.
 func TestAddRounds(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
 		d := open(t, k)

@@ -25,7 +25,8 @@ type timed struct {
 	calls, crossings float64
 	busy             float64 // share of the time that the NPU works
 	link             float64 // share in which the NPU does not work, by the card's clock alone
-	// share that is the host's: what the NPU does not work, and our own code's processor time on this machine on top
+	// share that is the host's: what the NPU does not work, and our own code's processor time on
+	// this machine on top
 	host float64
 }
 
@@ -34,8 +35,8 @@ var sizes = []struct {
 	tiny func() axcltest.Tiny
 }{{"Qwen3-0.6B", axcltest.Qwen3Small}, {"Qwen3-4B", axcltest.Qwen3Medium}, {"Qwen3.5-0.8B", axcltest.Qwen35Small}}
 
-// TestHostShare holds the benchmark's goals: a token's time is the card's, but for 3 %. Our own code's time counts under AXLE_BENCH_CHECK
-// only: it is this machine's, which may be busy.
+// TestHostShare holds the benchmark's goals: a token's time is the card's, but for 3 %. Our own
+// code's time counts under AXLE_BENCH_CHECK only: it is this machine's, which may be busy.
 func TestHostShare(t *testing.T) {
 	lane.NoRace(t)
 	if testing.Short() {
@@ -64,8 +65,9 @@ func TestHostShare(t *testing.T) {
 	}
 }
 
-// TestOnBoard holds the profile of the board itself to what is measured there: 15.7 to 20 tokens/s of Qwen3-0.6B, 4.22 of Qwen3-4B. Those
-// are the vendor's loops; ours has less to do between executes, and the executes are what takes the time.
+// TestOnBoard holds the profile of the board itself to what is measured there: 15.7 to 20 tokens/s
+// of Qwen3-0.6B, 4.22 of Qwen3-4B. Those are the vendor's loops; ours has less to do between
+// executes, and the executes are what takes the time.
 func TestOnBoard(t *testing.T) {
 	//proves:G15
 	lane.NoRace(t)
@@ -146,8 +148,8 @@ func TestVendorLoop(t *testing.T) {
 	})
 }
 
-// BenchmarkDecode is a token in one pass, and as the vendor's loop makes it, on the simulated card's clock (modelled_ms). ns/op is this
-// machine's time for our code and the simulator's.
+// BenchmarkDecode is a token in one pass, and as the vendor's loop makes it, on the simulated
+// card's clock (modelled_ms). ns/op is this machine's time for our code and the simulator's.
 func BenchmarkDecode(b *testing.B) {
 	for _, size := range sizes {
 		for _, loop := range []string{"one pass", "vendor's loop"} {
@@ -163,8 +165,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// measure runs decode passes of a hollow model at the end of its cache, on the virtual clock of profile pi5, or on the board itself of
-// onboard.
+// measure runs decode passes of a hollow model at the end of its cache, on the virtual clock of
+// profile pi5, or on the board itself of onboard.
 func measure(t testing.TB, k Kind, y axcltest.Tiny, vendor bool, passes int) timed {
 	t.Helper()
 	runtime.LockOSThread()
@@ -217,7 +219,8 @@ func measure(t testing.TB, k Kind, y axcltest.Tiny, vendor bool, passes int) tim
 		crossings: float64(sim.Crossings()-crossings) / n, busy: work / total, link: 1 - work/(total-own), host: 1 - work/total}
 }
 
-// threadTime is the processor time of this thread: what our code took, and the simulator's calls with it, whatever else runs here.
+// threadTime is the processor time of this thread: what our code took, and the simulator's calls
+// with it, whatever else runs here.
 func threadTime(t testing.TB) int64 {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {

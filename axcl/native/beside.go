@@ -22,8 +22,9 @@ import (
 // unnamed are libraries that need others without naming them.
 var unnamed = map[string][]string{"libaxcl_pcie_dma.so": {"libaxcl_pcie_msg.so"}}
 
-// neighbours are the libraries that files need and that lie beside them, in one folder, those that others need first. A file without a
-// folder is looked for by the loader, and so are its neighbours.
+// neighbours are the libraries that files need and that lie beside them, in one folder, those that
+// others need first. A file without a folder is looked for by the loader, and so are its
+// neighbours.
 func neighbours(files ...string) []string {
 	dir := filepath.Dir(files[0])
 	seen := map[string]bool{}
@@ -57,8 +58,9 @@ func neighbours(files ...string) []string {
 	return out
 }
 
-// loadNeighbours loads what lies beside a library and is needed by it: the loader looks only where the system tells it to, and finds what
-// is loaded already by its name. lacks says what could not be loaded, for the error of a library that then cannot be either.
+// loadNeighbours loads what lies beside a library and is needed by it: the loader looks only where
+// the system tells it to, and finds what is loaded already by its name. lacks says what could not
+// be loaded, for the error of a library that then cannot be either.
 func loadNeighbours(files ...string) (handles []unsafe.Pointer, lacks string) {
 	runtime.LockOSThread() // the loader keeps its last error by thread
 	defer runtime.UnlockOSThread()

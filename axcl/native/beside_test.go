@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestNeighbours: a library finds what lies beside it and what those need, wherever the folder is and without LD_LIBRARY_PATH; what lies
-// there and cannot be loaded is named.
+// TestNeighbours: a library finds what lies beside it and what those need, wherever the folder is
+// and without LD_LIBRARY_PATH; what lies there and cannot be loaded is named.
 func TestNeighbours(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -84,7 +84,8 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// TestUnnamedNeighbour: libaxcl_pcie_dma.so needs a symbol of libaxcl_pcie_msg.so, names it nowhere, and is needed first.
+// TestUnnamedNeighbour: libaxcl_pcie_dma.so needs a symbol of libaxcl_pcie_msg.so, names it
+// nowhere, and is needed first.
 func TestUnnamedNeighbour(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

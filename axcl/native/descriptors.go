@@ -10,9 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The library opens the card's nodes so that a child process inherits them, and the driver keeps what a process holds on the card until
-// the last copy of a descriptor is closed: a child that outlives us would hold the card and its memory. So every descriptor that appears
-// while the library opens something is marked close-on-exec. Go's own are so from the beginning, whatever goroutine opens them meanwhile.
+// The library opens the card's nodes so that a child process inherits them, and the driver keeps
+// what a process holds on the card until the last copy of a descriptor is closed: a child that
+// outlives us would hold the card and its memory. So every descriptor that appears while the
+// library opens something is marked close-on-exec. Go's own are so from the beginning, whatever
+// goroutine opens them meanwhile.
 
 // alone runs a call that may open nodes and begins no child before what it left open is marked.
 func alone(call func()) {
@@ -34,7 +36,8 @@ func descriptors() map[int]string {
 	return all
 }
 
-// marked makes all descriptors but the standard ones close-on-exec that are not among those of before.
+// marked makes all descriptors but the standard ones close-on-exec that are not among those of
+// before.
 func marked(before map[int]string) {
 	for n, to := range descriptors() {
 		if was, old := before[n]; n <= 2 || old && was == to {

@@ -37,7 +37,8 @@ type device struct {
 	closed bool
 }
 
-// ready is the first thing every call asks. Whether the thread is the owner's is asked in C, by axn_enter.
+// ready is the first thing every call asks. Whether the thread is the owner's is asked in C, by
+// axn_enter.
 func (d *device) ready() error {
 	switch {
 	case d.closed:
@@ -97,8 +98,9 @@ func (d *device) wrap(rc C.int, path string) error {
 	return x
 }
 
-// meant is what a code of libaxcl_rt.so stands for where only the call tells. Lack of card memory is an execute that failed, of the memory
-// or of the engine: it means that nowhere but where memory is taken. A task's failure is whatever its function on the card returned.
+// meant is what a code of libaxcl_rt.so stands for where only the call tells. Lack of card memory
+// is an execute that failed, of the memory or of the engine: it means that nowhere but where memory
+// is taken. A task's failure is whatever its function on the card returned.
 func meant(op string, code uint32) error {
 	switch op {
 	case "axclrtMalloc", "axclrtEngineLoadFromFile", "axclrtEngineCreateContext":
@@ -116,7 +118,8 @@ func meant(op string, code uint32) error {
 // fatal is C's view of a code, which axcl.Fatal must share.
 func fatal(code uint32) bool { return bool(C.axn_fatal(C.uint32_t(code))) }
 
-// inform asks the library about a card, or with id < 0 about itself. A card that does not tell in time goes on: that is axcl.ErrLate.
+// inform asks the library about a card, or with id < 0 about itself. A card that does not tell in
+// time goes on: that is axcl.ErrLate.
 func (d *device) inform(id int32, i *C.axn_info) error {
 	rc := C.axn_inform(d.c, C.int32_t(id), i)
 	err := d.wrap(rc, "")
@@ -126,8 +129,8 @@ func (d *device) inform(id int32, i *C.axn_info) error {
 	return err
 }
 
-// findLink asks for the card's address, so that a lost link can be told from the file system. A card that does not tell in time is asked
-// again with the next Info.
+// findLink asks for the card's address, so that a lost link can be told from the file system. A
+// card that does not tell in time is asked again with the next Info.
 func (d *device) findLink() error {
 	if d.lib.kind != AXCL {
 		return nil
@@ -157,15 +160,17 @@ func vendor(dir string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// Gone looks whether a card that was on the bus still answers there. It touches no library and may be called from any goroutine.
+// Gone looks whether a card that was on the bus still answers there. It touches no library and may
+// be called from any goroutine.
 func (d *device) Gone() bool {
 	at := d.sys.Load()
 	if at == nil {
 		return false
 	}
 	sys := *at
-	// A removed card's folder is gone. One that is off the link keeps its folder, in which the kernel shows ids that it read long ago; of
-	// the configuration space it reads anew, and who is not there is all ones.
+	// A removed card's folder is gone. One that is off the link keeps its folder, in which the
+	// kernel shows ids that it read long ago; of the configuration space it reads anew, and who is
+	// not there is all ones.
 	if vendor(sys) == "" {
 		return true
 	}
@@ -198,7 +203,8 @@ func (d *device) forget(c closer) {
 	}
 }
 
-// Close implements axcl.Device: models, then the engine, the device, and for the last device the library.
+// Close implements axcl.Device: models, then the engine, the device, and for the last device the
+// library.
 func (d *device) Close() error {
 	switch {
 	case d.closed:

@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// Pictures: the encoder's rows, and those that are added after layers, are what the formulas give on the simulated card too, over both
-// tables, and so is what the layers make of them; a picture that was written in another way gives other rows.
+// Pictures: the encoder's rows, and those that are added after layers, are what the formulas give
+// on the simulated card too, over both tables, and so is what the layers make of them; a picture
+// that was written in another way gives other rows.
 func TestOraclePictures(t *testing.T) {
 	//proves:G21
 	lane.Slow(t)

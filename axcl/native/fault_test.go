@@ -60,7 +60,8 @@ func TestThread(t *testing.T) {
 	})
 }
 
-// TestHang: a card that does not answer costs the time-out once; after that nothing is asked of it, and closing does not wait.
+// TestHang: a card that does not answer costs the time-out once; after that nothing is asked of it,
+// and closing does not wait.
 func TestHang(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		if k == Engine {
@@ -104,8 +105,9 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// TestLoadFails: a layer that fails to load is named with its file and code, everything of its model is unloaded, other models go on; where
-// the card is out of step it is lost, but only after that.
+// TestLoadFails: a layer that fails to load is named with its file and code, everything of its
+// model is unloaded, other models go on; where the card is out of step it is lost, but only after
+// that.
 func TestLoadFails(t *testing.T) {
 	for _, tt := range []struct {
 		code  uint32
@@ -165,7 +167,8 @@ func TestNoID(t *testing.T) {
 	})
 }
 
-// TestTooOld: a runtime that refuses asynchronous executes is named as what it is, and the card is given back in order.
+// TestTooOld: a runtime that refuses asynchronous executes is named as what it is, and the card is
+// given back in order.
 func TestTooOld(t *testing.T) {
 	//proves:D5
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
@@ -212,7 +215,8 @@ func TestLateInfo(t *testing.T) {
 	})
 }
 
-// TestRetry: after a pass that failed anywhere, but not for good, the same pass gives what it should: no state of the failed one is kept.
+// TestRetry: after a pass that failed anywhere, but not for good, the same pass gives what it
+// should: no state of the failed one is kept.
 func TestRetry(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		d := open(t, k)
@@ -426,7 +430,8 @@ func TestOptional(t *testing.T) {
 	}
 }
 
-// TestEngineTaken: where the process has initialised the engine already, opening goes on and leaves it initialised.
+// TestEngineTaken: where the process has initialised the engine already, opening goes on and leaves
+// it initialised.
 func TestEngineTaken(t *testing.T) {
 	//proves:D15
 	onCard(t, "fault=EngineInit:0:0x80300706;AxEngineInit:0:0x80060110", func(t *testing.T, k Kind, sim *simhook.Sim) {
@@ -439,8 +444,9 @@ func TestEngineTaken(t *testing.T) {
 	})
 }
 
-// TestNoMemory: a model that does not fit says so, with what was free, and leaves nothing: whether its buffers, its file or the model
-// itself finds no room, and whichever code that has. The same code from an execute means no such thing.
+// TestNoMemory: a model that does not fit says so, with what was free, and leaves nothing: whether
+// its buffers, its file or the model itself finds no room, and whichever code that has. The same
+// code from an execute means no such thing.
 func TestNoMemory(t *testing.T) {
 	//proves:D3
 	cache := axcltest.DefaultTiny()
@@ -488,8 +494,8 @@ func TestNoMemory(t *testing.T) {
 	}
 }
 
-// TestLoadOrder: the library holds a file beside the model while it loads it, so the largest is loaded first, the head before layers of its
-// size.
+// TestLoadOrder: the library holds a file beside the model while it loads it, so the largest is
+// loaded first, the head before layers of its size.
 func TestLoadOrder(t *testing.T) {
 	tiny := func(y axcltest.Tiny) axcl.LoadSpec {
 		y.Layers = 3

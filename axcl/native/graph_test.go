@@ -19,8 +19,8 @@ import (
 	"github.com/axle-llm/axle/axmodel/graph"
 )
 
-// TestOracleGraphs: nets of random operations give on the simulated card what float64 gives, over both tables, and what is easily mistaken
-// is as the libraries have it that nets come from.
+// TestOracleGraphs: nets of random operations give on the simulated card what float64 gives, over
+// both tables, and what is easily mistaken is as the libraries have it that nets come from.
 func TestOracleGraphs(t *testing.T) {
 	seeds := 12
 	if testing.Short() {
@@ -50,8 +50,9 @@ func TestOracleGraphs(t *testing.T) {
 	})
 }
 
-// TestSweepGraph fails every call in the life of a net with several inputs, outputs and groups: faults surface, but for those of calls that
-// only name things, nothing is left on the card, and the next life is as good as the first.
+// TestSweepGraph fails every call in the life of a net with several inputs, outputs and groups:
+// faults surface, but for those of calls that only name things, nothing is left on the card, and
+// the next life is as good as the first.
 func TestSweepGraph(t *testing.T) {
 	c, err := axmodeltest.RandomGraph("add", 4)
 	if err != nil {
@@ -120,8 +121,8 @@ func TestSweepGraph(t *testing.T) {
 	})
 }
 
-// TestGraphReaders: whatever a damaged net still is to the reader in Go, it is to the one in C, which lists the same tensors; what the one
-// refuses the other does too.
+// TestGraphReaders: whatever a damaged net still is to the reader in Go, it is to the one in C,
+// which lists the same tensors; what the one refuses the other does too.
 func TestGraphReaders(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {

@@ -19,8 +19,9 @@ import (
 	"github.com/axle-llm/axle/axcl/native/simhook"
 )
 
-// TestEveryWidePassAwaited: the rows of each wide pass, not only of the first, go home after its layers have computed them, whether a row
-// of it is wanted or not, and however long its layers take.
+// TestEveryWidePassAwaited: the rows of each wide pass, not only of the first, go home after its
+// layers have computed them, whether a row of it is wanted or not, and however long its layers
+// take.
 func TestEveryWidePassAwaited(t *testing.T) {
 	//proves:G13
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
@@ -68,8 +69,9 @@ func TestEveryWidePassAwaited(t *testing.T) {
 	})
 }
 
-// TestTaskFails: a task that fails on the card, in whichever stream, is told of by a code of no scheme when it is waited for. It costs the
-// pass, not the card, and the next one is right, though what was queued behind the task was skipped.
+// TestTaskFails: a task that fails on the card, in whichever stream, is told of by a code of no
+// scheme when it is waited for. It costs the pass, not the card, and the next one is right, though
+// what was queued behind the task was skipped.
 func TestTaskFails(t *testing.T) {
 	//proves:D4 what fails behind the call that queued it
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
@@ -93,7 +95,8 @@ func TestTaskFails(t *testing.T) {
 			return slices.Concat(wide.Logits, row.Logits)
 		}
 		want := right()
-		// Every asynchronous call of a wide pass, and of a row's: what is sent up, executes, what comes down, rows that go home.
+		// Every asynchronous call of a wide pass, and of a row's: what is sent up, executes, what
+		// comes down, rows that go home.
 		for _, p := range []*axcl.Pass{wide, row} {
 			for _, call := range []string{"MemcpyAsync", "ExecuteAsync"} {
 				n := 0
@@ -132,8 +135,9 @@ func TestTaskFails(t *testing.T) {
 	})
 }
 
-// TestHostCopiesOneStream: all copies between host and card are queued on one stream of the card, since it keeps one descriptor for those
-// of a process; the second stream has copies within the card only.
+// TestHostCopiesOneStream: all copies between host and card are queued on one stream of the card,
+// since it keeps one descriptor for those of a process; the second stream has copies within the
+// card only.
 func TestHostCopiesOneStream(t *testing.T) {
 	//proves:G13
 	trace := filepath.Join(t.TempDir(), "trace")

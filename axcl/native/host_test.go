@@ -20,7 +20,8 @@ import (
 	"github.com/axle-llm/axle/axcl/native/simhook"
 )
 
-// TestDeaf: no signal reaches a thread that the library started, and one that is sent to each breaks no copy.
+// TestDeaf: no signal reaches a thread that the library started, and one that is sent to each
+// breaks no copy.
 func TestDeaf(t *testing.T) {
 	//proves:D18
 	onCard(t, "hazards=strict,eintr", func(t *testing.T, k Kind, _ *simhook.Sim) {
@@ -67,7 +68,8 @@ func TestDeaf(t *testing.T) {
 	})
 }
 
-// TestNotInherited: a child process has no descriptor of the card's nodes, whenever the library opened them.
+// TestNotInherited: a child process has no descriptor of the card's nodes, whenever the library
+// opened them.
 func TestNotInherited(t *testing.T) {
 	//proves:D18
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
@@ -99,7 +101,8 @@ func TestNotInherited(t *testing.T) {
 	})
 }
 
-// TestOfflineCard: once no message reaches the card, whatever is asked next loses it, and nothing more is asked.
+// TestOfflineCard: once no message reaches the card, whatever is asked next loses it, and nothing
+// more is asked.
 func TestOfflineCard(t *testing.T) {
 	for name, ask := range map[string]func(d *device, m axcl.Model, spec axcl.LoadSpec) error{
 		"a pass": func(_ *device, m axcl.Model, _ axcl.LoadSpec) error { return m.Run(rowPass(m.Shape(), 3)) },
@@ -137,7 +140,8 @@ func TestOfflineCard(t *testing.T) {
 	}
 }
 
-// TestSlowState: a card that takes long to tell its state, and hears nothing meanwhile, loads and runs.
+// TestSlowState: a card that takes long to tell its state, and hears nothing meanwhile, loads and
+// runs.
 func TestSlowState(t *testing.T) {
 	onCard(t, "hazards=strict,properties", func(t *testing.T, k Kind, _ *simhook.Sim) {
 		d := open(t, k)

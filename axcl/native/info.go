@@ -74,7 +74,8 @@ func version(i *C.axn_info) string {
 
 var cmmLine = regexp.MustCompile(`total size=(\d+)KB.*?remain=(\d+)KB`)
 
-// board fills in what the kernel of an AX650 board says about itself. What is not there stays unknown.
+// board fills in what the kernel of an AX650 board says about itself. What is not there stays
+// unknown.
 func board(root fs.FS, out *axcl.Info) {
 	out.Name = "on-board NPU"
 	if b, err := fs.ReadFile(root, "proc/ax_proc/uid"); err == nil {

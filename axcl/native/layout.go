@@ -31,8 +31,9 @@ type files struct {
 	sizes   []int64 // of each layer's file, and of the head's; a hollow one's is what it stands for
 }
 
-// order is the files' by size, the largest first, the head before layers of its size. The library holds a file beside the model while it
-// loads it: a large file is best loaded when little else is there.
+// order is the files' by size, the largest first, the head before layers of its size. The library
+// holds a file beside the model while it loads it: a large file is best loaded when little else is
+// there.
 func (f *files) order() []int {
 	all := make([]int, len(f.sizes))
 	for i := range all {
@@ -48,7 +49,8 @@ func (f *files) order() []int {
 	return all
 }
 
-// readFiles reads every file's description and lets nothing pass that is not a model, or does not fit the others.
+// readFiles reads every file's description and lets nothing pass that is not a model, or does not
+// fit the others.
 func readFiles(spec axcl.LoadSpec) (f files, err error) {
 	if len(spec.Layers) == 0 {
 		return f, fmt.Errorf("axcl: %w: no layers", axcl.ErrModel)
@@ -122,7 +124,8 @@ func named(err error, path string) error {
 // suffix is what a tensor's name carries in other groups than the first.
 var suffix = regexp.MustCompile(`_[0-9]+$`)
 
-// meta is what the card says of a module, in the form the file's description has, so that both are read by the same rules.
+// meta is what the card says of a module, in the form the file's description has, so that both are
+// read by the same rules.
 func meta(mod *C.axn_module, ts []C.axn_tensor) (*axmodel.Meta, error) {
 	m := &axmodel.Meta{}
 	per := int(mod.ins + mod.outs)
@@ -158,7 +161,8 @@ func plain(name, first string, group int) string {
 var width = map[axcl.Type]int{axcl.Int8: 1, axcl.Uint8: 1, axcl.Int16: 2, axcl.Uint16: 2, axcl.FP16: 2, axcl.BF16: 2, axcl.Int32: 4,
 	axcl.Uint32: 4, axcl.FP32: 4, axcl.Int64: 8, axcl.Uint64: 8, axcl.FP64: 8}
 
-// tensor reads what the card says of one. Of a layer or a head the size must be what type and dimensions make it; a general model may pad.
+// tensor reads what the card says of one. Of a layer or a head the size must be what type and
+// dimensions make it; a general model may pad.
 func tensor(c *C.axn_tensor, exact bool) (axcl.Tensor, error) {
 	t := axcl.Tensor{Name: C.GoString(&c.name[0]), Type: axcl.Type(max(c._type, 0))}
 	bad := func() (axcl.Tensor, error) {
@@ -249,7 +253,8 @@ func ios(m *model, n, each int) *C.axn_io {
 	return p
 }
 
-// lay decides, from layer i as the card describes it, which tensor plays which part in it, and in the layers like it.
+// lay decides, from layer i as the card describes it, which tensor plays which part in it, and in
+// the layers like it.
 func (m *model) lay(i int, mod *C.axn_module, ts []C.axn_tensor, f files, path string) ([]C.axn_parts, error) {
 	md, err := meta(mod, ts)
 	if err != nil {

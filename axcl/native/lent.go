@@ -9,7 +9,8 @@ import "C"
 
 import "unsafe"
 
-// layOutLent makes room for what lent.c knows: which layers use the K and V of others, and what layers are given in addition.
+// layOutLent makes room for what lent.c knows: which layers use the K and V of others, and what
+// layers are given in addition.
 func (m *model) layOutLent(f *files) {
 	c, layers := m.c, int(m.c.layers)
 	if c.given.width = C.uint32_t(m.shape.Given); m.shape.Given > 0 {

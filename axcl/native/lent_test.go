@@ -14,9 +14,10 @@ import (
 	"github.com/axle-llm/axle/axcl/native/simhook"
 )
 
-// TestLentCalls: what a pass asks of a library where layers use the K and V of others and are given rows besides: an upload a layer for
-// what it is given; of each layer that is lent a copy of K and of V, from behind its cache to its cell, for one row, and four for a chunk
-// that sees fewer cells than there are.
+// TestLentCalls: what a pass asks of a library where layers use the K and V of others and are given
+// rows besides: an upload a layer for what it is given; of each layer that is lent a copy of K and
+// of V, from behind its cache to its cell, for one row, and four for a chunk that sees fewer cells
+// than there are.
 func TestLentCalls(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")
 	onCard(t, "trace="+trace, func(t *testing.T, k Kind, _ *simhook.Sim) {
@@ -117,8 +118,8 @@ func TestLentVendorLoop(t *testing.T) {
 	})
 }
 
-// TestLentFails: a copy that fails between layers, or an upload of what a layer is given, is named with its layer, and the next pass is as
-// if it had not been.
+// TestLentFails: a copy that fails between layers, or an upload of what a layer is given, is named
+// with its layer, and the next pass is as if it had not been.
 func TestLentFails(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		d := open(t, k)
@@ -133,7 +134,8 @@ func TestLentFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := slices.Clone(p.Logits)
-			// Rows and positions go up, then what each of the six layers is given; layers 1 and 2 are lent.
+			// Rows and positions go up, then what each of the six layers is given; layers 1 and 2
+			// are lent.
 			faults := map[string]int{"MemcpyAsync:2": 0, "MemcpyAsync:7": 5, "MemcpyAsync:8": 1, "MemcpyAsync:9": 1, "MemcpyAsync:10": 2}
 			if k == Engine {
 				faults = map[string]int{"MflushCache:2": 0, "MflushCache:7": 5, "MflushCache:8": 1, "MflushCache:9": 1, "MflushCache:10": 2}

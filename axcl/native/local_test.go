@@ -13,7 +13,8 @@ import (
 	"github.com/axle-llm/axle/axcl/soft"
 )
 
-// TestLocal: layers that see a window have a mask of their own, in wide passes and alone; the software card says what is right.
+// TestLocal: layers that see a window have a mask of their own, in wide passes and alone; the
+// software card says what is right.
 func TestLocal(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
 		spec := write(t, axcltest.DefaultTiny())

@@ -22,13 +22,14 @@ type Found struct {
 	Version string
 	Missing []string    // optional calls it lacks
 	Devices []axcl.Info // what it lists
-	// Simulated: the library is axle's own simulated card, which computes the software card's models.
+	// Simulated: the library is axle's own simulated card, which computes the software card's
+	// models.
 	Simulated bool
 	Err       error // why no device can be opened; nil when one can be tried
 }
 
-// Look loads the library and asks what it knows, also of its cards: the library opens one that is not open to answer, and closes it again.
-// It leaves the library as it was.
+// Look loads the library and asks what it knows, also of its cards: the library opens one that is
+// not open to answer, and closes it again. It leaves the library as it was.
 func Look(k Kind) Found {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -149,7 +149,8 @@ func (l *loader) file(i int) error {
 	return l.m.loadLayer(i, &l.kinds, l.spec.Layers, l.f)
 }
 
-// finish makes room for what the model keeps, binds it, and looks whether new rows can be bound in place.
+// finish makes room for what the model keeps, binds it, and looks whether new rows can be bound in
+// place.
 func (l *loader) finish() error {
 	m, c := l.m, l.m.c
 	if m.d.lib.kind == Engine {
@@ -203,8 +204,8 @@ func (m *model) module(i int) *C.axn_module {
 	return &unsafe.Slice(m.c.layer, max(m.c.layers, m.c.decoder.files))[i]
 }
 
-// kind is what layers have in common whose tensors are alike: that they keep a state, or how long their rows of K are and whether these
-// are another layer's.
+// kind is what layers have in common whose tensors are alike: that they keep a state, or how long
+// their rows of K are and whether these are another layer's.
 type kind struct {
 	linear, shares bool
 	width          int
@@ -252,8 +253,8 @@ func (m *model) loadFirst(i int, k kind, path string, f files) (leader, error) {
 	return l, err
 }
 
-// mostNamed is how many inputs and outputs an execute on a card can name: its request is one message of 1024 bytes, and the card drops a
-// longer one without an answer.
+// mostNamed is how many inputs and outputs an execute on a card can name: its request is one
+// message of 1024 bytes, and the card drops a longer one without an answer.
 const mostNamed = 50
 
 // loadFile loads one file; on board the library wants its bytes.
@@ -357,8 +358,8 @@ func (m *model) buffers() int64 {
 	return n
 }
 
-// freeMemory is the card's free CMM before a load, to be told when the load runs out of it; -1 where the library does not say, or not in
-// time.
+// freeMemory is the card's free CMM before a load, to be told when the load runs out of it; -1
+// where the library does not say, or not in time.
 func (d *device) freeMemory() (int64, error) {
 	if d.lib.kind != AXCL {
 		return -1, nil
@@ -400,8 +401,8 @@ func (m *model) RunVendorLoop(p *axcl.Pass) error {
 	return m.run(p, true)
 }
 
-// groupFor is the group that a pass runs on. A picture's row has three positions, of which a decode group may take one: it goes through a
-// prefill group, though it comes alone.
+// groupFor is the group that a pass runs on. A picture's row has three positions, of which a decode
+// group may take one: it goes through a prefill group, though it comes alone.
 func (m *model) groupFor(p *axcl.Pass) (int, error) {
 	rows, reach := p.Rows(), p.Reach(m.shape)
 	//rule:G21 TestOraclePictures m.narrow => false
@@ -484,8 +485,8 @@ func (m *model) Clear(cells []uint32) error {
 	return nil
 }
 
-// settle waits, after a call that failed, for what was queued before it, so that nothing on the card uses our memory any more.
-// A card that does not come to rest is the greater trouble.
+// settle waits, after a call that failed, for what was queued before it, so that nothing on the
+// card uses our memory any more. A card that does not come to rest is the greater trouble.
 func (d *device) settle(err error, ms C.int32_t) error {
 	if axcl.Fatal(err) {
 		return err
@@ -493,7 +494,8 @@ func (d *device) settle(err error, ms C.int32_t) error {
 	return worse(err, d.wrap(C.axn_drain(d.c, ms), ""))
 }
 
-// giveUp abandons a card that the error says is lost: of a load out of step it is told only after everything was unloaded.
+// giveUp abandons a card that the error says is lost: of a load out of step it is told only after
+// everything was unloaded.
 func (d *device) giveUp(err error) {
 	if axcl.Fatal(err) && d.lost == nil {
 		d.lost, d.c.lost = err, true

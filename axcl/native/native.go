@@ -1,15 +1,18 @@
 //go:build cgo && !fake && linux
 
-// Package native is a card behind the vendor's libraries: libaxcl_rt.so (PCIe) or libax_engine.so with libax_sys.so (the board's own NPU).
-// It is the only package with cgo. Building needs neither library: they are opened at run time.
+// Package native is a card behind the vendor's libraries: libaxcl_rt.so (PCIe) or libax_engine.so
+// with libax_sys.so (the board's own NPU). It is the only package with cgo. Building needs neither
+// library: they are opened at run time.
 //
-// A device, its models and nets belong to the goroutine that opened the device, which holds its OS thread from Open to Close; a call from
-// another thread gives axcl.ErrThread and does nothing. Open and Probe may be called from any goroutine. The caller closes a device that it opened;
-// that closes what is still loaded on it.
+// A device, its models and nets belong to the goroutine that opened the device, which holds its OS
+// thread from Open to Close; a call from another thread gives axcl.ErrThread and does nothing. Open
+// and Probe may be called from any goroutine. The caller closes a device that it opened; that
+// closes what is still loaded on it.
 //
-// Mechanism is C (native.h draws the flow), what fits together is decided here. A pass is one call into C. After a fatal error
-// (axcl.Fatal) the card is abandoned: nothing of the library is called again, Close frees what is ours and returns at once, and what the
-// library holds stays as it is until the process ends; an abandoned library cannot be opened again in the same process.
+// Mechanism is C (native.h draws the flow), what fits together is decided here. A pass is one call
+// into C. After a fatal error (axcl.Fatal) the card is abandoned: nothing of the library is called
+// again, Close frees what is ours and returns at once, and what the library holds stays as it is
+// until the process ends; an abandoned library cannot be opened again in the same process.
 package native
 
 /*
@@ -224,11 +227,11 @@ func (l *library) symbol(name string) unsafe.Pointer {
 	return C.axn_find(l.c, s)
 }
 
-// Open opens device number index in the library's list: 0 is the first card. On board there is only 0. An index that is no position in the
-// list but a card's PCIe bus number means that card.
+// Open opens device number index in the library's list: 0 is the first card. On board there is only
+// 0. An index that is no position in the list but a card's PCIe bus number means that card.
 //
-// Errors: ErrNoDevice (no library: a *LibraryError; no driver; no such card; the card is open in this process), ErrLost, and any
-// *axcl.Error. On error nothing is held.
+// Errors: ErrNoDevice (no library: a *LibraryError; no driver; no such card; the card is open in
+// this process), ErrLost, and any *axcl.Error. On error nothing is held.
 func Open(k Kind, index int) (axcl.Device, error) {
 	libraries.Lock()
 	defer libraries.Unlock()
@@ -348,7 +351,8 @@ func noCard(l *library) error {
 	return fmt.Errorf("axcl: %w: %s sees no card: is it seated and powered? `axle doctor` says more", axcl.ErrNoDevice, l.path)
 }
 
-// explain adds to a failed initialisation what the machine shows: most often that the driver is not there, or not for this user.
+// explain adds to a failed initialisation what the machine shows: most often that the driver is not
+// there, or not for this user.
 func explain(k Kind, err error) error {
 	var e *axcl.Error
 	if k == AXCL && errors.As(err, &e) {
@@ -365,7 +369,8 @@ func explain(k Kind, err error) error {
 	return err
 }
 
-// unopened says which node in dev the library cannot open, and why; empty where it can open all that it needs.
+// unopened says which node in dev the library cannot open, and why; empty where it can open all
+// that it needs.
 func unopened(dev string) string {
 	for i, n := range axcl.Nodes() {
 		p := filepath.Join(dev, n.Name)

@@ -52,7 +52,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestUnlisted: positions and mask of layers that keep a state, where the library does not count them among the inputs.
+// TestUnlisted: positions and mask of layers that keep a state, where the library does not count
+// them among the inputs.
 func TestUnlisted(t *testing.T) {
 	lane.NoRace(t)
 	configure(t, sims[AXCL], "hazards=strict,unlisted")
@@ -92,7 +93,8 @@ func TestAbilities(t *testing.T) {
 	}
 }
 
-// TestStateAbilities: what a card does with layers that keep a state is found, and what follows where it gets a chunk wrong.
+// TestStateAbilities: what a card does with layers that keep a state is found, and what follows
+// where it gets a chunk wrong.
 func TestStateAbilities(t *testing.T) {
 	right := axcltest.Abilities{Wide: true, Chunk: true, Scatter: true, Place: true, States: true, Kept: true}
 	wrong := right
@@ -113,7 +115,8 @@ func TestStateAbilities(t *testing.T) {
 	}
 }
 
-// TestOneCall: a pass is one call into C, and allocates at most once, where layers keep a state, or use the K and V of others, too.
+// TestOneCall: a pass is one call into C, and allocates at most once, where layers keep a state, or
+// use the K and V of others, too.
 func TestOneCall(t *testing.T) {
 	//proves:G4
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
@@ -172,8 +175,9 @@ func TestOneCall(t *testing.T) {
 	})
 }
 
-// TestCallsPerToken holds the numbers that make the host's share small: 3 × layers + 8 calls a token, at most 4 of them over PCIe, also
-// where rows are copied; and with the argmax nothing but an index comes down.
+// TestCallsPerToken holds the numbers that make the host's share small: 3 × layers + 8 calls a
+// token, at most 4 of them over PCIe, also where rows are copied; and with the argmax nothing but
+// an index comes down.
 func TestCallsPerToken(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		y := axcltest.DefaultTiny()
@@ -275,14 +279,16 @@ func TestMaskUpload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Of the six passes the first sends the whole mask; each other differs in one column of two bytes.
+		// Of the six passes the first sends the whole mask; each other differs in one column of two
+		// bytes.
 		if n := strings.Count(string(b), " count=2 kind=1"); n < 5 {
 			t.Errorf("%d transfers of one column, want 5; trace:\n%s", n, head(string(b)))
 		}
 	})
 }
 
-// TestRounding: float32 logits are rounded to the nearest bf16, ties to even, as axcl.BFloat16 does.
+// TestRounding: float32 logits are rounded to the nearest bf16, ties to even, as axcl.BFloat16
+// does.
 func TestRounding(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
 		d := open(t, k)
@@ -343,7 +349,8 @@ func TestTies(t *testing.T) {
 	})
 }
 
-// TestDevices: cards are numbered from 0, found by bus number too, opened once each, and share a library's beginning and end.
+// TestDevices: cards are numbered from 0, found by bus number too, opened once each, and share a
+// library's beginning and end.
 func TestDevices(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -408,7 +415,8 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestUnopened: which node is not there, or not for this user, is said where the library only says that something could not be opened.
+// TestUnopened: which node is not there, or not for this user, is said where the library only says
+// that something could not be opened.
 func TestUnopened(t *testing.T) {
 	//proves:D1
 	dev := t.TempDir()

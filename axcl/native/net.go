@@ -160,7 +160,8 @@ func (n *net) rebind(group int) error {
 	return nil
 }
 
-// Run implements axcl.Net: inputs up, one execute, outputs down, each ended by a synchronisation. What is bound stays where it is.
+// Run implements axcl.Net: inputs up, one execute, outputs down, each ended by a synchronisation.
+// What is bound stays where it is.
 func (n *net) Run(group int, in, out map[string][]byte) error {
 	if n.closed {
 		return axcl.ErrClosed

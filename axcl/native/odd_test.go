@@ -20,7 +20,8 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// TestOddLibrary: what a library says of a model is not believed where it cannot be, and never leads to a pass.
+// TestOddLibrary: what a library says of a model is not believed where it cannot be, and never
+// leads to a pass.
 func TestOddLibrary(t *testing.T) {
 	//proves:T1 the card's own shapes against the package
 	oddLibraries(t)
@@ -123,7 +124,8 @@ func oddLibraries(t *testing.T) {
 	t.Setenv(EnvEngine, dir)
 }
 
-// TestOddNet: a general model's tensors may be of types unknown here, and padded; what the library says is how many bytes move.
+// TestOddNet: a general model's tensors may be of types unknown here, and padded; what the library
+// says is how many bytes move.
 func TestOddNet(t *testing.T) {
 	oddLibraries(t)
 	path := write(t, axcltest.Tiny{Seed: 4, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true,
@@ -161,8 +163,9 @@ func TestOddNet(t *testing.T) {
 	}
 }
 
-// TestOnBoardNames: on board a library names the tensors of later groups as the file does, with the group's number behind, or plainly, as
-// the vendor's own programs want them. Either is the same model.
+// TestOnBoardNames: on board a library names the tensors of later groups as the file does, with the
+// group's number behind, or plainly, as the vendor's own programs want them. Either is the same
+// model.
 func TestOnBoardNames(t *testing.T) {
 	oddLibraries(t)
 	y := axcltest.Tiny{Seed: 4, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true,
@@ -198,7 +201,8 @@ func TestOnBoardNames(t *testing.T) {
 	}
 }
 
-// TestQuietInit: the library is asked for silence in its first call, where it would speak otherwise; a level set before does not help.
+// TestQuietInit: the library is asked for silence in its first call, where it would speak
+// otherwise; a level set before does not help.
 func TestQuietInit(t *testing.T) {
 	oddLibraries(t)
 	runtime.LockOSThread()
@@ -206,7 +210,8 @@ func TestQuietInit(t *testing.T) {
 	closeAll(t, open(t, AXCL))
 }
 
-// TestLadders: models without a decode group, or with too few cells to probe, run; what cannot be placed is copied.
+// TestLadders: models without a decode group, or with too few cells to probe, run; what cannot be
+// placed is copied.
 func TestLadders(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
 		d := open(t, k)
@@ -234,7 +239,8 @@ func TestLadders(t *testing.T) {
 	})
 }
 
-// TestNaN: a NaN stays one on its way from float32 to bf16, and never becomes a number or an infinity.
+// TestNaN: a NaN stays one on its way from float32 to bf16, and never becomes a number or an
+// infinity.
 func TestNaN(t *testing.T) {
 	//proves:D6
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
@@ -259,5 +265,6 @@ func TestNaN(t *testing.T) {
 	})
 }
 
-// compiler is the C compiler of the machine that the tests run on, which under an emulator is not the one they are built on.
+// compiler is the C compiler of the machine that the tests run on, which under an emulator is not
+// the one they are built on.
 func compiler() string { return cmp.Or(os.Getenv("CC"), "gcc") }

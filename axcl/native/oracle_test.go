@@ -13,8 +13,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestOracle: the native path over the simulated card gives what a float64 computation of the checkpoint gives, for every
-// architecture, and token for token what the software card gives.
+// TestOracle: the native path over the simulated card gives what a float64 computation of the
+// checkpoint gives, for every architecture, and token for token what the software card gives.
 func TestOracle(t *testing.T) {
 	//proves:G13
 	lane.Slow(t)
@@ -32,8 +32,9 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// Quantised weights are computed in float32 by the simulated card, and by the software card with inputs of 16 bits for weights of eight and
-// of eight bits for weights of four: they agree but for that.
+// Quantised weights are computed in float32 by the simulated card, and by the software card with
+// inputs of 16 bits for weights of eight and of eight bits for weights of four: they agree but for
+// that.
 func TestOracleQuantised(t *testing.T) {
 	lane.Slow(t)
 	for _, c := range []struct {
@@ -51,8 +52,9 @@ func TestOracleQuantised(t *testing.T) {
 	}
 }
 
-// TestOracleStates: layers with a state give the formulas' results on the simulated card too, in passes from slot to slot and called by
-// tensor name, with each type of state, and token for token what the software card gives.
+// TestOracleStates: layers with a state give the formulas' results on the simulated card too, in
+// passes from slot to slot and called by tensor name, with each type of state, and token for token
+// what the software card gives.
 func TestOracleStates(t *testing.T) {
 	lane.Slow(t)
 	for i, a := range axmodeltest.StateArchs() {
@@ -77,8 +79,8 @@ func TestOracleStates(t *testing.T) {
 	}
 }
 
-// TestOracleWhole: a whole decoder, in one file and in two, gives the same on the simulated card, token for token what the software card
-// gives.
+// TestOracleWhole: a whole decoder, in one file and in two, gives the same on the simulated card,
+// token for token what the software card gives.
 func TestOracleWhole(t *testing.T) {
 	//proves:G13
 	lane.Slow(t)
@@ -92,8 +94,9 @@ func TestOracleWhole(t *testing.T) {
 	}
 }
 
-// TestOracleGiven: layers that are given rows besides, and use the K and V of others, give the formulas' results on the simulated card too,
-// in passes that cross chunks and mix sequences, and token for token what the software card gives.
+// TestOracleGiven: layers that are given rows besides, and use the K and V of others, give the
+// formulas' results on the simulated card too, in passes that cross chunks and mix sequences, and
+// token for token what the software card gives.
 func TestOracleGiven(t *testing.T) {
 	//proves:G13
 	lane.Slow(t)
@@ -140,7 +143,8 @@ func reported(t *testing.T, d axcl.Device, f against) axmodeltest.Report {
 	return r
 }
 
-// exact: the simulated card gives what the formulas give, and what the software card gives but for so many tokens.
+// exact: the simulated card gives what the formulas give, and what the software card gives but for
+// so many tokens.
 func exact(t *testing.T, k Kind, f against, differ int) {
 	t.Helper()
 	r, other := onSim(t, k, f), onSoft(t, f)

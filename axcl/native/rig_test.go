@@ -17,7 +17,8 @@ import (
 	"github.com/axle-llm/axle/axcl/simcard"
 )
 
-// This file is what the other tests stand on: the simulated cards, how a test gets one to itself, and passes to run on it.
+// This file is what the other tests stand on: the simulated cards, how a test gets one to itself,
+// and passes to run on it.
 
 // simLibs are the simulated card's libraries, built once for all tests.
 var simLibs simcard.Libs
@@ -68,7 +69,8 @@ func testMain(m *testing.M) int {
 
 var kinds = []Kind{AXCL, Engine}
 
-// onCard runs f for each library with a locked thread and a card as configured; afterwards the card is as new, also after a fatal error.
+// onCard runs f for each library with a locked thread and a card as configured; afterwards the card
+// is as new, also after a fatal error.
 func onCard(t *testing.T, config string, f func(t *testing.T, k Kind, sim *simhook.Sim)) {
 	t.Helper()
 	for _, k := range kinds {
@@ -95,7 +97,8 @@ func configure(t testing.TB, sim *simhook.Sim, config string) {
 	}
 }
 
-// revive lets an abandoned library be used again, as a new process would; the simulated card must have been reset.
+// revive lets an abandoned library be used again, as a new process would; the simulated card must
+// have been reset.
 func revive(k Kind) {
 	libraries.Lock()
 	defer libraries.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/axle-llm/axle/axcl/native/simhook"
 )
 
-// TestRowsCalls: rows that travel are one call into C that allocates nothing, a copy of K and one of V a layer for every run, and one
-// synchronisation; on board a cache is kept in step for each.
+// TestRowsCalls: rows that travel are one call into C that allocates nothing, a copy of K and one
+// of V a layer for every run, and one synchronisation; on board a cache is kept in step for each.
 func TestRowsCalls(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		y := axcltest.DefaultTiny()
@@ -69,7 +69,8 @@ func TestRowsCalls(t *testing.T) {
 	})
 }
 
-// TestRowsFail: a copy that fails is named with its layer; the card goes on, and other cells are as they were.
+// TestRowsFail: a copy that fails is named with its layer; the card goes on, and other cells are as
+// they were.
 func TestRowsFail(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		d := open(t, k)
@@ -139,8 +140,8 @@ func TestRowsHang(t *testing.T) {
 	})
 }
 
-// TestRowsPriced: on the virtual clock rows travel at what the link takes: 500 MB/s up, 820 down from pinned memory, and a copy on the card
-// costs its round trip.
+// TestRowsPriced: on the virtual clock rows travel at what the link takes: 500 MB/s up, 820 down
+// from pinned memory, and a copy on the card costs its round trip.
 func TestRowsPriced(t *testing.T) {
 	onCard(t, "profile=pi5\nclock=virtual", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		if k == Engine {

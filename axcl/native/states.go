@@ -41,7 +41,8 @@ func (m *model) layOutStates(f *files) {
 	s.io, s.single = ios(m, layers*groups*2, 8), ios(m, layers*C.AXN_SINGLES, 8)
 }
 
-// layState is lay for the layers that keep a state. Positions and mask need not be listed: a library may know them by name all the same.
+// layState is lay for the layers that keep a state. Positions and mask need not be listed: a
+// library may know them by name all the same.
 func (m *model) layState(mod *C.axn_module, ts []C.axn_tensor, f files, path string) error {
 	md, err := meta(mod, ts)
 	if err != nil {
@@ -83,7 +84,8 @@ func (m *model) layState(mod *C.axn_module, ts []C.axn_tensor, f files, path str
 	return nil
 }
 
-// name gives states of a type that the library does not name, as the one on board has no name for fp16, the type that the file says.
+// name gives states of a type that the library does not name, as the one on board has no name for
+// fp16, the type that the file says.
 func name(md *axmodel.Meta, file axmodel.LinearShape) {
 	for i := range md.Groups {
 		g := &md.Groups[i]

@@ -21,7 +21,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestSweepStates fails every call of a life with layers that keep a state, once and for good, as TestSweep does.
+// TestSweepStates fails every call of a life with layers that keep a state, once and for good, as
+// TestSweep does.
 func TestSweepStates(t *testing.T) {
 	//proves:G1
 	lane.Slow(t)
@@ -33,7 +34,8 @@ func TestSweepStates(t *testing.T) {
 	sweepLife(t, spec, lifeOf(stateLife), 200)
 }
 
-// TestSweepLent does so with a layer that uses the K and V of another, and rows that layers are given besides.
+// TestSweepLent does so with a layer that uses the K and V of another, and rows that layers are
+// given besides.
 func TestSweepLent(t *testing.T) {
 	//proves:G1
 	lane.Slow(t)
@@ -116,8 +118,8 @@ func lifeCalls(t *testing.T, k Kind, sim *simhook.Sim, spec axcl.LoadSpec, life 
 	return calls
 }
 
-// lifeOf is a device from open to close, with what a model is used for between. It returns the first error, and goes on to close what is
-// open.
+// lifeOf is a device from open to close, with what a model is used for between. It returns the
+// first error, and goes on to close what is open.
 func lifeOf(use func(axcl.Model) error) func(Kind, axcl.LoadSpec) error {
 	return func(k Kind, spec axcl.LoadSpec) (err error) {
 		d, err := Open(k, 0)
@@ -139,8 +141,8 @@ func lifeOf(use func(axcl.Model) error) func(Kind, axcl.LoadSpec) error {
 	}
 }
 
-// stateLife sends a chunk into a slot, at once and row by row, rows from slot to slot and in place, and states that travel. A pass that
-// failed has left what it went on from as it was.
+// stateLife sends a chunk into a slot, at once and row by row, rows from slot to slot and in place,
+// and states that travel. A pass that failed has left what it went on from as it was.
 func stateLife(m axcl.Model) error {
 	s := m.Shape()
 	sent, got := make([]byte, s.State), make([]byte, s.State)
@@ -179,7 +181,8 @@ func stateLife(m axcl.Model) error {
 	return nil
 }
 
-// lentLife sends chunks that see no cell and some, a row, rows that travel and cells that are cleared.
+// lentLife sends chunks that see no cell and some, a row, rows that travel and cells that are
+// cleared.
 func lentLife(m axcl.Model) error {
 	s := m.Shape()
 	first, later := widePass(s, 3), widePass(s, 3, 2)

@@ -22,8 +22,9 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestSweep fails every call of a device's life, once and for good: each fault comes back as an error with the call's own name, code and
-// layer; nothing is left on the card; after a fatal code nothing more is asked of the library; and the next life is as good as the first.
+// TestSweep fails every call of a device's life, once and for good: each fault comes back as an
+// error with the call's own name, code and layer; nothing is left on the card; after a fatal code
+// nothing more is asked of the library; and the next life is as good as the first.
 func TestSweep(t *testing.T) {
 	//proves:D2
 	//proves:G1
@@ -79,8 +80,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// sweepModel is as deep as a real model and otherwise as small as one can be. Where every instruction is watched, six layers do: each of
-// the others makes the same calls again.
+// sweepModel is as deep as a real model and otherwise as small as one can be. Where every
+// instruction is watched, six layers do: each of the others makes the same calls again.
 func sweepModel(t testing.TB) axcl.LoadSpec {
 	y := axcltest.Tiny{Seed: 3, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true,
 		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}, {Rows: 4, Cells: 0, Cache: 1}}, HeadFlags: axmodel.FlagArgmax}
@@ -95,8 +96,9 @@ func sweepModel(t testing.TB) axcl.LoadSpec {
 	return spec
 }
 
-// life is a device from open to close: a load, a prefill, a decode, rows that travel, rows that are added to, a general model. It returns
-// the first error, and the one that cost the card where that is another, and goes on to close what is open.
+// life is a device from open to close: a load, a prefill, a decode, rows that travel, rows that are
+// added to, a general model. It returns the first error, and the one that cost the card where that
+// is another, and goes on to close what is open.
 func life(k Kind, spec axcl.LoadSpec) (err error) {
 	keep := func(e error) {
 		if err == nil {
@@ -249,7 +251,8 @@ func right(s axcl.Shape, wide, one *axcl.Pass) error {
 	return check(one.Hidden, one.Logits, -1)
 }
 
-// sweepCodes are at least one of each kind: failed, refused, busy, no memory, timed out, out of step, gone, and nothing known.
+// sweepCodes are at least one of each kind: failed, refused, busy, no memory, timed out, out of
+// step, gone, and nothing known.
 var sweepCodes = []uint32{0x8030070c, 0x80300507, 0x80300703, 0x80300706, 0x80300705, 0x8030070a, 0x80300181, 0xdeadbeef}
 
 // quiet are calls whose failure costs nothing but a name, and is not worth a card.
@@ -268,7 +271,8 @@ type traced struct {
 
 const anyLayer = -100
 
-// clean makes one faultless life and lists its calls, with the layer each belongs to, worked out from how often a call came.
+// clean makes one faultless life and lists its calls, with the layer each belongs to, worked out
+// from how often a call came.
 func clean(t *testing.T, k Kind, sim *simhook.Sim, spec axcl.LoadSpec) []traced {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
@@ -336,7 +340,8 @@ func clean(t *testing.T, k Kind, sim *simhook.Sim, spec axcl.LoadSpec) []traced 
 	return calls
 }
 
-// judge says what is wrong with how a fault was handled, in the life of a model of so many layers; empty when nothing is.
+// judge says what is wrong with how a fault was handled, in the life of a model of so many layers;
+// empty when nothing is.
 func judge(k Kind, sim *simhook.Sim, c traced, i int, code uint32, sticky bool, layers int, err error) string {
 	left := handles(k)
 	if left != 0 {
@@ -394,8 +399,8 @@ func judge(k Kind, sim *simhook.Sim, c traced, i int, code uint32, sticky bool, 
 	return ""
 }
 
-// TestSweepTwo does the same with two cards on one thread, where each call first makes its card current: a fault in one may cost that one,
-// never the other's models, and both can be closed.
+// TestSweepTwo does the same with two cards on one thread, where each call first makes its card
+// current: a fault in one may cost that one, never the other's models, and both can be closed.
 func TestSweepTwo(t *testing.T) {
 	//proves:G1
 	lane.Slow(t)

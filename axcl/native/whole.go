@@ -17,7 +17,8 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// This file is a whole decoder, one file or two that are called for all layers and the head at once: whole.c runs it.
+// This file is a whole decoder, one file or two that are called for all layers and the head at
+// once: whole.c runs it.
 
 // readWhole is readFiles for such a model.
 func readWhole(spec axcl.LoadSpec) (f files, err error) {
@@ -130,8 +131,9 @@ func (m *model) loadWhole(i int, path string, f files) error {
 	return nil
 }
 
-// runWhole runs a pass of a model that gives, of several rows, the logits of one alone. Each wanted row of such a pass goes through the
-// card once more, by itself: what it sees lies in cells by then, its own K and V are written again as they are.
+// runWhole runs a pass of a model that gives, of several rows, the logits of one alone. Each wanted
+// row of such a pass goes through the card once more, by itself: what it sees lies in cells by
+// then, its own K and V are written again as they are.
 func (m *model) runWhole(p *axcl.Pass) error {
 	if len(p.Want) == 0 || p.Check(m.shape) != nil || !m.last[m.shape.GroupFor(p.Rows(), p.Reach(m.shape))] {
 		return m.run(p, false)

@@ -21,8 +21,8 @@ import (
 	hf "github.com/axle-llm/axle/axmodel/compile"
 )
 
-// TestWhole fails every call of a whole decoder's life, once and for good: each fault comes back with the call's own name and code, and
-// nothing is left on the card.
+// TestWhole fails every call of a whole decoder's life, once and for good: each fault comes back
+// with the call's own name and code, and nothing is left on the card.
 func TestWhole(t *testing.T) {
 	//proves:G1
 	for i, k := range kinds {
@@ -97,8 +97,8 @@ func wholeModel(t testing.TB, whole string) axcl.LoadSpec {
 	return axcl.LoadSpec{Layers: axmodel.WholeFiles(o.Out, whole, o.Chunk)}
 }
 
-// wholeLife is a device from open to close with a whole decoder: a load, a prompt, a token, rows that travel, and cells that are cleared.
-// It gives what the logits were.
+// wholeLife is a device from open to close with a whole decoder: a load, a prompt, a token, rows
+// that travel, and cells that are cleared. It gives what the logits were.
 func wholeLife(k Kind, spec axcl.LoadSpec) (logits []uint16, err error) {
 	d, err := Open(k, 0)
 	if err != nil {
@@ -132,7 +132,8 @@ func wholeLife(k Kind, spec axcl.LoadSpec) (logits []uint16, err error) {
 	return append(wide.Logits, one.Logits...), travel(m)
 }
 
-// A whole decoder of one layer in two files has more files than layers; what none of its calls gives is refused before the card is asked.
+// A whole decoder of one layer in two files has more files than layers; what none of its calls
+// gives is refused before the card is asked.
 func TestWholeShape(t *testing.T) {
 	a, _ := axmodeltest.Find("qwen3")
 	a.Layers = 1
@@ -170,7 +171,8 @@ func TestWholeShape(t *testing.T) {
 	})
 }
 
-// Packages of a whole decoder that cannot be run are refused with one error each that names the file, and no call into the library.
+// Packages of a whole decoder that cannot be run are refused with one error each that names the
+// file, and no call into the library.
 func TestWholeHostile(t *testing.T) {
 	//proves:T1
 	spec, other := wholeModel(t, "two"), wholeModel(t, "one")

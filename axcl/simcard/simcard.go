@@ -1,8 +1,10 @@
-// Package simcard holds a simulated card: C sources that build into libaxcl_rt.so, libax_sys.so and libax_engine.so, the vendor's libraries
-// by their own binary interface. Tests and benchmarks open them as they would open the real ones.
+// Package simcard holds a simulated card: C sources that build into libaxcl_rt.so, libax_sys.so and
+// libax_engine.so, the vendor's libraries by their own binary interface. Tests and benchmarks open
+// them as they would open the real ones.
 //
-// The package itself is plain Go without cgo: it carries the sources and calls a C compiler. Build may be called from any goroutine and any
-// number of processes at once; nothing needs closing. What the card can be told is in README.md.
+// The package itself is plain Go without cgo: it carries the sources and calls a C compiler. Build
+// may be called from any goroutine and any number of processes at once; nothing needs closing. What
+// the card can be told is in README.md.
 package simcard
 
 import (
@@ -43,12 +45,14 @@ const (
 	engineOnly = "engine_so.c"
 )
 
-// Build compiles the libraries into dir, or with dir empty into the user's cache folder (axle/sim-HASH, reused while sources, compiler and
-// flags stay the same). In the cache they are for this machine's processor, elsewhere for any of its kind. Extra flags go to every compile
-// and link: -fsanitize=address, -DAXSIM_WITHOUT_WORKER (a runtime older than the worker calls), or -DaxclrtMemcpy=axsim_absent_memcpy to
-// build a library that lacks a symbol.
+// Build compiles the libraries into dir, or with dir empty into the user's cache folder
+// (axle/sim-HASH, reused while sources, compiler and flags stay the same). In the cache they are
+// for this machine's processor, elsewhere for any of its kind. Extra flags go to every compile and
+// link: -fsanitize=address, -DAXSIM_WITHOUT_WORKER (a runtime older than the worker calls), or
+// -DaxclrtMemcpy=axsim_absent_memcpy to build a library that lacks a symbol.
 //
-// Errors: ErrNoCompiler (wrapped), the compiler's own words, or what the file system says. A failed build leaves nothing behind.
+// Errors: ErrNoCompiler (wrapped), the compiler's own words, or what the file system says. A failed
+// build leaves nothing behind.
 func Build(dir string, flags ...string) (Libs, error) {
 	cc, err := compiler()
 	if err != nil {
@@ -84,7 +88,8 @@ func Build(dir string, flags ...string) (Libs, error) {
 	return place(tmp, dir, cached)
 }
 
-// thisMachine are flags for what this machine's processor can. Sums keep their order: the card says the same on every machine.
+// thisMachine are flags for what this machine's processor can. Sums keep their order: the card says
+// the same on every machine.
 func thisMachine() []string {
 	if cpu.X86.HasAVX2 {
 		return []string{"-mavx2"}
@@ -92,8 +97,8 @@ func thisMachine() []string {
 	return nil
 }
 
-// place moves finished libraries where they belong: a whole folder at once for the cache, where another process may have been faster, and
-// file by file into a folder that may hold other things.
+// place moves finished libraries where they belong: a whole folder at once for the cache, where
+// another process may have been faster, and file by file into a folder that may hold other things.
 func place(tmp, dir string, cached bool) (Libs, error) {
 	out := filepath.Join(tmp, "out")
 	libs := in(dir)
@@ -185,7 +190,8 @@ func compile(cc, tmp string, flags []string) error {
 	return link(cc, tmp, out.Engine, flags, "c/"+engineOnly, "-Lout", "-lax_sys", "-Wl,-rpath,$ORIGIN")
 }
 
-// link makes one library. -z nodelete: streams have threads of their own, so the code must outlive a dlclose.
+// link makes one library. -z nodelete: streams have threads of their own, so the code must outlive
+// a dlclose.
 func link(cc, dir, lib string, flags []string, args ...string) error {
 	words := strings.Fields(cc)
 	all := slices.Concat(words[1:], warnings, []string{

@@ -18,7 +18,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestForeign runs programs that know only the ABI: plainly, and with the sanitizers in card and program.
+// TestForeign runs programs that know only the ABI: plainly, and with the sanitizers in card and
+// program.
 func TestForeign(t *testing.T) {
 	//proves:G15
 	lane.Slow(t)
@@ -154,7 +155,8 @@ func exported(t *testing.T, lib string) []string {
 	return names
 }
 
-// TestSymbols: a library shows the ABI and axsim_ names, nothing else; every call of calls.def is there.
+// TestSymbols: a library shows the ABI and axsim_ names, nothing else; every call of calls.def is
+// there.
 func TestSymbols(t *testing.T) {
 	libs := build(t)
 	def, err := sources.ReadFile("c/calls.def")
@@ -199,7 +201,8 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// TestHazardsListed: each hazard of config.c stands with its default in README.md and in docs/promises.md, and no other does.
+// TestHazardsListed: each hazard of config.c stands with its default in README.md and in
+// docs/promises.md, and no other does.
 func TestHazardsListed(t *testing.T) {
 	read := func(name, from, to string) string {
 		b, err := os.ReadFile(name)

@@ -11,14 +11,16 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// A row's result has the same bits in float32, before it is rounded, whatever the number of threads, wherever the rows that it sees lie,
-// and whoever else is in the pass: enough rows that weights are unpacked for all of them, and large enough that workers share them.
+// A row's result has the same bits in float32, before it is rounded, whatever the number of
+// threads, wherever the rows that it sees lie, and whoever else is in the pass: enough rows that
+// weights are unpacked for all of them, and large enough that workers share them.
 func TestSameBits(t *testing.T) {
 	const before, n = 40, 14
 	for _, quant := range []axmodel.DType{axmodel.BF16, axmodel.BF16Fours, axmodel.Int8Groups, axmodel.Int4Groups} {
 		spec := made(t, quant, dims{1, 256, 4, 2, 384, 300})
 		for _, set := range kernel.Available() {
-			// answer runs the rows before into these cells, then n rows that see them, together or each for itself.
+			// answer runs the rows before into these cells, then n rows that see them, together or
+			// each for itself.
 			answer := func(threads int, cells []int, together bool) (x []float32) {
 				d, err := Open(Options{Threads: threads, Kernels: set.String()})
 				if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// TestAxis: of three positions each frequency turns by the one that the file says, worked out here from K as it is kept.
+// TestAxis: of three positions each frequency turns by the one that the file says, worked out here
+// from K as it is kept.
 func TestAxis(t *testing.T) {
 	dir := t.TempDir()
 	axis := []float32{2, 0, 1, 2, 0, 1, 0, 0}
@@ -62,7 +63,8 @@ func TestAxis(t *testing.T) {
 	}
 }
 
-// axisModel is one layer that turns nothing but by its first frequencies, each by another of three positions: what comes out says which.
+// axisModel is one layer that turns nothing but by its first frequencies, each by another of three
+// positions: what comes out says which.
 func axisModel(t *testing.T, dir string, axis []float32) string {
 	t.Helper()
 	const h = 16
@@ -91,7 +93,8 @@ func axisModel(t *testing.T, dir string, axis []float32) string {
 	return path
 }
 
-// TestBadAxis: a frequency that takes a fourth position, or half of one, is refused with the file's name.
+// TestBadAxis: a frequency that takes a fourth position, or half of one, is refused with the file's
+// name.
 func TestBadAxis(t *testing.T) {
 	d, err := soft.Open(soft.Options{Threads: 1})
 	if err != nil {

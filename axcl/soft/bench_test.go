@@ -121,7 +121,8 @@ func pass(s axcl.Shape, n, cells int) *axcl.Pass {
 	return p
 }
 
-// BenchmarkMatVec beside a copy of the same bytes by as many goroutines: how much of the memory's bandwidth a product with one row reaches.
+// BenchmarkMatVec beside a copy of the same bytes by as many goroutines: how much of the memory's
+// bandwidth a product with one row reaches.
 func BenchmarkMatVec(b *testing.B) {
 	const rows, cols = 32768, 2048 // 128 MiB of bf16
 	p := newPool(runtime.GOMAXPROCS(0))

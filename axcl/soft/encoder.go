@@ -10,8 +10,9 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// encoder computes pictures: pixels -> patches -> the tower's blocks, in which every patch sees every other -> rows, each of merge × merge
-// patches side by side. Patches stand in the order of rows throughout: in blocks of merge × merge. All is float32; the memory is made once.
+// encoder computes pictures: pixels -> patches -> the tower's blocks, in which every patch sees
+// every other -> rows, each of merge × merge patches side by side. Patches stand in the order of
+// rows throughout: in blocks of merge × merge. All is float32; the memory is made once.
 type encoder struct {
 	*file
 	pool *pool
@@ -117,7 +118,8 @@ func (e *encoder) place(i int) (y, x int) {
 	return block/(e.Across/m)*m + in/m, block%(e.Across/m)*m + in%m
 }
 
-// angles fills the table of rotations: a frequency turns by its patch's row, axis 1, or its column, axis 2.
+// angles fills the table of rotations: a frequency turns by its patch's row, axis 1, or its column,
+// axis 2.
 func (e *encoder) angles(freq, axis []float32) error {
 	half := len(freq)
 	e.cos, e.sin = make([]float32, e.n*half), make([]float32, e.n*half)
@@ -356,8 +358,8 @@ func (e *encoder) give(m *merger, out []byte) {
 	}
 }
 
-// spell is what a hollow encoder does: row r spells the sum of the picture's bytes plus r, as a hollow package's embedding rows spell a
-// token; further outputs are zero.
+// spell is what a hollow encoder does: row r spells the sum of the picture's bytes plus r, as a
+// hollow package's embedding rows spell a token; further outputs are zero.
 func (e *encoder) spell(picture []byte, out [][]byte) {
 	sum := uint32(0)
 	for _, b := range picture {

@@ -16,7 +16,8 @@ import (
 	"github.com/axle-llm/axle/axmodel/compile"
 )
 
-// An encoder is not lenient: a picture in another order of pixels, of patches or of colours, or normed before, gives other rows.
+// An encoder is not lenient: a picture in another order of pixels, of patches or of colours, or
+// normed before, gives other rows.
 func TestEncoderStrict(t *testing.T) {
 	d := open(t, soft.Options{Threads: 1})
 	for _, a := range axmodeltest.SightArchs() {
@@ -63,7 +64,8 @@ func TestEncoderHollow(t *testing.T) {
 	}
 }
 
-// What the header cannot tell is checked when an encoder is loaded: after which blocks rows are given, and what turns by which side.
+// What the header cannot tell is checked when an encoder is loaded: after which blocks rows are
+// given, and what turns by which side.
 func TestEncoderHostile(t *testing.T) {
 	a := axmodeltest.SightArchs()[0]
 	path, _ := sightEncoder(t, a)

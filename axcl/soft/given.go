@@ -6,8 +6,9 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// This file is what Gemma-4's layers have beyond Gemma-3's: a row that the host gives each of them, which passes a gate made of the hidden
-// state and is added to it after the MLP; then the hidden state is scaled. Values are normalised, too, by a norm without weights.
+// This file is what Gemma-4's layers have beyond Gemma-3's: a row that the host gives each of them,
+// which passes a gate made of the hidden state and is added to it after the MLP; then the hidden
+// state is scaled. Values are normalised, too, by a norm without weights.
 
 // perLayer is a layer's part of that.
 type perLayer struct {
@@ -28,7 +29,8 @@ func newPerLayer(f *file) *perLayer {
 	return p
 }
 
-// give takes what layer i of a model is given of each of n rows, which lie as axcl.Pass.Given has them.
+// give takes what layer i of a model is given of each of n rows, which lie as axcl.Pass.Given has
+// them.
 func (e *engine) give(given []uint16, n, i int, s axcl.Shape) {
 	for r := range n {
 		e.set.Widen(e.row(e.given, r, s.Given), given[(r*s.Layers+i)*s.Given:][:s.Given])
@@ -59,7 +61,8 @@ func (e *engine) doEnd(_, r int) {
 	e.set.Narrow(e.out[r*h:(r+1)*h], x)
 }
 
-// netGiven gives a layer that is called by tensor name what it has in addition: the rows, and K and V of the call that another layer keeps.
+// netGiven gives a layer that is called by tensor name what it has in addition: the rows, and K and
+// V of the call that another layer keeps.
 func (n *net) netGiven(g axmodel.SoftGroup, in map[string][]byte) {
 	if n.layer.per != nil {
 		n.engine.set.Widen(n.engine.given[:g.Rows*n.layer.Out], get16(in["per_layer_input"]))

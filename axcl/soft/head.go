@@ -27,7 +27,8 @@ type head struct {
 	step    int
 }
 
-// headRows is how many wanted rows go through the head together, so that its weights are read once for all of them.
+// headRows is how many wanted rows go through the head together, so that its weights are read once
+// for all of them.
 const headRows = 32
 
 func newHead(f *file, p *pool, set kernel.Set) *head {

@@ -11,8 +11,8 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// TestMoreThanTheHost: a model of headers that claims more than the machine has is refused before anything is allocated; a Go runtime that
-// is refused memory would end the process.
+// TestMoreThanTheHost: a model of headers that claims more than the machine has is refused before
+// anything is allocated; a Go runtime that is refused memory would end the process.
 func TestMoreThanTheHost(t *testing.T) {
 	dir := t.TempDir()
 	shape := axmodel.HollowShape{Name: "qwen3", Layers: 64, Hidden: 64, Heads: 8, KVHeads: 8, HeadDim: 128, Intermediate: 96, Vocab: 1000,

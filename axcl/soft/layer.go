@@ -61,9 +61,10 @@ func (l *layer) gated() bool { return l.Flags&axmodel.FlagGate != 0 }
 // shares says whether the layer uses another's K and V.
 func (l *layer) shares() bool { return l.Flags&axmodel.FlagShares != 0 }
 
-// sight is what the rows of a call see: for row r the cache rows Cells[CellAt[r]:CellAt[r+1]] and, of this call, Rows[RowAt[r]:RowAt[r+1]],
-// itself among them. The scores' addends lie beside them, or are nil where all are zero. Rows of a run see the same cells, and of this
-// call's rows each what the one before it sees and perhaps more: their attention is computed together.
+// sight is what the rows of a call see: for row r the cache rows Cells[CellAt[r]:CellAt[r+1]] and,
+// of this call, Rows[RowAt[r]:RowAt[r+1]], itself among them. The scores' addends lie beside them,
+// or are nil where all are zero. Rows of a run see the same cells, and of this call's rows each
+// what the one before it sees and perhaps more: their attention is computed together.
 type sight struct {
 	cells, rows     []int32
 	cellAdd, rowAdd []float32
@@ -81,7 +82,8 @@ func (s *sight) reset() {
 	s.runs, s.lengths = s.runs[:0], s.lengths[:0]
 }
 
-// endRow ends a row's lists. It joins the run of the row before where the lists allow it, and that has fewer than most rows.
+// endRow ends a row's lists. It joins the run of the row before where the lists allow it, and that
+// has fewer than most rows.
 func (s *sight) endRow(most int) {
 	s.cellAt, s.rowAt = append(s.cellAt, int32(len(s.cells))), append(s.rowAt, int32(len(s.rows)))
 	r := int32(len(s.lengths))
@@ -93,7 +95,8 @@ func (s *sight) endRow(most int) {
 	s.runs = append(s.runs, run{r, 1})
 }
 
-// follows says whether row r sees the cells of the row before it, and that row's rows before others.
+// follows says whether row r sees the cells of the row before it, and that row's rows before
+// others.
 func (s *sight) follows(r int32) bool {
 	cells, rows := s.of(r)
 	before, fewer := s.of(r - 1)
@@ -113,7 +116,8 @@ type product struct {
 	step   int
 }
 
-// engine computes layers and heads on a pool. Its memory is made once for the most rows and the largest layer; a call allocates nothing.
+// engine computes layers and heads on a pool. Its memory is made once for the most rows and the
+// largest layer; a call allocates nothing.
 type engine struct {
 	pool *pool
 	set  kernel.Set
@@ -151,7 +155,8 @@ type workroom struct {
 	s        []float32 // a head's state
 }
 
-// heads is how many rows' heads one task of attention takes at the most, but for those of one row, which are never parted.
+// heads is how many rows' heads one task of attention takes at the most, but for those of one row,
+// which are never parted.
 const heads = 24
 
 // together is how many rows that is at the most.
@@ -257,8 +262,9 @@ func (e *engine) multiply(src []float32, ps ...product) {
 	e.pool.each(total*e.turns, work*e.n/(total*e.turns)+1, e.blocks)
 }
 
-// step is how many rows of a matrix make a task for n rows of input: some ten kilobytes to read at least, and whole eights, as integers
-// are multiplied. Many rows of input are read once for each task, so that one takes as many rows of weights as are unpacked together.
+// step is how many rows of a matrix make a task for n rows of input: some ten kilobytes to read at
+// least, and whole eights, as integers are multiplied. Many rows of input are read once for each
+// task, so that one takes as many rows of weights as are unpacked together.
 func step(w *kernel.Weights, n int) int {
 	if n >= kernel.Together {
 		return kernel.Block
@@ -292,8 +298,9 @@ func (e *engine) doSplit(_, r int) {
 	e.set.Split(e.in.P[r*n:(r+1)*n], e.in.F[r*e.cols:(r+1)*e.cols])
 }
 
-// run computes one layer for n rows: in and out are n × hidden, kc and vc the cache, whose rows see names. The call's own K and V are left
-// in e.kb and e.vb; where the layer shares another's they are there already. What it is given in addition is in e.given.
+// run computes one layer for n rows: in and out are n × hidden, kc and vc the cache, whose rows see
+// names. The call's own K and V are left in e.kb and e.vb; where the layer shares another's they
+// are there already. What it is given in addition is in e.given.
 func (e *engine) run(l *layer, n int, out, in []uint16, pos []uint32, kc, vc []uint16, see *sight) {
 	e.l, e.n, e.pos, e.kc, e.vc, e.see, e.out, e.raw = l, n, pos, kc, vc, see, out, in
 	h, d, r := l.Hidden, l.KVHeads*l.HeadDim, l.rope
@@ -354,7 +361,8 @@ func (e *engine) doBegin(_, r int) {
 	e.set.RMSNorm(e.row(e.a, r, h), x, e.l.in, e.l.Eps)
 }
 
-// doRow adds biases, normalises and rotates one row's q and k, and rounds k and v to what a later call will read.
+// doRow adds biases, normalises and rotates one row's q and k, and rounds k and v to what a later
+// call will read.
 func (e *engine) doRow(_, r int) {
 	l := e.l
 	hd, d := l.HeadDim, l.KVHeads*l.HeadDim
@@ -397,8 +405,9 @@ func (e *engine) turn(x, norm []float32, r int) {
 	e.set.Rotate(x[:half], x[half:][:half], cos, sin)
 }
 
-// doAttend computes the attention of a run's rows for the heads that share one head of K and V. The last row of a run sees what the others
-// see and more: scores are computed for all of them as if they saw as much, and a row uses its part of them.
+// doAttend computes the attention of a run's rows for the heads that share one head of K and V. The
+// last row of a run sees what the others see and more: scores are computed for all of them as if
+// they saw as much, and a row uses its part of them.
 func (e *engine) doAttend(worker, i int) {
 	l, s, room := e.l, e.see, &e.work[worker]
 	turn, g := s.runs[i/l.KVHeads], i%l.KVHeads

@@ -12,7 +12,8 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// The limits can be measured: a small model's are numbers that mean something, whatever they are on the machine of the moment.
+// The limits can be measured: a small model's are numbers that mean something, whatever they are on
+// the machine of the moment.
 func TestMachineLimits(t *testing.T) {
 	for _, s := range kernel.Available() {
 		l := newLimits(t, made(t, axmodel.BF16Fours, small), Options{Threads: 2, Kernels: s.String()})
@@ -23,9 +24,9 @@ func TestMachineLimits(t *testing.T) {
 	}
 }
 
-// BenchmarkLimits sets the card beside what the machine can do at most, in turn: a token beside a plain read of the weights that it
-// reads, on as many threads, and a prompt of 128 rows beside a loop of its instruction on registers alone. Shares are medians of pairs,
-// in percent.
+// BenchmarkLimits sets the card beside what the machine can do at most, in turn: a token beside a
+// plain read of the weights that it reads, on as many threads, and a prompt of 128 rows beside a
+// loop of its instruction on registers alone. Shares are medians of pairs, in percent.
 func BenchmarkLimits(b *testing.B) {
 	for _, q := range []axmodel.DType{axmodel.BF16Fours, axmodel.Int8Groups, axmodel.Int4Groups} {
 		spec := made(b, q, large)
@@ -100,7 +101,8 @@ func (l *limits) run(tb testing.TB, p *axcl.Pass) time.Duration {
 	return time.Since(start)
 }
 
-// once measures each thing once, and beside what it is compared with; a worker spins so many rounds eight times.
+// once measures each thing once, and beside what it is compared with; a worker spins so many rounds
+// eight times.
 func (l *limits) once(tb testing.TB, rounds int) {
 	pool, set := l.m.device.pool, l.m.device.set
 	start := time.Now()

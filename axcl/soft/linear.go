@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// linear is what a layer with a state has instead of attention: a gated delta-net (docs/axmodel-format.md, Linear layers). It is computed
-// row by row, in chunks too: a state that is kept in float32 is then the same to the last bit, however its rows were cut into calls.
+// linear is what a layer with a state has instead of attention: a gated delta-net
+// (docs/axmodel-format.md, Linear layers). It is computed row by row, in chunks too: a state that
+// is kept in float32 is then the same to the last bit, however its rows were cut into calls.
 type linear struct {
 	qkv, z, b, a     kernel.Weights
 	conv             []float32 // channels × Conv
@@ -31,8 +32,8 @@ func newLinear(f *file) *linear {
 	return l
 }
 
-// held is the memory of a layer's two states, as K_cache and V_cache have them. Nil stands for zeros where it is read, and for nowhere
-// where it is written.
+// held is the memory of a layer's two states, as K_cache and V_cache have them. Nil stands for
+// zeros where it is read, and for nowhere where it is written.
 type held struct{ k, v []byte }
 
 // linearSize is what an engine must hold for layers with a state.
@@ -73,8 +74,9 @@ func newMixing(s size) mixing {
 
 func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
 
-// runLinear computes one layer with a state for n rows, of which all are there: padding is the caller's to leave out. The rows go on from
-// one state and leave another, perhaps in the same memory.
+// runLinear computes one layer with a state for n rows, of which all are there: padding is the
+// caller's to leave out. The rows go on from one state and leave another, perhaps in the same
+// memory.
 func (e *engine) runLinear(l *layer, n int, out, in []uint16, from, to held) {
 	e.l, e.n, e.out, e.raw, e.lin.from, e.lin.to = l, n, out, in, from, to
 	h, x, m := l.Hidden, l.linear, &e.lin
@@ -167,7 +169,8 @@ func (e *engine) keepColumns(n int) {
 	e.store(m.to.k, m.columns[:channels*past], l.State)
 }
 
-// doRecall takes one value head through all rows: it forgets, writes what the key does not recall rightly yet, and is asked the query.
+// doRecall takes one value head through all rows: it forgets, writes what the key does not recall
+// rightly yet, and is asked the query.
 func (e *engine) doRecall(worker, head int) {
 	l, m, room := e.l, &e.lin, &e.work[worker]
 	dk, dv, channels := l.HeadDim, l.ValueDim, l.Channels()
@@ -227,7 +230,8 @@ func (e *engine) load(dst []float32, b []byte, t axmodel.State) {
 	}
 }
 
-// aligned says whether values of this many bytes may be read and written where they lie: files and slots lie so, a caller's bytes may not.
+// aligned says whether values of this many bytes may be read and written where they lie: files and
+// slots lie so, a caller's bytes may not.
 func aligned(b []byte, width uintptr) bool { return uintptr(unsafe.Pointer(&b[0]))%width == 0 }
 
 // store writes a state, rounded to its type; nowhere is nothing to do.

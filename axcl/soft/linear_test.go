@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/axmodel/compile"
 )
 
-// A float32 state is the same to the last bit, whether its rows came one by one or in a chunk, and rows of padding leave no trace in it,
-// whatever they hold; a state may replace the one it was made of in the same memory.
+// A float32 state is the same to the last bit, whether its rows came one by one or in a chunk, and
+// rows of padding leave no trace in it, whatever they hold; a state may replace the one it was made
+// of in the same memory.
 func TestLinearChunk(t *testing.T) {
 	//proves:G13 layers with a state
 	n := linearNet(t, open(t, soft.Options{Threads: 2}), compile.Options{Quant: "int8"})

@@ -19,7 +19,8 @@ type file struct {
 	unmap func()
 }
 
-// open reads the description of a model, and maps it. A vendor's model is refused: only its card can run it.
+// open reads the description of a model, and maps it. A vendor's model is refused: only its card
+// can run it.
 func open(path string) (*file, error) {
 	meta, err := axmodel.ReadFile(path)
 	if err != nil {

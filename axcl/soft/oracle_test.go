@@ -9,7 +9,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// The software card gives what a float64 computation of the checkpoint gives, for every architecture.
+// The software card gives what a float64 computation of the checkpoint gives, for every
+// architecture.
 func TestOracle(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
@@ -32,8 +33,8 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// Local layers see their window and no more. Windows of a few rows are left out: where a row sees so little, bf16 between the layers alone
-// can take the cosine to 0.9998.
+// Local layers see their window and no more. Windows of a few rows are left out: where a row sees
+// so little, bf16 between the layers alone can take the cosine to 0.9998.
 func TestOracleWindow(t *testing.T) {
 	for _, window := range []int{12, 20} {
 		a, _ := axmodeltest.Find("gemma3")
@@ -48,8 +49,9 @@ func TestOracleWindow(t *testing.T) {
 	}
 }
 
-// Layers with a state, each form of them, give what the formulas give, with each type of state: in chunks, in chunks with padding, and row
-// by row. A state of 16 bits is rounded at every call, and still near enough.
+// Layers with a state, each form of them, give what the formulas give, with each type of state: in
+// chunks, in chunks with padding, and row by row. A state of 16 bits is rounded at every call, and
+// still near enough.
 func TestOracleStates(t *testing.T) {
 	//proves:G13
 	lane.Slow(t)
@@ -72,7 +74,8 @@ func TestOracleStates(t *testing.T) {
 	}
 }
 
-// The same through passes and slots: sequences turn about, and one goes on from a state of another that was kept.
+// The same through passes and slots: sequences turn about, and one goes on from a state of another
+// that was kept.
 func TestOracleSlots(t *testing.T) {
 	for i, a := range axmodeltest.StateArchs() {
 		t.Run(a.Name, func(t *testing.T) {
@@ -90,7 +93,8 @@ func TestOracleSlots(t *testing.T) {
 	}
 }
 
-// Pictures: the encoder's rows, and those that are added after layers, are what the formulas give, and so is what the layers make of them.
+// Pictures: the encoder's rows, and those that are added after layers, are what the formulas give,
+// and so is what the layers make of them.
 func TestOraclePictures(t *testing.T) {
 	//proves:G21
 	lane.Slow(t)
@@ -112,7 +116,8 @@ func TestOraclePictures(t *testing.T) {
 	}
 }
 
-// A whole decoder in one file, or in one for tokens and one for prompts, gives what the same checkpoint gives a file a layer.
+// A whole decoder in one file, or in one for tokens and one for prompts, gives what the same
+// checkpoint gives a file a layer.
 func TestOracleWhole(t *testing.T) {
 	lane.Slow(t)
 	for i, whole := range []string{"one", "two"} {
@@ -130,8 +135,9 @@ func TestOracleWhole(t *testing.T) {
 	}
 }
 
-// Layers that are given rows besides, and share K and V, give what the formulas give: in passes that cross chunks and mix sequences, with
-// cells out of order, and called by tensor name; with a window and without, quantised and not.
+// Layers that are given rows besides, and share K and V, give what the formulas give: in passes
+// that cross chunks and mix sequences, with cells out of order, and called by tensor name; with a
+// window and without, quantised and not.
 func TestOracleGiven(t *testing.T) {
 	lane.Slow(t)
 	for i, a := range axmodeltest.GivenArchs() {

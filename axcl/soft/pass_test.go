@@ -62,7 +62,8 @@ func compiled(t *testing.T, arch string, o compile.Options) (axcl.LoadSpec, *axm
 	return axcl.LoadSpec{Layers: layers, Head: head}, c
 }
 
-// rows makes a pass of causal rows of one text, kept in cells from first on, that sees the cells seen.
+// rows makes a pass of causal rows of one text, kept in cells from first on, that sees the cells
+// seen.
 func rows(s axcl.Shape, c *axmodeltest.Checkpoint, tokens []int, pos int, seen []int, first int) *axcl.Pass {
 	n := len(tokens)
 	p := &axcl.Pass{Hidden: make([]uint16, n*s.Hidden), SeeCells: make([]uint64, n*axcl.Words(s.Cells)), SeeRows: make([]uint64, n),
@@ -87,7 +88,8 @@ func load(t *testing.T, d *soft.Device, spec axcl.LoadSpec) axcl.Model {
 	return m
 }
 
-// A layer called by tensor name gives what the same layer gives in a pass: mask, positions, new rows and untouched cache.
+// A layer called by tensor name gives what the same layer gives in a pass: mask, positions, new
+// rows and untouched cache.
 func TestLayerNet(t *testing.T) {
 	for _, arch := range []string{"qwen2", "gemma3"} {
 		spec, c := compiled(t, arch, compile.Options{})
@@ -275,8 +277,9 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// Weights of eight and of four bits stay near bf16's: the perplexity of what bf16 would say rises by no more than the bound, for random
-// weights, whose logits lie close together. docs/performance.md has the figures.
+// Weights of eight and of four bits stay near bf16's: the perplexity of what bf16 would say rises
+// by no more than the bound, for random weights, whose logits lie close together.
+// docs/performance.md has the figures.
 func TestQuantised(t *testing.T) {
 	for _, c := range []struct {
 		quant  string
@@ -303,7 +306,8 @@ func TestQuantised(t *testing.T) {
 	}
 }
 
-// divergence is the mean over rows of how much more the other logits take to say what these say, in nats.
+// divergence is the mean over rows of how much more the other logits take to say what these say, in
+// nats.
 func divergence(these, others [][]float32) float64 {
 	sum := 0.0
 	for r := range these {

@@ -4,10 +4,12 @@ import (
 	"sync/atomic"
 )
 
-// pool runs the parts of one task on a fixed set of goroutines, the caller being one of them. It allocates nothing after newPool.
+// pool runs the parts of one task on a fixed set of goroutines, the caller being one of them. It
+// allocates nothing after newPool.
 //
-// A pass has hundreds of tasks of some microseconds each, one after the other, and waking a goroutine takes as long: workers look for the
-// next task for a while before they sleep. Who is late, because the system gave its processor to another, holds up one part, not all.
+// A pass has hundreds of tasks of some microseconds each, one after the other, and waking a
+// goroutine takes as long: workers look for the next task for a while before they sleep. Who is
+// late, because the system gave its processor to another, holds up one part, not all.
 type pool struct {
 	n    int // workers, the caller included
 	wake chan struct{}
@@ -23,9 +25,11 @@ type pool struct {
 	closed atomic.Bool
 }
 
-// share is the parts of the task at hand that are one worker's, from one number up to another, both in one word. It takes them in their
-// order, since parts that follow each other read weights that do, and each asks for those of the next. When it has done all, it takes
-// others' parts, from their ends. Whoever has taken a part knows that it is one of the task at hand, which cannot end before the part does.
+// share is the parts of the task at hand that are one worker's, from one number up to another, both
+// in one word. It takes them in their order, since parts that follow each other read weights that
+// do, and each asks for those of the next. When it has done all, it takes others' parts, from their
+// ends. Whoever has taken a part knows that it is one of the task at hand, which cannot end before
+// the part does.
 type share struct {
 	span atomic.Uint64
 	_    [120]byte // not where another's lies, nor beside it
@@ -107,7 +111,8 @@ func (p *pool) work(w int) {
 	}
 }
 
-// run calls task for i in [0, count) and returns when all have returned. The worker number tells scratch memory apart.
+// run calls task for i in [0, count) and returns when all have returned. The worker number tells
+// scratch memory apart.
 func (p *pool) run(count int, task func(worker, i int)) {
 	if p.n == 1 || count <= 1 {
 		for i := range count {
@@ -143,8 +148,8 @@ func (p *pool) run(count int, task func(worker, i int)) {
 	}
 }
 
-// each is run for tasks of about work multiplications each: for little work the caller does it alone, since the others would only be in
-// time for the next task.
+// each is run for tasks of about work multiplications each: for little work the caller does it
+// alone, since the others would only be in time for the next task.
 func (p *pool) each(count, work int, task func(worker, i int)) {
 	if count*work < 1<<14 {
 		for i := range count {

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// Every part of a task is run once, by however many workers: each takes its own share in order, and of others' shares the last parts first.
-// Who is late in one task may begin the next one with another's parts.
+// Every part of a task is run once, by however many workers: each takes its own share in order, and
+// of others' shares the last parts first. Who is late in one task may begin the next one with
+// another's parts.
 func TestPool(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		p := newPool(n)

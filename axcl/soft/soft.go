@@ -1,9 +1,11 @@
-// Package soft is a card in pure Go: an axcl.Device that computes the software card's models (docs/axmodel-format.md) with the vendor's
-// tensor contract. It is the device where there is no card, and the reference that the native code is tested against.
+// Package soft is a card in pure Go: an axcl.Device that computes the software card's models
+// (docs/axmodel-format.md) with the vendor's tensor contract. It is the device where there is no
+// card, and the reference that the native code is tested against.
 //
-// As every Device it belongs to one goroutine. It computes on a few goroutines of its own, which end with Close. Weights are mapped, not
-// read: replacing a model's file by rename is safe while it is open, shortening it in place is not. A row's result does not depend on
-// which rows share its pass, nor (but for float64's rounding) on the cells its context lies in.
+// As every Device it belongs to one goroutine. It computes on a few goroutines of its own, which
+// end with Close. Weights are mapped, not read: replacing a model's file by rename is safe while it
+// is open, shortening it in place is not. A row's result does not depend on which rows share its
+// pass, nor (but for float64's rounding) on the cells its context lies in.
 package soft
 
 import (
@@ -26,7 +28,8 @@ type Options struct {
 	CMM     int64 // bytes that models and their caches may take; 0 means no limit but the host's memory
 	System  fs.FS // where proc and sys are, which tell the host's memory; nil for the system's own
 
-	// Kernels is the set to compute with, by its name in Available, "go" for the plain one; empty means the best for this processor.
+	// Kernels is the set to compute with, by its name in Available, "go" for the plain one; empty
+	// means the best for this processor.
 	Kernels string
 }
 
@@ -43,7 +46,8 @@ type Device struct {
 
 var _ axcl.Device = (*Device)(nil)
 
-// Open makes a card. It fails with axcl.ErrNoDevice only for options that make no sense, or kernels that this processor cannot run.
+// Open makes a card. It fails with axcl.ErrNoDevice only for options that make no sense, or kernels
+// that this processor cannot run.
 func Open(o Options) (*Device, error) {
 	if o.Threads < 0 || o.Threads > 1024 || o.CMM < 0 {
 		return nil, fmt.Errorf("axcl: software card of %d threads and %d bytes: %w", o.Threads, o.CMM, axcl.ErrNoDevice)
@@ -88,8 +92,9 @@ func (d *Device) Info() (axcl.Info, error) {
 	return i, nil
 }
 
-// take accounts for n bytes of card memory, of which so many are to be allocated: the rest is mapped. A runtime that is refused memory ends
-// the process, so what the host does not have is not asked for.
+// take accounts for n bytes of card memory, of which so many are to be allocated: the rest is
+// mapped. A runtime that is refused memory ends the process, so what the host does not have is not
+// asked for.
 func (d *Device) take(n, allocate int64) error {
 	//rule:D3 TestMoreThanTheHost > free => < 0
 	if _, free := hostMemory(d.options.System); free > 0 && allocate > free {
@@ -180,7 +185,8 @@ type Model struct {
 	wanted   func(r int) []uint16
 }
 
-// takeRoom accounts for what was read, and makes caches, states and room to compute in. k is what a layer's first state takes.
+// takeRoom accounts for what was read, and makes caches, states and room to compute in. k is what a
+// layer's first state takes.
 func (m *Model) takeRoom(weights int64, k int) error {
 	var need size
 	for _, l := range m.layers {

@@ -28,8 +28,9 @@ func shapeOf(all *axmodel.Layers, spec axcl.LoadSpec) (axcl.Shape, error) {
 	return s, nil
 }
 
-// states are the slots of a model whose layers keep a state: each is as Shape.State says, layer after layer. One more than there are slots
-// is written where a pass leaves the new state in the slot it reads, and then takes its place: a pass that fails has spoilt nothing.
+// states are the slots of a model whose layers keep a state: each is as Shape.State says, layer
+// after layer. One more than there are slots is written where a pass leaves the new state in the
+// slot it reads, and then takes its place: a pass that fails has spoilt nothing.
 type states struct {
 	slot  [][]byte // slot n at n-1
 	spare []byte
@@ -58,7 +59,8 @@ func (s *states) read(n uint32) []byte {
 	return s.slot[n-1]
 }
 
-// begin is what a pass reads and where it leaves the new state; nil, both, in a model without states.
+// begin is what a pass reads and where it leaves the new state; nil, both, in a model without
+// states.
 func (s *states) begin(p *axcl.Pass) (from, to []byte) {
 	switch {
 	case s.zero == nil:
@@ -112,7 +114,8 @@ func (m *Model) CopyState(to, from uint32) error {
 	return nil
 }
 
-// runLinear computes a layer that keeps a state: from is what it goes on from, to where it leaves the new one, never the same memory.
+// runLinear computes a layer that keeps a state: from is what it goes on from, to where it leaves
+// the new one, never the same memory.
 func (m *Model) runLinear(l *layer, n int, from, to []byte) {
 	k := m.states.k
 	m.engine.runLinear(l, n, m.hidden[1-m.at], m.hidden[m.at], held{from[:k], from[k:]}, held{to[:k], to[k:]})

@@ -15,7 +15,8 @@ type stack struct {
 	head   *head
 }
 
-// stack is the one that a pass goes through: a whole decoder may have a file for prompts beside one for tokens, each with all its weights.
+// stack is the one that a pass goes through: a whole decoder may have a file for prompts beside one
+// for tokens, each with all its weights.
 func (m *Model) stack(p *axcl.Pass) ([]*layer, *head) {
 	if m.places != nil {
 		if file := m.places[m.shape.GroupFor(p.Rows(), p.Reach(m.shape))]; file > 0 {

@@ -32,7 +32,8 @@ type Arch struct {
 	// the text model's parameters under text_config, its tensors under language_model.
 	Nested bool
 
-	// Of Qwen3.5: each Interval-th layer has full attention, the others a state. ByType: config.json lists the layers' types instead.
+	// Of Qwen3.5: each Interval-th layer has full attention, the others a state. ByType:
+	// config.json lists the layers' types instead.
 	Interval                               int
 	ByType                                 bool
 	KeyHeads, ValueHeads, KeyDim, ValueDim int
@@ -45,7 +46,8 @@ type Arch struct {
 	Sight   *Sight
 }
 
-// Archs lists every supported architecture, and every form of checkpoint and of RoPE scaling, small.
+// Archs lists every supported architecture, and every form of checkpoint and of RoPE scaling,
+// small.
 func Archs() []Arch {
 	base := Arch{Hidden: 64, Layers: 3, Heads: 4, KV: 2, HeadDim: 16, Inter: 96, Vocab: Vocab, Eps: 1e-6, Theta: 10_000}
 	with := func(name, typ string, f func(*Arch)) Arch {
@@ -92,16 +94,17 @@ func Find(name string) (Arch, bool) {
 	return all[i], true
 }
 
-// Checkpoint is a random model as it was written, with its weights at hand. It is not changed by its methods.
+// Checkpoint is a random model as it was written, with its weights at hand. It is not changed by
+// its methods.
 type Checkpoint struct {
 	Arch
 	Dir     string
 	weights map[string][]float32 // by their names in the file
 }
 
-// RandomCheckpoint writes a checkpoint in Hugging Face's format into dir, which must exist: config.json, safetensors,
-// generation_config.json and a byte-level tokenizer with a chat template. The same architecture and seed give the same weights. arch is a
-// name of [Archs].
+// RandomCheckpoint writes a checkpoint in Hugging Face's format into dir, which must exist:
+// config.json, safetensors, generation_config.json and a byte-level tokenizer with a chat template.
+// The same architecture and seed give the same weights. arch is a name of [Archs].
 func RandomCheckpoint(dir, arch string, seed uint64) (*Checkpoint, error) {
 	a, ok := Find(arch)
 	if !ok {
@@ -393,5 +396,6 @@ func byteRune(b int) rune {
 	return rune(n)
 }
 
-// Weight gives a tensor's values by its name in the checkpoint; nil when there is none. They are not to be changed.
+// Weight gives a tensor's values by its name in the checkpoint; nil when there is none. They are
+// not to be changed.
 func (c *Checkpoint) Weight(name string) []float32 { return c.weights[name] }

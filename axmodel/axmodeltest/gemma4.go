@@ -8,8 +8,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Given is what an architecture has whose layers are given rows beyond the hidden state: Gemma-4's. Its KV and HeadDim are those of layers
-// that see a window.
+// Given is what an architecture has whose layers are given rows beyond the hidden state: Gemma-4's.
+// Its KV and HeadDim are those of layers that see a window.
 type Given struct {
 	Width     int     // values of a row that a layer is given
 	Shared    int     // layers at the end that use the K and V of the last one of their kind before them
@@ -20,8 +20,8 @@ type Given struct {
 	Parts     bool    // tensors of vision and audio are there, too
 }
 
-// GivenArchs lists, small, the forms of models whose layers are given further rows: the last layers twice as wide and not, the text model
-// alone and within one that sees and hears.
+// GivenArchs lists, small, the forms of models whose layers are given further rows: the last layers
+// twice as wide and not, the text model alone and within one that sees and hears.
 func GivenArchs() []Arch {
 	base := Arch{Type: "gemma4_text", Hidden: 64, Layers: 6, Heads: 4, KV: 1, HeadDim: 16, Inter: 80, Vocab: Vocab, Eps: 1e-6, Tied: true,
 		Theta: 1e6, LocalTheta: 10_000, Window: 512, Pattern: 3}
@@ -116,7 +116,8 @@ func (c *Checkpoint) addTable(p string, add func(name string, mean, spread float
 	}
 }
 
-// LayerInputs is what layers are given of a token beyond the hidden state, layer by layer, by the formula.
+// LayerInputs is what layers are given of a token beyond the hidden state, layer by layer, by the
+// formula.
 func (c *Checkpoint) LayerInputs(token int) []float64 {
 	g, p := c.Given, c.prefix()
 	scale := float64(axcl.Float32(axcl.BFloat16(float32(math.Sqrt(float64(c.Hidden))))))
@@ -139,7 +140,8 @@ func (c *Checkpoint) LayerInputs(token int) []float64 {
 // past is K and V of all rows in one layer.
 type past struct{ k, v [][]float64 }
 
-// layerGiven computes layer l for all rows, which are given in addition; kept has K and V of the layers before it.
+// layerGiven computes layer l for all rows, which are given in addition; kept has K and V of the
+// layers before it.
 func (c *Checkpoint) layerGiven(l int, x [][]float64, rows []Row, inputs [][]float64, kept []past) past {
 	p := fmt.Sprintf("%slayers.%d.", c.prefix(), l)
 	hd, local := c.dim(l), c.Local(l)

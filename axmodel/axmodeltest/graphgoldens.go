@@ -10,8 +10,8 @@ import (
 	"github.com/axle-llm/axle/axmodel/graph"
 )
 
-// golden is what an operation gives, worked out by hand or with the library that nets come from: where semantics are easily mistaken, the
-// oracle might be mistaken as the cards are.
+// golden is what an operation gives, worked out by hand or with the library that nets come from:
+// where semantics are easily mistaken, the oracle might be mistaken as the cards are.
 type golden struct {
 	name string
 	dims []int

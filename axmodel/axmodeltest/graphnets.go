@@ -15,8 +15,9 @@ type WhisperSize struct{ Mels, Frames, Layers, State, Heads int }
 // WhisperTiny is Whisper's smallest.
 var WhisperTiny = WhisperSize{Mels: 80, Frames: 3000, Layers: 4, State: 384, Heads: 6}
 
-// WhisperEncoder is an encoder as Whisper's, with random weights: "mel" [1, mels, frames] becomes "cross_k" and "cross_v"
-// [layers, 1, frames/2, state]. Values stay of the size that a trained one's have.
+// WhisperEncoder is an encoder as Whisper's, with random weights: "mel" [1, mels, frames] becomes
+// "cross_k" and "cross_v" [layers, 1, frames/2, state]. Values stay of the size that a trained
+// one's have.
 func WhisperEncoder(s WhisperSize, seed uint64) *graph.Graph {
 	rng := rand.New(rand.NewPCG(seed, 8))
 	g := graph.New()

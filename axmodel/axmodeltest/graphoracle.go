@@ -11,8 +11,8 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// This file computes nets in float64, index by index, as docs/axmodel-format.md says it: a third time, and with none of the other two's
-// short cuts.
+// This file computes nets in float64, index by index, as docs/axmodel-format.md says it: a third
+// time, and with none of the other two's short cuts.
 
 // tensor is a value: of integers too, which float64 holds exactly.
 type tensor struct {
@@ -28,7 +28,8 @@ func newTensor(dims []int) *tensor {
 	return &tensor{dims, make([]float64, n)}
 }
 
-// at is the value at an index; axes that are missing in front, and axes of length 1, stand for all there are.
+// at is the value at an index; axes that are missing in front, and axes of length 1, stand for all
+// there are.
 func (t *tensor) at(idx ...int) float64 {
 	to := 0
 	for i, d := range t.dims {
@@ -119,7 +120,8 @@ type node struct {
 
 func (n *node) a(i int) int { return int(n.Attrs[i]) }
 
-// result is the shape that the file's reader worked out, which run's caller compares where the oracle has its own.
+// result is the shape that the file's reader worked out, which run's caller compares where the
+// oracle has its own.
 func (n *node) result() *tensor { return newTensor(n.g.Values[n.Out].Dims) }
 
 func (n *node) run() []*tensor {

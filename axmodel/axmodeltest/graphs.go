@@ -22,16 +22,18 @@ type GraphCase struct {
 	Ops    []string // what is in it, for people
 }
 
-// Tolerances of nets on the software cards against float64. An element may differ by Near of its own size and of its output's root mean
-// square together; where it leaves in fewer bits, by their rounding too.
+// Tolerances of nets on the software cards against float64. An element may differ by Near of its
+// own size and of its output's root mean square together; where it leaves in fewer bits, by their
+// rounding too.
 const (
 	Near     = 1e-5
 	nearBF16 = 1.0 / 256
 	nearFP16 = 1.0 / 2048
 )
 
-// AgainstGraph has a card compute a case, group by group and the first again at the end, and compares with the oracle. worst is the
-// largest difference there was in float32, as a part of what is allowed.
+// AgainstGraph has a card compute a case, group by group and the first again at the end, and
+// compares with the oracle. worst is the largest difference there was in float32, as a part of what
+// is allowed.
 func AgainstGraph(d axcl.Device, dir string, c *GraphCase) (worst float64, err error) {
 	path := filepath.Join(dir, "net.axmodel")
 	defer os.Remove(path)
@@ -91,7 +93,8 @@ func AgainstGraph(d axcl.Device, dir string, c *GraphCase) (worst float64, err e
 	return worst, nil
 }
 
-// compareGraph gives the largest difference in float32 as a part of what is allowed; the error is one above that.
+// compareGraph gives the largest difference in float32 as a part of what is allowed; the error is
+// one above that.
 func compareGraph(p axmodel.GraphPort, n int, b []byte, want []float64) (worst float64, err error) {
 	got := decode(p.Type, b, n)
 	square := 0.0
@@ -144,8 +147,8 @@ func encode(t axcl.Type, v []float64) []byte {
 	return b
 }
 
-// RandomGraph makes a case whose first operation is the named one of [GraphOps], with up to three others behind it, in one to three shape
-// groups. Equal seeds give equal cases.
+// RandomGraph makes a case whose first operation is the named one of [GraphOps], with up to three
+// others behind it, in one to three shape groups. Equal seeds give equal cases.
 func RandomGraph(op string, seed uint64) (*GraphCase, error) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	c := &GraphCase{}
@@ -191,7 +194,8 @@ func product(dims []int) int {
 	return n
 }
 
-// GraphOps are the operations that RandomGraph knows by name: each that a net may have, those with several functions more than once.
+// GraphOps are the operations that RandomGraph knows by name: each that a net may have, those with
+// several functions more than once.
 var GraphOps = []string{"conv1d", "conv2d", "depthwise", "transposed1d", "transposed2d", "transposed depthwise", "matmul", "batches",
 	"linear", "attention", "layer norm", "RMS norm", "group norm", "instance norm", "relu", "leaky", "sigmoid", "tanh", "silu", "gelu",
 	"gelu tanh", "gelu fast", "sqrt", "sin", "cos", "add", "sub", "mul", "div", "min", "max", "cast", "softmax", "sum", "mean", "largest",

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// StateArchs lists, small, the forms of models whose layers have a state: key heads with a value head each and with several, tied and not,
-// the text model alone and within one that sees.
+// StateArchs lists, small, the forms of models whose layers have a state: key heads with a value
+// head each and with several, tied and not, the text model alone and within one that sees.
 func StateArchs() []Arch {
 	base := Arch{Hidden: 64, Layers: 4, Heads: 4, KV: 2, HeadDim: 32, Inter: 96, Vocab: Vocab, Eps: 1e-6, Theta: 1e7, Interval: 4,
 		Partial: 0.25, KeyHeads: 4, ValueHeads: 4, KeyDim: 32, ValueDim: 32, Type: "qwen3_5_text"}
@@ -84,15 +84,15 @@ func (c *Checkpoint) configLinear(m map[string]any) map[string]any {
 	return m
 }
 
-// memory is what a layer with a state knows after a row: the state matrix of every value head, key by value, and the row's own input of the
-// convolution.
+// memory is what a layer with a state knows after a row: the state matrix of every value head, key
+// by value, and the row's own input of the convolution.
 type memory struct {
 	s [][]float64
 	u []float64
 }
 
-// mixLinear computes a gated delta-net for all rows from their normalised hidden values: each row goes on from what is known after the last
-// of the rows it sees, and nothing else of them.
+// mixLinear computes a gated delta-net for all rows from their normalised hidden values: each row
+// goes on from what is known after the last of the rows it sees, and nothing else of them.
 func (c *Checkpoint) mixLinear(p string, normed [][]float64, rows []Row) [][]float64 {
 	w := func(name string) []float32 { return c.weights[p+name] }
 	known, before := make([]memory, len(rows)), make([]int, len(rows))
@@ -189,8 +189,9 @@ func (c *Checkpoint) layerLinear(l int, x [][]float64, rows []Row) {
 	}
 }
 
-// runStates is run for models whose layers keep a state: three sequences turn about between slots, chunk by chunk, row by row, in place and
-// from one slot to another; the second goes on from a state of the first that is kept while the first goes on.
+// runStates is run for models whose layers keep a state: three sequences turn about between slots,
+// chunk by chunk, row by row, in place and from one slot to another; the second goes on from a
+// state of the first that is kept while the first goes on.
 func (w *walk) runStates() error {
 	cells := w.cells()
 	var a, b, c []int

@@ -14,8 +14,9 @@ import (
 	"github.com/axle-llm/axle/axmodel/compile"
 )
 
-// AgainstNets is AgainstArch for one sequence, layer by layer through LoadNet: what a card computes, whatever it makes of slots and cells.
-// Chunks end short, so that rows of padding follow, and single rows come between them.
+// AgainstNets is AgainstArch for one sequence, layer by layer through LoadNet: what a card
+// computes, whatever it makes of slots and cells. Chunks end short, so that rows of padding follow,
+// and single rows come between them.
 func AgainstNets(d axcl.Device, dir string, a Arch, seed uint64, o compile.Options) (Report, error) {
 	var rep Report
 	c, err := WriteCheckpoint(dir, a, seed)
@@ -78,7 +79,8 @@ func AgainstNets(d axcl.Device, dir string, a Arch, seed uint64, o compile.Optio
 	return rep, nil
 }
 
-// netLayer is a layer called by tensor name, with the cache or the states that a runtime would keep for it.
+// netLayer is a layer called by tensor name, with the cache or the states that a runtime would keep
+// for it.
 type netLayer struct {
 	net        axcl.Net
 	state      bool

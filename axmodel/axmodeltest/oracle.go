@@ -26,9 +26,9 @@ func Causal(tokens []int32) []Row {
 	return rows
 }
 
-// Oracle computes the checkpoint for all rows at once, in float64, straight from the weights and without a cache, and gives each row's
-// logits. It follows Hugging Face's modelling code and shares none with the cards. Sliding windows hide what lies window positions or more
-// back.
+// Oracle computes the checkpoint for all rows at once, in float64, straight from the weights and
+// without a cache, and gives each row's logits. It follows Hugging Face's modelling code and shares
+// none with the cards. Sliding windows hide what lies window positions or more back.
 func (c *Checkpoint) Oracle(rows []Row) [][]float64 {
 	name := "lm_head.weight"
 	if c.Tied {
@@ -46,7 +46,8 @@ func (c *Checkpoint) Oracle(rows []Row) [][]float64 {
 	return out
 }
 
-// Hiddens is Oracle without the head: each row after the final norm, which is what an embedding package gives.
+// Hiddens is Oracle without the head: each row after the final norm, which is what an embedding
+// package gives.
 func (c *Checkpoint) Hiddens(rows []Row) [][]float64 {
 	x := c.LastLayer(rows)
 	for i := range x {
@@ -275,7 +276,8 @@ func (c *Checkpoint) frequencies(local bool) (freq []float64, magnitude float64)
 		case "linear":
 			f /= factor
 		case "llama3":
-			// Wavelengths the model saw many times in training stay, those it saw less than once stretch, between is a blend.
+			// Wavelengths the model saw many times in training stay, those it saw less than once
+			// stretch, between is a blend.
 			turns := original * f / (2 * math.Pi)
 			low, high := num("low_freq_factor", 1), num("high_freq_factor", 4)
 			blend := min(max((turns-low)/(high-low), 0), 1)

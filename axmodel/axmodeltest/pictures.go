@@ -15,7 +15,8 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// Seen is a row of a picture: what the oracle makes of it, and what a card did. Deep and Added are for the first decoder layers.
+// Seen is a row of a picture: what the oracle makes of it, and what a card did. Deep and Added are
+// for the first decoder layers.
 type Seen struct {
 	Row   []float64
 	Deep  [][]float64
@@ -23,9 +24,11 @@ type Seen struct {
 	Added [][]uint16
 }
 
-// AgainstPicture compiles a random checkpoint that sees, in dir, has the card compute a random picture, and holds every row against the
-// oracle's: eyes has the lowest cosine of the rows and of those to add. Then the rows go through the layers, between text, in passes whose
-// borders cut the picture, and rep judges the logits as [AgainstArch] does, of which the oracle computes its part from the picture too.
+// AgainstPicture compiles a random checkpoint that sees, in dir, has the card compute a random
+// picture, and holds every row against the oracle's: eyes has the lowest cosine of the rows and of
+// those to add. Then the rows go through the layers, between text, in passes whose borders cut the
+// picture, and rep judges the logits as [AgainstArch] does, of which the oracle computes its part
+// from the picture too.
 func AgainstPicture(d axcl.Device, dir string, a Arch, seed uint64, o compile.Options) (eyes float64, rep Report, err error) {
 	c, err := WriteCheckpoint(dir, a, seed)
 	if err != nil {
@@ -69,7 +72,8 @@ func AgainstPicture(d axcl.Device, dir string, a Arch, seed uint64, o compile.Op
 	all := c.rowsAround(seen, random)
 	for at := 0; at < len(all); {
 		n := min(10, len(all)-at) // a border within the picture
-		// A row of the picture alone, whose column is far from where the picture begins; and text row by row.
+		// A row of the picture alone, whose column is far from where the picture begins; and text
+		// row by row.
 		if at == 10 || at > 10+len(seen) {
 			n = 1
 		}
@@ -118,7 +122,8 @@ func (c *Checkpoint) rowsAround(seen []*Seen, random *rand.Rand) (all []Row) {
 	return all
 }
 
-// RandomPicture is a picture of the size that the checkpoint's encoder takes: spots on a slope of colour.
+// RandomPicture is a picture of the size that the checkpoint's encoder takes: spots on a slope of
+// colour.
 func RandomPicture(c *Checkpoint, random *rand.Rand) *vision.Picture {
 	p := &vision.Picture{}
 	p.Width, p.Height = c.PictureSize()
@@ -131,7 +136,8 @@ func RandomPicture(c *Checkpoint, random *rand.Rand) *vision.Picture {
 	return p
 }
 
-// Encode has a card compute a picture with the encoder at path, which is asked for its layout as models asks: what each output gives.
+// Encode has a card compute a picture with the encoder at path, which is asked for its layout as
+// models asks: what each output gives.
 func Encode(d axcl.Device, path string, p *vision.Picture) (out [][]float32, err error) {
 	n, err := d.LoadNet(path)
 	if err != nil {

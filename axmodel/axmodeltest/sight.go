@@ -16,7 +16,8 @@ type Sight struct {
 	Down, Across                int   // patches of a picture, as it is compiled
 }
 
-// SightArchs lists, small, the forms of models that see: with positions read between a table's, and rows to add after layers; and plain.
+// SightArchs lists, small, the forms of models that see: with positions read between a table's, and
+// rows to add after layers; and plain.
 func SightArchs() []Arch {
 	base := Arch{Hidden: 64, Layers: 3, Heads: 4, KV: 2, HeadDim: 16, Inter: 96, Vocab: Vocab, Eps: 1e-6, Theta: 1e6}
 	qwen, smol := base, base
@@ -103,7 +104,8 @@ func (c *Checkpoint) configSight(text map[string]any) map[string]any {
 		"architectures": []string{"Qwen3VLForConditionalGeneration"}}
 }
 
-// sightTokens are the control tokens by which pictures stand in a prompt, in the places of two-letter words.
+// sightTokens are the control tokens by which pictures stand in a prompt, in the places of
+// two-letter words.
 func (c *Checkpoint) sightTokens() (tokens []string) {
 	if c.Sight.Qwen {
 		return []string{"<|vision_start|>", "<|vision_end|>", "<|image_pad|>"}
@@ -122,9 +124,10 @@ func (c *Checkpoint) PictureSize() (width, height int) {
 	return c.Sight.Across * c.Sight.Patch, c.Sight.Down * c.Sight.Patch
 }
 
-// Look computes the encoder for a picture, red, green and blue of each pixel row by row, in float64, straight from the weights: its rows,
-// and for each decoder layer that gets some, what is added to the rows. It follows Hugging Face's modelling code and shares none with the
-// cards; patches stand in the order of their places, which no card has.
+// Look computes the encoder for a picture, red, green and blue of each pixel row by row, in
+// float64, straight from the weights: its rows, and for each decoder layer that gets some, what is
+// added to the rows. It follows Hugging Face's modelling code and shares none with the cards;
+// patches stand in the order of their places, which no card has.
 func (c *Checkpoint) Look(picture []byte) (rows [][]float64, deep [][][]float64) {
 	s := c.Sight
 	w := func(name string) []float32 { return c.weights[name] }
@@ -306,7 +309,8 @@ func (c *Checkpoint) turnPatch(x []float64, row, column int) {
 	}
 }
 
-// positions are a row's place for each frequency: of three, in turns, as far as the sections go; or its one.
+// positions are a row's place for each frequency: of three, in turns, as far as the sections go; or
+// its one.
 func (c *Checkpoint) positions(r Row, n int) []float64 {
 	out := make([]float64, n)
 	for i := range out {

@@ -8,8 +8,9 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// Strict has a card compute a picture with the encoder at path, and then the same bytes in every order that one might take for the right
-// one, and values that were normed before: each must give other rows, so that a test with this encoder cannot pass by luck.
+// Strict has a card compute a picture with the encoder at path, and then the same bytes in every
+// order that one might take for the right one, and values that were normed before: each must give
+// other rows, so that a test with this encoder cannot pass by luck.
 func Strict(d axcl.Device, path string, c *Checkpoint, p *vision.Picture) error {
 	n, err := d.LoadNet(path)
 	if err != nil {

@@ -28,7 +28,8 @@ func (r Report) String() string {
 	return fmt.Sprintf("%d rows, lowest cosine %.7f, %d decided, %d of them wrong", r.Rows, r.Cosine, r.Decided, r.Wrong)
 }
 
-// Compare holds two cards' reports on the same checkpoint against each other: how many greedy tokens differ, and the lowest cosine.
+// Compare holds two cards' reports on the same checkpoint against each other: how many greedy
+// tokens differ, and the lowest cosine.
 func (r Report) Compare(o Report) (differ int, lowest float64) {
 	lowest = 1
 	for i := range r.Tokens {
@@ -44,9 +45,10 @@ func (r Report) Compare(o Report) (differ int, lowest float64) {
 	return differ, lowest
 }
 
-// Against compiles a random checkpoint of the architecture in dir, runs it on the card, and holds every row's logits against the oracle's.
-// The passes cross chunk and group borders, carry rows of three sequences together, share a prefix, and use cells out of order, so that
-// masks skip cells. o's Context, Chunk and History are set by the test.
+// Against compiles a random checkpoint of the architecture in dir, runs it on the card, and holds
+// every row's logits against the oracle's. The passes cross chunk and group borders, carry rows of
+// three sequences together, share a prefix, and use cells out of order, so that masks skip cells.
+// o's Context, Chunk and History are set by the test.
 func Against(d axcl.Device, dir, arch string, seed uint64, o compile.Options) (Report, error) {
 	a, ok := Find(arch)
 	if !ok {
@@ -55,8 +57,9 @@ func Against(d axcl.Device, dir, arch string, seed uint64, o compile.Options) (R
 	return AgainstArch(d, dir, a, seed, o)
 }
 
-// AgainstArch is Against for any architecture. Where layers keep a state, a pass carries rows of one sequence, and sequences take turns.
-// A sliding window shorter than the text, 43 rows, needs a card that has local layers.
+// AgainstArch is Against for any architecture. Where layers keep a state, a pass carries rows of
+// one sequence, and sequences take turns. A sliding window shorter than the text, 43 rows, needs a
+// card that has local layers.
 func AgainstArch(d axcl.Device, dir string, a Arch, seed uint64, o compile.Options) (Report, error) {
 	var rep Report
 	c, err := WriteCheckpoint(dir, a, seed)
@@ -117,7 +120,8 @@ func (rep *Report) judge(c *Checkpoint, rows []Row, logits [][]float32, argmax [
 				second = j
 			}
 		}
-		// bf16 keeps 8 bits: two steps apart at this size no rounding makes them equal, four leave room for what the layers round.
+		// bf16 keeps 8 bits: two steps apart at this size no rounding makes them equal, four leave
+		// room for what the layers round.
 		if want[best]-want[second] < 4*math.Abs(want[best])/128 {
 			continue
 		}
@@ -280,7 +284,8 @@ func (w *walk) pass(first int, cells []uint32) error {
 	return nil
 }
 
-// Embed gives a token's embedding as a card is given it: bf16, scaled where the architecture scales.
+// Embed gives a token's embedding as a card is given it: bf16, scaled where the architecture
+// scales.
 func (c *Checkpoint) Embed(dst []uint16, token int) {
 	scale := float32(1)
 	if c.Type == "gemma3_text" || c.Given != nil {

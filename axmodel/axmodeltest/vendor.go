@@ -1,6 +1,6 @@
-// Package axmodeltest makes models for tests: files in the vendor's container, random checkpoints in Hugging Face's format, and an oracle
-// that computes those checkpoints straight, in float64 and without a cache. Only tests import it. Its functions may be called from any
-// goroutine.
+// Package axmodeltest makes models for tests: files in the vendor's container, random checkpoints
+// in Hugging Face's format, and an oracle that computes those checkpoints straight, in float64 and
+// without a cache. Only tests import it. Its functions may be called from any goroutine.
 package axmodeltest
 
 import (
@@ -92,8 +92,8 @@ func (o ONNX) Marshal() []byte {
 	return Bytes(b, 14, Bytes(Bytes(nil, 1, "extra_data"), 2, ""))
 }
 
-// VendorLayer is a decoder layer as the vendor's tool writes it. Each group gives rows n and cells h; a group without cells has a dummy
-// cache row.
+// VendorLayer is a decoder layer as the vendor's tool writes it. Each group gives rows n and cells
+// h; a group without cells has a dummy cache row.
 func VendorLayer(hidden, kv, pos, weights int, groups ...axcl.Group) ONNX {
 	o := ONNX{Weights: weights}
 	for i, g := range groups {
@@ -115,8 +115,9 @@ func VendorLayer(hidden, kv, pos, weights int, groups ...axcl.Group) ONNX {
 	return o
 }
 
-// VendorState is a layer with a state as the vendor's tool writes it: the two states have their shapes and types in every group, which
-// gives its rows. indices and mask are not among the inputs where hidden says so.
+// VendorState is a layer with a state as the vendor's tool writes it: the two states have their
+// shapes and types in every group, which gives its rows. indices and mask are not among the inputs
+// where hidden says so.
 func VendorState(width, weights int, k, v axcl.Tensor, hidden bool, rows ...int) ONNX {
 	o := ONNX{Weights: weights}
 	for i, n := range rows {
@@ -140,8 +141,8 @@ func VendorState(width, weights int, k, v axcl.Tensor, hidden bool, rows ...int)
 	return o
 }
 
-// VendorDecoder is a whole decoder in one file: embeddings, K and V of all layers in, logits and K and V out, whole or the call's rows
-// alone. Each group gives its rows.
+// VendorDecoder is a whole decoder in one file: embeddings, K and V of all layers in, logits and K
+// and V out, whole or the call's rows alone. Each group gives its rows.
 func VendorDecoder(hidden, layers, kv, cells, vocab int, whole bool, rows ...int) ONNX {
 	o := ONNX{Weights: 100}
 	for i, n := range rows {

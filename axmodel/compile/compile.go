@@ -1,7 +1,9 @@
-// Package compile turns a Hugging Face checkpoint into a package of models for the software cards, in the vendor's layout A.
+// Package compile turns a Hugging Face checkpoint into a package of models for the software cards,
+// in the vendor's layout A.
 //
-// [Run] may be called from any goroutine, for different outputs at once. Nothing is kept between calls. A package appears under its name
-// only when it is whole: it is written into a folder beside it and renamed.
+// [Run] may be called from any goroutine, for different outputs at once. Nothing is kept between
+// calls. A package appears under its name only when it is whole: it is written into a folder beside
+// it and renamed.
 package compile
 
 import (
@@ -47,9 +49,10 @@ type Options struct {
 	Height    int
 	TextOnly  bool // leaves the encoder of pictures out
 	Warm      int  // prefill groups of layers with a state; 0 means as many as other layers have
-	// Whole makes a whole decoder instead of one file a layer: "one" file with a group for tokens and one for prompts, or "two", of which
-	// that for prompts gives the logits of a call's last row alone. Both look back on all cells: History is not looked at. Layers with a
-	// state or a window, and embedding models, cannot be in one.
+	// Whole makes a whole decoder instead of one file a layer: "one" file with a group for tokens
+	// and one for prompts, or "two", of which that for prompts gives the logits of a call's last
+	// row alone. Both look back on all cells: History is not looked at. Layers with a state or a
+	// window, and embedding models, cannot be in one.
 	Whole string
 	Tool  string // recorded in the files; empty means "axle compile"
 
@@ -73,8 +76,8 @@ type Result struct {
 // DefaultHistory is the ladder of prefill groups, as far as the context reaches.
 var DefaultHistory = []int{0, 256, 512, 1024, 1536, 2048}
 
-// Run compiles. Errors: *Error names the file or tensor that is missing or wrong; a full disk is found before anything is written; ctx's
-// error. After an error Out is as it was before.
+// Run compiles. Errors: *Error names the file or tensor that is missing or wrong; a full disk is
+// found before anything is written; ctx's error. After an error Out is as it was before.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	root, err := os.OpenRoot(o.From)
 	if err != nil {
@@ -197,7 +200,8 @@ func (j *job) settle() error {
 	return j.settleWhole()
 }
 
-// settleSizes checks the context and the chunk, and chooses the histories of the prefill groups where none are given.
+// settleSizes checks the context and the chunk, and chooses the histories of the prefill groups
+// where none are given.
 func (j *job) settleSizes() error {
 	if j.Context < 1 || j.Context > 1<<20 {
 		return fmt.Errorf("compile: context is %d, 1 to %d are possible", j.Context, 1<<20)
@@ -246,7 +250,8 @@ func (j *job) find(name string, rows, cols int) (*weight, error) {
 	return w, nil
 }
 
-// plan lists every file with every tensor, so that what is missing or too large is found before anything is written.
+// plan lists every file with every tensor, so that what is missing or too large is found before
+// anything is written.
 func (j *job) plan() error {
 	a := j.a
 	for _, p := range []string{"model.", "model.language_model.", "language_model.model.", "model.text_model.", ""} {

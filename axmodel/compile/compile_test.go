@@ -20,7 +20,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// Every architecture compiles to a package that models opens and whose files are what was asked for.
+// Every architecture compiles to a package that models opens and whose files are what was asked
+// for.
 func TestCompile(t *testing.T) {
 	for _, a := range axmodeltest.Archs() {
 		t.Run(a.Name, func(t *testing.T) {
@@ -87,7 +88,8 @@ func object(t *testing.T, path string) map[string]any {
 	return m
 }
 
-// The defaults are the vendor's names, a ladder below the context, and the checkpoint's own sampling and tokenizer.
+// The defaults are the vendor's names, a ladder below the context, and the checkpoint's own
+// sampling and tokenizer.
 func TestDefaults(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "deep", "tiny-qwen")
 	var last compile.Progress
@@ -153,7 +155,8 @@ func TestWindow(t *testing.T) {
 	if p.Shape.Cells != 5000 || p.Config.SlidingWindow != 1024 || len(p.Config.LayerTypes) != 4 {
 		t.Errorf("cells %d, config %+v", p.Shape.Cells, p.Config)
 	}
-	// It also says what its embeddings are multiplied by; one compiled before it did is multiplied all the same.
+	// It also says what its embeddings are multiplied by; one compiled before it did is multiplied
+	// all the same.
 	want := axcl.Float32(axcl.BFloat16(float32(math.Sqrt(float64(p.Hidden)))))
 	if p.Config.EmbedScale != float64(want) || p.Embed.Scale != want {
 		t.Errorf("scale %v said, %v used, want %v", p.Config.EmbedScale, p.Embed.Scale, want)

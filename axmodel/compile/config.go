@@ -105,7 +105,8 @@ type architecture struct {
 	tower    *tower // of models that see; nil for others
 }
 
-// rotation is a layer's rotary embedding: global layers use the first, Gemma's local ones the second.
+// rotation is a layer's rotary embedding: global layers use the first, Gemma's local ones the
+// second.
 type rotation struct {
 	freq      []float32
 	magnitude float64
@@ -371,7 +372,8 @@ func (a *architecture) rotations() (err error) {
 	return err
 }
 
-// rotation computes the inverse frequencies and the magnitude as Hugging Face's modeling_rope_utils does.
+// rotation computes the inverse frequencies and the magnitude as Hugging Face's modeling_rope_utils
+// does.
 func (a *architecture) rotation(c ropeConfig, dim int) (rotation, error) {
 	partial := a.Partial
 	if c.Partial != nil {
@@ -483,8 +485,9 @@ func (a *architecture) rotation(c ropeConfig, dim int) (rotation, error) {
 			r.magnitude = mscale(1)
 		}
 	case "longrope":
-		// The positions that the model was first made for turn by short_factor; texts that are longer turn by long_factor from their first
-		// row on. Rows in the cache would have to turn again, so a package is made of the first and reaches no further.
+		// The positions that the model was first made for turn by short_factor; texts that are
+		// longer turn by long_factor from their first row on. Rows in the cache would have to turn
+		// again, so a package is made of the first and reaches no further.
 		r.kind = axmodel.RopeDefault
 		original := a.Original // which Hugging Face takes before anything else
 		if def(&original, c.Original); a.Original > 0 || c.Factor == 0 && original > 0 {

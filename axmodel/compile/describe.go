@@ -10,7 +10,8 @@ import (
 	"github.com/axle-llm/axle/internal/regular"
 )
 
-// tokenizerFiles are copied as they are, into a folder of their own: a checkpoint's config.json says what the vendor's does not.
+// tokenizerFiles are copied as they are, into a folder of their own: a checkpoint's config.json
+// says what the vendor's does not.
 var tokenizerFiles = []string{"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model",
 	"special_tokens_map.json", "added_tokens.json",
 	"vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", "modules.json", "1_Pooling/config.json"}

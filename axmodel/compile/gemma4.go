@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// This file is what Gemma-4 has of its own: heads as long as the layer's kind says, layers at the end that use the K and V of earlier ones,
-// and rows that every layer is given beyond the hidden state, of which the package has the table and what else the host makes them with.
+// This file is what Gemma-4 has of its own: heads as long as the layer's kind says, layers at the
+// end that use the K and V of earlier ones, and rows that every layer is given beyond the hidden
+// state, of which the package has the table and what else the host makes them with.
 
 // Files of a package whose layers are given further rows.
 const (
@@ -23,7 +24,8 @@ const (
 	givenNorm    = "model.per_layer_projection_norm.weight.npy"
 )
 
-// fourth fills in what Hugging Face's Gemma4TextConfig assumes where the file is silent, and checks what is Gemma-4's own.
+// fourth fills in what Hugging Face's Gemma4TextConfig assumes where the file is silent, and checks
+// what is Gemma-4's own.
 func (a *architecture) fourth() error {
 	def(&a.HeadDim, 256)
 	def(&a.GlobalDim, 512)
@@ -57,7 +59,8 @@ func (a *architecture) fourth() error {
 	return nil
 }
 
-// sources checks that every layer that has no K and V of its own finds some: those of the last layer of its kind that has.
+// sources checks that every layer that has no K and V of its own finds some: those of the last
+// layer of its kind that has.
 func (a *architecture) sources() error {
 	for i := a.Layers - a.Shared; i < a.Layers; i++ {
 		found := false
@@ -71,7 +74,8 @@ func (a *architecture) sources() error {
 	return nil
 }
 
-// heads is how layer i's attention is cut: kv heads and the length of a head; shares says that K and V are another layer's.
+// heads is how layer i's attention is cut: kv heads and the length of a head; shares says that K
+// and V are another layer's.
 func (a *architecture) heads(i int) (kv, dim int, shares bool) {
 	kv, dim = a.KVHeads, a.HeadDim
 	if a.family == "gemma4" && !a.local[i] {
@@ -99,7 +103,8 @@ func proportion(partial *float64, dim int) (int, error) {
 	return int(*partial * float64(dim) / 2), nil
 }
 
-// sharing are the shape groups of a layer that uses another's K and V: the rows of a call stand behind those of the cache.
+// sharing are the shape groups of a layer that uses another's K and V: the rows of a call stand
+// behind those of the cache.
 func sharing(groups []axmodel.SoftGroup) []axmodel.SoftGroup {
 	var out []axmodel.SoftGroup
 	for _, g := range groups {

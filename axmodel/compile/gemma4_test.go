@@ -16,7 +16,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// A package of Gemma-4 is read again as what was compiled; what of the checkpoint is no text is left out, and said.
+// A package of Gemma-4 is read again as what was compiled; what of the checkpoint is no text is
+// left out, and said.
 func TestGemma4(t *testing.T) {
 	from, out := t.TempDir(), filepath.Join(t.TempDir(), "package")
 	a := axmodeltest.GivenArchs()[0]
@@ -60,7 +61,8 @@ func TestGemma4(t *testing.T) {
 	}
 }
 
-// num_global_key_value_heads counts only together with attention_k_eq_v: without it the number says nothing.
+// num_global_key_value_heads counts only together with attention_k_eq_v: without it the number says
+// nothing.
 func TestGlobalHeads(t *testing.T) {
 	from := t.TempDir()
 	if _, err := axmodeltest.WriteCheckpoint(from, axmodeltest.GivenArchs()[0], 1); err != nil {
@@ -111,7 +113,8 @@ func TestGlobalHeads(t *testing.T) {
 	}
 }
 
-// A checkpoint whose configuration does not add up, or names what is not computed, is refused before anything is written.
+// A checkpoint whose configuration does not add up, or names what is not computed, is refused
+// before anything is written.
 func TestGemma4Refused(t *testing.T) {
 	for name, c := range map[string]struct {
 		change map[string]any

@@ -162,7 +162,8 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// TestLongRope: longrope is computed as Hugging Face does for texts of up to the original length, wherever that and the factor stand.
+// TestLongRope: longrope is computed as Hugging Face does for texts of up to the original length,
+// wherever that and the factor stand.
 func TestLongRope(t *testing.T) {
 	const short = `"short_factor":[1,1.25,1.5,2,2.5,4,5,8]`
 	const longer = `,"max_position_embeddings":4096`
@@ -310,7 +311,8 @@ func indexed(t *testing.T, b []byte) {
 	}
 }
 
-// A mebibyte of index or configuration keeps within the limits too; of safetensors, see TestHostileSafetensors.
+// A mebibyte of index or configuration keeps within the limits too; of safetensors, see
+// TestHostileSafetensors.
 func TestHostileIndex(t *testing.T) {
 	//proves:G5 a mebibyte of hostile bytes each
 	var few, many strings.Builder

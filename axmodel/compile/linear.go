@@ -8,7 +8,8 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// states settles which layers have a state instead of a cache, and checks what such a layer is made of.
+// states settles which layers have a state instead of a cache, and checks what such a layer is made
+// of.
 func (a *architecture) states() error {
 	if a.family != "qwen3_5" {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// A model whose layers have a state compiles to the vendor's names and tensors: models finds which layers those are, what they keep, in the
-// type that was asked for, and how many groups they have.
+// A model whose layers have a state compiles to the vendor's names and tensors: models finds which
+// layers those are, what they keep, in the type that was asked for, and how many groups they have.
 func TestCompileStates(t *testing.T) {
 	types := map[string]axcl.Type{"": axcl.FP32, "fp32": axcl.FP32, "fp16": axcl.FP16, "bf16": axcl.BF16}
 	states := []string{"", "fp16", "bf16", "fp32"}

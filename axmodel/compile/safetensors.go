@@ -136,7 +136,8 @@ func (c *checkpoint) close() {
 	}
 }
 
-// openCheckpoint finds the tensors of a folder: by model.safetensors.index.json, else in model.safetensors, else in every *.safetensors.
+// openCheckpoint finds the tensors of a folder: by model.safetensors.index.json, else in
+// model.safetensors, else in every *.safetensors.
 func openCheckpoint(root *os.Root) (*checkpoint, error) {
 	c := &checkpoint{root: root, weights: map[string]*weight{}}
 	dir := root.Name()

@@ -127,8 +127,8 @@ func square(n int) int {
 	return r
 }
 
-// axes says which of three positions each frequency takes: Qwen's models lay time, height and width out in turns, as far as the sections
-// of height and width go.
+// axes says which of three positions each frequency takes: Qwen's models lay time, height and width
+// out in turns, as far as the sections of height and width go.
 func axes(half int, section []int, inTurns bool) ([]float32, error) {
 	sum := 0
 	for _, n := range section {
@@ -180,8 +180,8 @@ func (j *job) picture() (width, height int, err error) {
 	return width, height, nil
 }
 
-// encoder plans the encoder of pictures. Its matrices are kept in bf16 whatever the layers' are: a picture is read once, and integers cost
-// it more than they cost text.
+// encoder plans the encoder of pictures. Its matrices are kept in bf16 whatever the layers' are: a
+// picture is read once, and integers cost it more than they cost text.
 func (j *job) encoder() (f file, err error) {
 	t := j.a.tower
 	width, height, err := j.picture()
@@ -269,7 +269,8 @@ func (e *easel) each(format string) (names []string) {
 	return names
 }
 
-// patch is the convolution that patches go through: channel first in the checkpoint, channel last here, as bytes come in.
+// patch is the convolution that patches go through: channel first in the checkpoint, channel last
+// here, as bytes come in.
 func (e *easel) patch(name string, frames int) {
 	p, t := e.h.Patch, e.a.tower
 	shape := []int{t.Hidden, 3, p, p}
@@ -297,7 +298,8 @@ func (e *easel) patch(name string, frames int) {
 	e.vectors("patch_bias", 1, t.Hidden, name+".bias")
 }
 
-// positions are the rows of a square table, read between its rows where the picture's grid is another: in line, corners on corners.
+// positions are the rows of a square table, read between its rows where the picture's grid is
+// another: in line, corners on corners.
 func (e *easel) positions(name string) {
 	t, d := e.a.tower, e.a.tower.Hidden
 	w := e.get(name, t.Positions, d)

@@ -17,8 +17,8 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// A model that sees compiles to the vendor's names, keys and tensors: models finds the encoder, how a picture is written to it, its rows
-// and those that are added after layers.
+// A model that sees compiles to the vendor's names, keys and tensors: models finds the encoder, how
+// a picture is written to it, its rows and those that are added after layers.
 func TestCompileVision(t *testing.T) {
 	for _, c := range []struct {
 		arch                     string
@@ -108,7 +108,8 @@ func TestCompileTextOnly(t *testing.T) {
 	}
 }
 
-// What cannot be compiled of a model that sees is refused in words that name it, before anything is written.
+// What cannot be compiled of a model that sees is refused in words that name it, before anything is
+// written.
 func TestVisionErrors(t *testing.T) {
 	type config = map[string]any
 	dirs, configs := map[string]string{}, map[string][]byte{}

@@ -79,8 +79,8 @@ func (j *job) embedWidth() int64 {
 	return 2
 }
 
-// table writes the embeddings as numpy does. Beside a whole decoder lies no configuration that could say what Gemma's are multiplied by:
-// they are so already.
+// table writes the embeddings as numpy does. Beside a whole decoder lies no configuration that
+// could say what Gemma's are multiplied by: they are so already.
 func (j *job) table(ctx context.Context, w io.Writer, row func([]float32, int) error) error {
 	if !j.a.gemma {
 		return j.rows(ctx, w, j.vocab, j.a.Hidden, true, row)
@@ -110,7 +110,8 @@ func npyHeader(buf *bufio.Writer, rows, cols int) {
 	buf.WriteString(head)
 }
 
-// describeWhole copies the checkpoint's config.json, which is the package's own, and the tokenizer beside it.
+// describeWhole copies the checkpoint's config.json, which is the package's own, and the tokenizer
+// beside it.
 func (j *job) describeWhole(dir string) error {
 	copied := false
 	for _, name := range tokenizerFiles {

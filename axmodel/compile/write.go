@@ -71,8 +71,8 @@ func syncTree(dir string) error {
 	})
 }
 
-// syncFile brings a file, or a folder's names, to the disk. File systems that cannot sync folders say so, and there is nothing better to
-// do there.
+// syncFile brings a file, or a folder's names, to the disk. File systems that cannot sync folders
+// say so, and there is nothing better to do there.
 func syncFile(name string) error {
 	f, err := os.Open(name)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package graph makes nets for the software cards: .axmodel files that hold a graph of operations for each shape group. A test makes the
-// nets it needs with it, and axle compile makes those of a checkpoint.
+// Package graph makes nets for the software cards: .axmodel files that hold a graph of operations
+// for each shape group. A test makes the nets it needs with it, and axle compile makes those of a
+// checkpoint.
 //
 //	g := graph.New()
 //	x := g.Input("x", axcl.FP32, 1, 80, 3000)
@@ -7,8 +8,9 @@
 //	g.Output("y", axcl.FP32, y)
 //	err := g.Save("net.axmodel")
 //
-// What does not fit together is told by [Graph.Err], and again when the file is written: the first mistake, with its node. After one, all
-// that is added is ignored, so a graph is built without looking at errors on the way. A Graph belongs to one goroutine; nothing is closed.
+// What does not fit together is told by [Graph.Err], and again when the file is written: the first
+// mistake, with its node. After one, all that is added is ignored, so a graph is built without
+// looking at errors on the way. A Graph belongs to one goroutine; nothing is closed.
 package graph
 
 import (
@@ -29,8 +31,8 @@ type Graph struct {
 	known map[*Weight]int      // constants by what they are of, counted from 0
 	err   error
 
-	// Values are numbered when the file is written: inputs and constants may be added at any time. Until then a value is the number of its
-	// kind.
+	// Values are numbered when the file is written: inputs and constants may be added at any time.
+	// Until then a value is the number of its kind.
 	nodes []node
 	dims  map[Value]axmodel.GraphValue
 	check axmodel.Graph // holds the shapes of one node's operands, to add it to
@@ -43,7 +45,8 @@ type node struct {
 	attrs []int32
 }
 
-// Value is an input, a constant or a result within one graph. The zero Value stands for an operand that is left out.
+// Value is an input, a constant or a result within one graph. The zero Value stands for an operand
+// that is left out.
 type Value struct {
 	kind kind
 	at   int // of its kind; of results node number × 4 + which
@@ -87,8 +90,8 @@ func (w *Weight) rows() int {
 	return w.Dims[0]
 }
 
-// Rows is a weight, FP32 or BF16, whose rows are asked for when the file is written, once each, in order; a row is what one step along the
-// first dimension takes.
+// Rows is a weight, FP32 or BF16, whose rows are asked for when the file is written, once each, in
+// order; a row is what one step along the first dimension takes.
 func Rows(t axcl.Type, row func(dst []float32, r int) error, dims ...int) *Weight {
 	return &Weight{Type: t, Dims: dims, Row: row}
 }
@@ -143,7 +146,8 @@ func (g *Graph) Const(w *Weight) Value {
 // Scalar is a number as a value that goes with any.
 func (g *Graph) Scalar(x float32) Value { return g.Const(Float32([]float32{x}, 1)) }
 
-// Output gives a value out under a name, in one of the types that Input takes: numbers are rounded to it, integers lose their upper bits.
+// Output gives a value out under a name, in one of the types that Input takes: numbers are rounded
+// to it, integers lose their upper bits.
 func (g *Graph) Output(name string, t axcl.Type, v Value) {
 	if _, ok := g.dims[v]; !ok {
 		g.fail("output %q is none of the graph's values", name)
@@ -235,8 +239,9 @@ func (g *Graph) finish() (*axmodel.Graph, error) {
 	return &out, nil
 }
 
-// Save writes the graph, and further shape groups of the same net, to a file that must not exist. The error is the first mistake of any of
-// them, an *axmodel.Error where they do not make a net together, or the file's; what was written by then is removed.
+// Save writes the graph, and further shape groups of the same net, to a file that must not exist.
+// The error is the first mistake of any of them, an *axmodel.Error where they do not make a net
+// together, or the file's; what was written by then is removed.
 func (g *Graph) Save(path string, more ...*Graph) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
 	if err != nil {
@@ -253,7 +258,8 @@ func (g *Graph) Save(path string, more ...*Graph) error {
 	return nil
 }
 
-// Write writes a net of the graphs, each a shape group, to any writer. Of h count Tool, Weights and FlagSuffix.
+// Write writes a net of the graphs, each a shape group, to any writer. Of h count Tool, Weights and
+// FlagSuffix.
 func Write(w io.Writer, h axmodel.Header, graphs ...*Graph) error {
 	var out []*axmodel.Graph
 	var data [][]*axmodel.GraphData

@@ -6,7 +6,8 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// Pair is a number down and one across. Along a row of values alone the one across counts. Zeros stand for ones.
+// Pair is a number down and one across. Along a row of values alone the one across counts. Zeros
+// stand for ones.
 type Pair [2]int
 
 // Both is the same down and across.
@@ -36,8 +37,8 @@ func (c Conv) attrs(row bool) []int32 {
 	return narrow(down, c.Stride.across(), s[0], s[1], s[2], s[3], dilated, c.Dilation.across(), cmp.Or(c.Groups, 1))
 }
 
-// Conv1D convolves x [N, C, W] with w [O, C/groups, K], and adds bias [O] where there is one. Sums run from w's first to its last value, as
-// in every net library: w is not turned round.
+// Conv1D convolves x [N, C, W] with w [O, C/groups, K], and adds bias [O] where there is one. Sums
+// run from w's first to its last value, as in every net library: w is not turned round.
 func (g *Graph) Conv1D(x, w, bias Value, c Conv) Value {
 	return g.add(axmodel.OpConv, []Value{x, w, bias}, c.attrs(true)...)
 }
@@ -47,8 +48,9 @@ func (g *Graph) Conv2D(x, w, bias Value, c Conv) Value {
 	return g.add(axmodel.OpConv, []Value{x, w, bias}, c.attrs(false)...)
 }
 
-// ConvTranspose1D is the transposed convolution of x [N, C, W] with w [C, O/groups, K]: each value of x adds w, times itself, to the places
-// that a convolution of the same stride, padding and dilation would have read for it.
+// ConvTranspose1D is the transposed convolution of x [N, C, W] with w [C, O/groups, K]: each value
+// of x adds w, times itself, to the places that a convolution of the same stride, padding and
+// dilation would have read for it.
 func (g *Graph) ConvTranspose1D(x, w, bias Value, c Conv) Value {
 	return g.add(axmodel.OpConvTranspose, []Value{x, w, bias}, append(c.attrs(true), 0, int32(c.More[1]))...)
 }
@@ -58,22 +60,25 @@ func (g *Graph) ConvTranspose2D(x, w, bias Value, c Conv) Value {
 	return g.add(axmodel.OpConvTranspose, []Value{x, w, bias}, append(c.attrs(false), int32(c.More[0]), int32(c.More[1]))...)
 }
 
-// MatMul multiplies a [… M, K] with b [… K, N]. Dimensions before the last two go together as in Add.
+// MatMul multiplies a [… M, K] with b [… K, N]. Dimensions before the last two go together as in
+// Add.
 func (g *Graph) MatMul(a, b Value) Value { return g.add(axmodel.OpMatMul, []Value{a, b}, 0) }
 
-// Linear multiplies rows of x [… M, K] with w [N, K], as checkpoints keep it, and adds bias [N] where there is one.
+// Linear multiplies rows of x [… M, K] with w [N, K], as checkpoints keep it, and adds bias [N]
+// where there is one.
 func (g *Graph) Linear(x, w, bias Value) Value {
 	return g.add(axmodel.OpMatMul, []Value{x, w, bias}, 1)
 }
 
-// Attention is softmax(scale · q·kᵀ + mask) · v, head by head: q [N, M, heads·D], k [N, S, heads·D], v [N, S, heads·E] give
-// [N, M, heads·E]. mask is added to scores of [N, heads, M, S] and goes together with them as in Add. What a row makes of scores that are
-// all −∞ means nothing.
+// Attention is softmax(scale · q·kᵀ + mask) · v, head by head: q [N, M, heads·D], k [N, S,
+// heads·D], v [N, S, heads·E] give [N, M, heads·E]. mask is added to scores of [N, heads, M, S] and
+// goes together with them as in Add. What a row makes of scores that are all −∞ means nothing.
 func (g *Graph) Attention(q, k, v, mask Value, heads int, scale float32) Value {
 	return g.add(axmodel.OpAttention, []Value{q, k, v, mask}, append(narrow(heads), bits(scale))...)
 }
 
-// LayerNorm makes the mean of each row, along the last axis, 0 and its variance 1: (x − mean) / √(variance + eps) · w + bias.
+// LayerNorm makes the mean of each row, along the last axis, 0 and its variance 1: (x − mean) /
+// √(variance + eps) · w + bias.
 func (g *Graph) LayerNorm(x, w, bias Value, eps float32) Value {
 	return g.add(axmodel.OpLayerNorm, []Value{x, w, bias}, bits(eps))
 }
@@ -83,8 +88,8 @@ func (g *Graph) RMSNorm(x, w Value, eps float32) Value {
 	return g.add(axmodel.OpRMSNorm, []Value{x, w}, bits(eps))
 }
 
-// GroupNorm normalises x [N, C, …] over groups of channels and all their places, then multiplies each channel by w [C] and adds bias [C].
-// As many groups as channels make it an instance norm.
+// GroupNorm normalises x [N, C, …] over groups of channels and all their places, then multiplies
+// each channel by w [C] and adds bias [C]. As many groups as channels make it an instance norm.
 func (g *Graph) GroupNorm(x, w, bias Value, groups int, eps float32) Value {
 	return g.add(axmodel.OpGroupNorm, []Value{x, w, bias}, append(narrow(groups), bits(eps))...)
 }
@@ -128,7 +133,8 @@ func (g *Graph) Cos(x Value) Value { return g.unary(x, axmodel.UnaryCos, 0) }
 
 func (g *Graph) binary(a, b Value, f int32) Value { return g.add(axmodel.OpBinary, []Value{a, b}, f) }
 
-// Add adds numbers, or integers, which wrap around. Shapes go together from the last axis on where they are equal or one of them is 1.
+// Add adds numbers, or integers, which wrap around. Shapes go together from the last axis on where
+// they are equal or one of them is 1.
 func (g *Graph) Add(a, b Value) Value { return g.binary(a, b, axmodel.BinaryAdd) }
 
 // Sub is Add for a − b.
@@ -149,7 +155,8 @@ func (g *Graph) Max(a, b Value) Value { return g.binary(a, b, axmodel.BinaryMax)
 // Float makes integers numbers.
 func (g *Graph) Float(x Value) Value { return g.add(axmodel.OpCast, []Value{x}, 0) }
 
-// Int makes numbers integers, towards zero, and those beyond 32 bits the last there is; what is no number becomes 0.
+// Int makes numbers integers, towards zero, and those beyond 32 bits the last there is; what is no
+// number becomes 0.
 func (g *Graph) Int(x Value) Value { return g.add(axmodel.OpCast, []Value{x}, 1) }
 
 // Softmax makes each row, along the last axis, weights whose sum is 1.
@@ -175,7 +182,8 @@ func (g *Graph) Mean(x Value, axes ...int) Value { return g.reduce(x, axmodel.Re
 // Largest is Sum for the largest.
 func (g *Graph) Largest(x Value, axes ...int) Value { return g.reduce(x, axmodel.ReduceMax, axes) }
 
-// Pool is how a pooling walks. Sides are padding at the top, left, bottom and right, less than the window, which never counts.
+// Pool is how a pooling walks. Sides are padding at the top, left, bottom and right, less than the
+// window, which never counts.
 type Pool struct {
 	Window, Stride Pair
 	Sides          [4]int
@@ -202,11 +210,12 @@ func (g *Graph) resize(x Value, mode, h, w int) Value {
 // Nearest resizes x [N, C, H, W] to h × w, or x [N, C, W] to w with h 1: place i takes ⌊i·in/out⌋.
 func (g *Graph) Nearest(x Value, h, w int) Value { return g.resize(x, axmodel.ResizeNearest, h, w) }
 
-// Bilinear is Nearest with linear weights between centres: place i lies at (i + ½)·in/out − ½, and edges go on as they are.
+// Bilinear is Nearest with linear weights between centres: place i lies at (i + ½)·in/out − ½, and
+// edges go on as they are.
 func (g *Graph) Bilinear(x Value, h, w int) Value { return g.resize(x, axmodel.ResizeLinear, h, w) }
 
-// Gather takes of x along an axis what ids, integers of any shape, name; that shape stands in the axis's place. An id that names nothing
-// takes the first or the last.
+// Gather takes of x along an axis what ids, integers of any shape, name; that shape stands in the
+// axis's place. An id that names nothing takes the first or the last.
 func (g *Graph) Gather(x, ids Value, axis int) Value {
 	return g.add(axmodel.OpGather, []Value{x, ids}, narrow(axis)...)
 }
@@ -269,9 +278,10 @@ func (g *Graph) Expand(x Value, dims ...int) Value {
 	return g.add(axmodel.OpExpand, []Value{x}, narrow(dims...)...)
 }
 
-// LSTM takes x [N, T, I] through time, once forward or, with both, also backward: w [D, 4H, I], r [D, 4H, H], bias [D, 4H], D being 1 or 2;
-// of 4H the input, forget, cell and output gates, in this order, as PyTorch has them, whose two biases are added up. h and c [D, N, H] are
-// where it begins, zeros where they are left out. It gives y [N, T, D·H] and where it ends.
+// LSTM takes x [N, T, I] through time, once forward or, with both, also backward: w [D, 4H, I], r
+// [D, 4H, H], bias [D, 4H], D being 1 or 2; of 4H the input, forget, cell and output gates, in this
+// order, as PyTorch has them, whose two biases are added up. h and c [D, N, H] are where it begins,
+// zeros where they are left out. It gives y [N, T, D·H] and where it ends.
 func (g *Graph) LSTM(x, w, r, bias, h, c Value, both bool) (y, hn, cn Value) {
 	dirs := int32(1)
 	if both {

@@ -15,9 +15,10 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// TestBenchCheck holds the host's share of a token to multiples of plain loops on the same machine. The goals are 150 us for the sampler
-// and 10 MB/s for the tokenizer on a Raspberry Pi 5, whose cores take about 100 us for the one loop and 1.7 ns a byte for the other. `make
-// bench-check` runs it, with the engine's own ratios.
+// TestBenchCheck holds the host's share of a token to multiples of plain loops on the same machine.
+// The goals are 150 us for the sampler and 10 MB/s for the tokenizer on a Raspberry Pi 5, whose
+// cores take about 100 us for the one loop and 1.7 ns a byte for the other. `make bench-check` runs
+// it, with the engine's own ratios.
 func TestBenchCheck(t *testing.T) {
 	if os.Getenv("AXLE_BENCH_CHECK") == "" {
 		t.Skip("SKIPPED, not tested: timings are for make bench-check")
@@ -92,7 +93,8 @@ func TestBenchCheck(t *testing.T) {
 	})
 }
 
-// fastest is the shortest of many runs of f, and of g between them: what else runs on the machine slows both.
+// fastest is the shortest of many runs of f, and of g between them: what else runs on the machine
+// slows both.
 func fastest(f, g func()) (a, b time.Duration) {
 	a, b = math.MaxInt64, math.MaxInt64
 	for range 40 {

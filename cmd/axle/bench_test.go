@@ -28,7 +28,8 @@ import (
 	"github.com/axle-llm/axle/models/pocket"
 )
 
-// TestBenchPocket measures the small model on the software card and reads back everything that is written.
+// TestBenchPocket measures the small model on the software card and reads back everything that is
+// written.
 func TestBenchPocket(t *testing.T) {
 	lane.Slow(t)
 	unraced(t)
@@ -152,7 +153,8 @@ func pocketDir(t *testing.T) string {
 	return dir
 }
 
-// TestBenchTalks: conversations that take turns are measured in one run with each place where rows can be kept, and shown in every form.
+// TestBenchTalks: conversations that take turns are measured in one run with each place where rows
+// can be kept, and shown in every form.
 func TestBenchTalks(t *testing.T) {
 	lane.NoRace(t)
 	dir, tmp := pocketDir(t), t.TempDir()
@@ -273,7 +275,8 @@ func TestBenchUsage(t *testing.T) {
 	}
 }
 
-// checkPage: well-formed, with these headings, nothing from elsewhere, no script, and no figure that is none.
+// checkPage: well-formed, with these headings, nothing from elsewhere, no script, and no figure
+// that is none.
 func checkPage(t *testing.T, name string, want ...string) {
 	t.Helper()
 	b, err := os.ReadFile(name)
@@ -450,7 +453,8 @@ func TestBenchAgainst(t *testing.T) {
 	}
 }
 
-// TestBenchAgainstBad: what other servers get wrong is said in one line that names the server and what it did.
+// TestBenchAgainstBad: what other servers get wrong is said in one line that names the server and
+// what it did.
 func TestBenchAgainstBad(t *testing.T) {
 	lane.Slow(t)
 	unraced(t)

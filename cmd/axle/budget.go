@@ -14,11 +14,13 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// besideGo is what of the budget Go's memory limit leaves: the program's own pages, and what libraries in C take for themselves.
+// besideGo is what of the budget Go's memory limit leaves: the program's own pages, and what
+// libraries in C take for themselves.
 const besideGo = 64 << 20
 
-// memoryLimit keeps Go's own limit where the budget is: without it what is used no longer would lie beside what is used, as much again.
-// What models hold in this process, which the budget does not count, is added.
+// memoryLimit keeps Go's own limit where the budget is: without it what is used no longer would lie
+// beside what is used, as much again. What models hold in this process, which the budget does not
+// count, is added.
 type memoryLimit struct {
 	own bool // GOMEMLIMIT is set: it is left alone
 
@@ -27,7 +29,8 @@ type memoryLimit struct {
 	models map[string]int64
 }
 
-// setBudget gives what clients send its part of this machine's memory, and tells where that is less than on others.
+// setBudget gives what clients send its part of this machine's memory, and tells where that is less
+// than on others.
 func setBudget(root fs.FS, getenv func(string) string, log *zap.Logger) *memoryLimit {
 	total, _ := ram.Of(root)
 	b := budget.Of(total)
@@ -41,7 +44,8 @@ func setBudget(root fs.FS, getenv func(string) string, log *zap.Logger) *memoryL
 	return l
 }
 
-// holds notes how many bytes of this process's memory a model holds. It is not told when the model goes: the next one may have them.
+// holds notes how many bytes of this process's memory a model holds. It is not told when the model
+// goes: the next one may have them.
 func (l *memoryLimit) holds(model string, bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

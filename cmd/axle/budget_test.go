@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/internal/budget"
 )
 
-// TestSmallMachine (T7): on a machine of 2 GB what requests may take is less, which is said at the start with each part; on a larger one
-// nothing is said. Go's own limit is where the budget is, plus what models hold, unless GOMEMLIMIT says another.
+// TestSmallMachine (T7): on a machine of 2 GB what requests may take is less, which is said at the
+// start with each part; on a larger one nothing is said. Go's own limit is where the budget is,
+// plus what models hold, unless GOMEMLIMIT says another.
 func TestSmallMachine(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer func() {

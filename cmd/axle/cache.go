@@ -115,7 +115,8 @@ func clearRows(dir string, names []string) (freed int64, err error) {
 	return freed, nil
 }
 
-// openRows opens the tier on disk that a server was asked for. What it cannot open it tells, and does without.
+// openRows opens the tier on disk that a server was asked for. What it cannot open it tells, and
+// does without.
 func (o machineOptions) openRows(dir string) *rows.Disk {
 	if o.cacheDisk == 0 {
 		return nil

@@ -18,7 +18,8 @@ import (
 	"github.com/axle-llm/axle/server/local"
 )
 
-// TestCache: what conversations left is shown and cleared by model, or all of it; names that left nothing are told.
+// TestCache: what conversations left is shown and cleared by model, or all of it; names that left
+// nothing are told.
 func TestCache(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("AXLE_MODELS", dir)
@@ -156,7 +157,8 @@ func TestRowsRemoved(t *testing.T) {
 	}
 }
 
-// TestRowsKept: a loader that is given a disk keeps there what a model evaluated, and the next one says the same with it.
+// TestRowsKept: a loader that is given a disk keeps there what a model evaluated, and the next one
+// says the same with it.
 func TestRowsKept(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("AXLE_MODELS", dir)

@@ -44,8 +44,9 @@ func (e *noServerError) Error() string {
 
 func (e *noServerError) Unwrap() error { return e.err }
 
-// connect finds the server that AXLE_HOST or OLLAMA_HOST names. Where none answers on this machine it starts one inside this program,
-// unless needRunning. It fails with a noServerError where that does not help.
+// connect finds the server that AXLE_HOST or OLLAMA_HOST names. Where none answers on this machine
+// it starts one inside this program, unless needRunning. It fails with a noServerError where that
+// does not help.
 func connect(ctx context.Context, needRunning bool) (*connection, error) {
 	e, err := readSettings(os.Getenv, nil)
 	if err != nil {

@@ -112,7 +112,8 @@ has its name only when it is whole.`,
 	return cmd
 }
 
-// compileBar shows how far a compilation is: one line that changes on a terminal, a line every ten per cent elsewhere.
+// compileBar shows how far a compilation is: one line that changes on a terminal, a line every ten
+// per cent elsewhere.
 type compileBar struct {
 	w     io.Writer
 	width int

@@ -83,7 +83,8 @@ func TestCompileAndInspect(t *testing.T) {
 	}
 }
 
-// TestCompileState: --state is the type of what layers keep instead of rows: fp32 unless another is asked for. Layers with rows have none.
+// TestCompileState: --state is the type of what layers keep instead of rows: fp32 unless another is
+// asked for. Layers with rows have none.
 func TestCompileState(t *testing.T) {
 	from := t.TempDir()
 	if _, err := axmodeltest.WriteCheckpoint(from, axmodeltest.StateArchs()[0], 1); err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// What show --modelfile prints can be fed to create, whatever the model was made of: a package with its own template, one of a Modelfile,
-// values with quotes, and values that no Modelfile can hold.
+// What show --modelfile prints can be fed to create, whatever the model was made of: a package with
+// its own template, one of a Modelfile, values with quotes, and values that no Modelfile can hold.
 func TestModelfileAgain(t *testing.T) {
 	st, err := store.Open(store.Options{Dir: t.TempDir(), Builtin: map[string]fs.FS{"pocket": pocket.FS()}})
 	if err != nil {
@@ -90,7 +90,8 @@ func TestModelfileAgain(t *testing.T) {
 			}
 		})
 	}
-	// Who sends the package's own template back, as /api/show gave it, means the package's own template.
+	// Who sends the package's own template back, as /api/show gave it, means the package's own
+	// template.
 	var shown api.ShowResponse
 	post("/api/show", api.ShowRequest{Model: "pocket"}, &shown)
 	if shown.Template == "" {
@@ -109,7 +110,8 @@ func TestModelfileAgain(t *testing.T) {
 	}
 }
 
-// A RENDERER and a PARSER go to the server, which knows the package's own; what means nothing to any package is refused here.
+// A RENDERER and a PARSER go to the server, which knows the package's own; what means nothing to
+// any package is refused here.
 func TestModelfileFormats(t *testing.T) {
 	for text, want := range map[string]string{
 		"RENDERER qwen3\nPARSER qwen3-thinking": "qwen3 qwen3-thinking",

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestDocs: every command in the documents is one that we have, with flags that it has, and what is marked to be run works.
+// TestDocs: every command in the documents is one that we have, with flags that it has, and what is
+// marked to be run works.
 func TestDocs(t *testing.T) {
 	unraced(t)
 	t.Setenv("AXLE_MODELS", t.TempDir())

@@ -42,7 +42,8 @@ func TestDoctorSimulator(t *testing.T) {
 			t.Errorf("exit %d:\n%s", code, out)
 		}
 	})
-	// The vendor's library on a machine without a card: axclInit fails, the version is known all the same.
+	// The vendor's library on a machine without a card: axclInit fails, the version is known all
+	// the same.
 	t.Run("no driver", func(t *testing.T) {
 		t.Setenv("AXSIM_DEVICES", "none")
 		out, code := doctor(t, "--device", "axcl")

@@ -74,7 +74,8 @@ func TestDoctorNothing(t *testing.T) {
 	}
 }
 
-// TestDoctorOneProblem: one missing card is one problem, whatever else would have to be there too; and no line is wider than a terminal.
+// TestDoctorOneProblem: one missing card is one problem, whatever else would have to be there too;
+// and no line is wider than a terminal.
 func TestDoctorOneProblem(t *testing.T) {
 	t.Setenv("AXLE_AXCL_LIB", t.TempDir())
 	t.Setenv("AXLE_AXENGINE_LIB", t.TempDir())
@@ -151,8 +152,8 @@ func tinyPackage(t *testing.T, seed uint64) string {
 	return dir
 }
 
-// TestDoctorBaseline: what one run of the suite saves the next is compared with; that of another model is refused by name, and so is a
-// baseline without the suite.
+// TestDoctorBaseline: what one run of the suite saves the next is compared with; that of another
+// model is refused by name, and so is a baseline without the suite.
 func TestDoctorBaseline(t *testing.T) {
 	//proves:G13
 	dir, path := tinyPackage(t, 1), filepath.Join(t.TempDir(), "before.json")
@@ -192,7 +193,8 @@ func TestDoctorBaseline(t *testing.T) {
 	}
 }
 
-// TestDoctorVision: the nine probes of a model that sees; one of random weights names no colour, and one that is not there is an error.
+// TestDoctorVision: the nine probes of a model that sees; one of random weights names no colour,
+// and one that is not there is an error.
 func TestDoctorVision(t *testing.T) {
 	//proves:G21
 	dir := t.TempDir()
@@ -223,7 +225,8 @@ func TestDoctorVision(t *testing.T) {
 	if !strings.Contains(text.String(), "does not see what it is shown") {
 		t.Errorf("%s", text.String())
 	}
-	// The model inside sees what it is shown, the corners and colours that are asked for in words included.
+	// The model inside sees what it is shown, the corners and colours that are asked for in words
+	// included.
 	t.Setenv("AXLE_MODELS", t.TempDir())
 	out, code = doctor(t, "--device", "soft", "--json", "--vision", "pocket")
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 || !d.OK || len(d.Vision) != 9 {

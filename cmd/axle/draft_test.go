@@ -15,8 +15,8 @@ import (
 	"github.com/axle-llm/axle/axmodel/compile"
 )
 
-// TestDraftAtStart: a draft model that cannot guess for its model ends serve at its start with exit code 2, before a card is opened; one
-// whose model is not there yet is looked at by itself.
+// TestDraftAtStart: a draft model that cannot guess for its model ends serve at its start with exit
+// code 2, before a card is opened; one whose model is not there yet is looked at by itself.
 func TestDraftAtStart(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"big", "other"} {

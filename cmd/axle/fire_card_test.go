@@ -19,8 +19,8 @@ import (
 	"github.com/axle-llm/axle/axcl/native"
 )
 
-// TestCardTaken (D15): a card whose memory another process holds, or left taken, is named at the start and in the error of what does not
-// fit.
+// TestCardTaken (D15): a card whose memory another process holds, or left taken, is named at the
+// start and in the error of what does not fit.
 func TestCardTaken(t *testing.T) {
 	u := newUnit(t)
 	p := u.start("AXSIM_CMM_USED=7038")
@@ -36,8 +36,9 @@ func TestCardTaken(t *testing.T) {
 	p.quiet()
 }
 
-// TestHotCard (D14, D8): under sixteen streams a hot card is warned of, in log and health, and goes on. At 120 °C it resets itself, which
-// is found though nobody asks for anything, and ends the process with 75.
+// TestHotCard (D14, D8): under sixteen streams a hot card is warned of, in log and health, and goes
+// on. At 120 °C it resets itself, which is found though nobody asks for anything, and ends the
+// process with 75.
 func TestHotCard(t *testing.T) {
 	//proves:D8 while nothing runs
 	//proves:D14
@@ -68,8 +69,9 @@ func TestHotCard(t *testing.T) {
 	p.quiet()
 }
 
-// TestHeatStops (D14): from 100 °C on what runs ends well and nothing new begins: it waits, and who finds the queue full gets 503 with
-// Retry-After. At 95 it is still so; at 89 all that waited is answered right. /health has the degrees throughout.
+// TestHeatStops (D14): from 100 °C on what runs ends well and nothing new begins: it waits, and who
+// finds the queue full gets 503 with Retry-After. At 95 it is still so; at 89 all that waited is
+// answered right. /health has the degrees throughout.
 func TestHeatStops(t *testing.T) {
 	//proves:D14
 	t.Parallel()
@@ -142,9 +144,10 @@ func (p *process) healthPage() (page struct{ Cards, Models []healthHeat }) {
 	return page
 }
 
-// TestCardShared (D15): a second server on a card on which sixteen streams of a first one run. What does not fit is refused, with the
-// reason at the start and in the error; the streams go on. The first one killed, its memory stays taken for a while and is named too; when
-// the driver has noticed the second one serves.
+// TestCardShared (D15): a second server on a card on which sixteen streams of a first one run. What
+// does not fit is refused, with the reason at the start and in the error; the streams go on. The
+// first one killed, its memory stays taken for a while and is named too; when the driver has
+// noticed the second one serves.
 func TestCardShared(t *testing.T) {
 	//proves:D15
 	unraced(t)
@@ -194,9 +197,10 @@ func TestCardShared(t *testing.T) {
 	q.quiet()
 }
 
-// TestCardExclusive (D15): a card that only one process may have. A benchmark and the suite ask the server that has it, before they open
-// anything, and say what to do; where they cannot ask, the card refuses them, and the error says so. The server's answers go on right, and
-// once it has ended the benchmark runs.
+// TestCardExclusive (D15): a card that only one process may have. A benchmark and the suite ask the
+// server that has it, before they open anything, and say what to do; where they cannot ask, the
+// card refuses them, and the error says so. The server's answers go on right, and once it has ended
+// the benchmark runs.
 func TestCardExclusive(t *testing.T) {
 	//proves:D15
 	unraced(t)
@@ -251,8 +255,9 @@ func ownBus() error {
 	return os.WriteFile(testCard+"/config", []byte{0x4b, 0x1f, 0x50, 0x06}, 0o644)
 }
 
-// TestOffTheBus (D8): under sixteen streams the card's configuration space reads all ones, while the library says nothing. The bus is
-// looked at every second; then all is as when the library had said it.
+// TestOffTheBus (D8): under sixteen streams the card's configuration space reads all ones, while
+// the library says nothing. The bus is looked at every second; then all is as when the library had
+// said it.
 func TestOffTheBus(t *testing.T) {
 	//proves:D8
 	u := newUnit(t)

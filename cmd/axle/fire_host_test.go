@@ -18,7 +18,8 @@ import (
 	"github.com/axle-llm/axle/axcl/simcard/simcardtest"
 )
 
-// TestOffline (D5): a card to which no message can be sent any more ends the server with 75, whatever call it is found by.
+// TestOffline (D5): a card to which no message can be sent any more ends the server with 75,
+// whatever call it is found by.
 func TestOffline(t *testing.T) {
 	//proves:D5
 	t.Parallel()
@@ -34,7 +35,8 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// TestTooOldRuntime: a runtime that refuses asynchronous executes ends the server with the code after which it is not started again.
+// TestTooOldRuntime: a runtime that refuses asynchronous executes ends the server with the code
+// after which it is not started again.
 func TestTooOldRuntime(t *testing.T) {
 	//proves:D5
 	t.Parallel()

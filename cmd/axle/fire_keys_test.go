@@ -14,8 +14,9 @@ import (
 	"testing"
 )
 
-// TestKeysEdited (T17): what one key kept is never found by another, in memory and on disk, while the server runs and after it was started
-// again, whatever was done to the lines of the file; and whoever keeps a key or an id keeps what is theirs.
+// TestKeysEdited (T17): what one key kept is never found by another, in memory and on disk, while
+// the server runs and after it was started again, whatever was done to the lines of the file; and
+// whoever keeps a key or an id keeps what is theirs.
 func TestKeysEdited(t *testing.T) {
 	//proves:T17
 	unraced(t)
@@ -80,7 +81,8 @@ func TestKeysEdited(t *testing.T) {
 	}
 }
 
-// TestKeysReload: SIGHUP takes keys away and lets others in, under the same answers that run; a file that is wrong changes nothing.
+// TestKeysReload: SIGHUP takes keys away and lets others in, under the same answers that run; a
+// file that is wrong changes nothing.
 func TestKeysReload(t *testing.T) {
 	//proves:T6
 	unraced(t)
@@ -117,8 +119,8 @@ func TestKeysReload(t *testing.T) {
 	}
 }
 
-// ask has pocket answer a long prompt with a key, and tells how many of its tokens were found in the cache; the status, where that is not
-// 200.
+// ask has pocket answer a long prompt with a key, and tells how many of its tokens were found in
+// the cache; the status, where that is not 200.
 func (p *process) ask(key, prompt string) (code, tokens, cached int) {
 	p.t.Helper()
 	body, _ := json.Marshal(map[string]any{"model": "pocket", "max_tokens": 2, "messages": []any{map[string]any{"role": "user",
@@ -167,8 +169,8 @@ func (p *process) again(says string) {
 	p.until("says "+says, func() bool { return strings.Count(p.said(), says) > before })
 }
 
-// TestOwnTLS: a server that makes its certificate is reached by axle itself, which says what helps where it does not trust it or does not
-// speak TLS to it; a new start shows the same certificate.
+// TestOwnTLS: a server that makes its certificate is reached by axle itself, which says what helps
+// where it does not trust it or does not speak TLS to it; a new start shows the same certificate.
 func TestOwnTLS(t *testing.T) {
 	//proves:T6 TLS
 	unraced(t)

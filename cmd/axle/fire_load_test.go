@@ -11,8 +11,9 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestLoadHangs (D7, D10): a load that hangs, in a file or in making room, is given up after seconds, not minutes: health says so, the
-// process leaves with 75. SIGTERM in it ends the process sooner still.
+// TestLoadHangs (D7, D10): a load that hangs, in a file or in making room, is given up after
+// seconds, not minutes: health says so, the process leaves with 75. SIGTERM in it ends the process
+// sooner still.
 func TestLoadHangs(t *testing.T) {
 	//proves:D7 in a load; SIGTERM ends the process in seconds then too
 	if testing.Short() || lane.Race {

@@ -30,8 +30,9 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// TestMemoryOfAttacks: what TestMemoryBounded shows of a scripted model holds for pocket, computed in software and on the simulated card:
-// sixty-four of each attack at once leave the process below 1 GiB (T7), and it still answers.
+// TestMemoryOfAttacks: what TestMemoryBounded shows of a scripted model holds for pocket, computed
+// in software and on the simulated card: sixty-four of each attack at once leave the process below
+// 1 GiB (T7), and it still answers.
 func TestMemoryOfAttacks(t *testing.T) {
 	//proves:T7 pocket, in software and on the simulated card; uploads, pulls and hostile repositories too: 570 to 720 MiB were seen
 	if testing.Short() || lane.Race {
@@ -130,8 +131,9 @@ func TestMemoryOfAttacks(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestMemoryOfPictures: the largest pictures there may be, many at once, from clients that go before they are answered, and three hundred
-// in a request leave the process of a model that sees below 768 MiB (T7): 352 MiB for pictures that are decoded, and the rest.
+// TestMemoryOfPictures: the largest pictures there may be, many at once, from clients that go
+// before they are answered, and three hundred in a request leave the process of a model that sees
+// below 768 MiB (T7): 352 MiB for pictures that are decoded, and the rest.
 func TestMemoryOfPictures(t *testing.T) {
 	//proves:T7 a process, the largest pictures from 12 clients that go, and 300 in a request: below 768 MiB; 480 to 640 MiB were seen
 	if lane.Race {
@@ -193,7 +195,8 @@ func TestMemoryOfPictures(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// largest is a png of 40 megapixels of 64 bits, all of them zero. Its data is the same block over and over.
+// largest is a png of 40 megapixels of 64 bits, all of them zero. Its data is the same block over
+// and over.
 func largest(t *testing.T, number int) []byte {
 	const width, height, rows = 8000, 5000, 100
 	var deflated bytes.Buffer
@@ -237,7 +240,8 @@ type burst struct {
 	once       bool // what meets it is the same whatever computes
 }
 
-// send sends the burst's body and gives the status; empty where the connection ended, or the time was over.
+// send sends the burst's body and gives the status; empty where the connection ended, or the time
+// was over.
 func (b burst) send(addr string) string {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -265,7 +269,8 @@ func (b burst) send(addr string) string {
 	return strings.Fields(line + " ?")[1]
 }
 
-// hostileHub is one whose repositories are too much: scripts without an end, a listing that never ends.
+// hostileHub is one whose repositories are too much: scripts without an end, a listing that never
+// ends.
 func hostileHub(t *testing.T) string {
 	h := modelstest.NewHub()
 	t.Cleanup(h.Close)

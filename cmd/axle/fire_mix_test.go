@@ -17,9 +17,11 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestMemoryOfMix (T7): sixty-four clients that send everything there is at once, each in its own order, and leave when they like: text,
-// objects in strings, templates that make much of little, the largest pictures, schemas of large automata, vectors, images, uploads. The
-// process stays below 1 GiB all the time, and answers afterwards. AXLE_TEST_MIX says how many each sends; `make ci-long` sends many.
+// TestMemoryOfMix (T7): sixty-four clients that send everything there is at once, each in its own
+// order, and leave when they like: text, objects in strings, templates that make much of little,
+// the largest pictures, schemas of large automata, vectors, images, uploads. The process stays
+// below 1 GiB all the time, and answers afterwards. AXLE_TEST_MIX says how many each sends; `make
+// ci-long` sends many.
 func TestMemoryOfMix(t *testing.T) {
 	//proves:T7 a process, 64 clients of eight kinds; with every part of the budget ten times as large it takes 1,951 MiB, and this fails
 	if testing.Short() || lane.Race {

@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// TestLayerFails (D2): under sixteen streams a layer of another model fails to load. The error names the file, the layer and the code, the
-// card's memory is back to where it was, the streams go on, and the model loads when asked for again.
+// TestLayerFails (D2): under sixteen streams a layer of another model fails to load. The error
+// names the file, the layer and the code, the card's memory is back to where it was, the streams go
+// on, and the model loads when asked for again.
 func TestLayerFails(t *testing.T) {
 	//proves:D2
 	unraced(t)
@@ -39,10 +40,12 @@ func TestLayerFails(t *testing.T) {
 	p.quiet()
 }
 
-// pocketFiles is how many files a load of pocket, or of a model that keep stored, asks the card to load.
+// pocketFiles is how many files a load of pocket, or of a model that keep stored, asks the card to
+// load.
 const pocketFiles = 8
 
-// underStreams runs f while sixteen mixed streams run on pocket, all of which must end whole and right.
+// underStreams runs f while sixteen mixed streams run on pocket, all of which must end whole and
+// right.
 func (p *process) underStreams(right map[string]string, f func()) {
 	p.t.Helper()
 	stop := make(chan struct{})
@@ -99,8 +102,9 @@ func (p *process) loaded() (names []string) {
 	return names
 }
 
-// TestMemoryRunsOut (D3): under sixteen streams the card says in the middle of a load that its memory is full, against all prediction. An
-// idle model goes and the load is tried again; where none is idle, the error is clear and nothing is half loaded.
+// TestMemoryRunsOut (D3): under sixteen streams the card says in the middle of a load that its
+// memory is full, against all prediction. An idle model goes and the load is tried again; where
+// none is idle, the error is clear and nothing is half loaded.
 func TestMemoryRunsOut(t *testing.T) {
 	//proves:D3
 	unraced(t)
@@ -133,8 +137,9 @@ func TestMemoryRunsOut(t *testing.T) {
 	p.quiet()
 }
 
-// TestWrongAtLoad (D6): a card that computes a model otherwise than it did in an earlier life of the server is found out at load, under
-// sixteen streams; the model is refused and everything else goes on.
+// TestWrongAtLoad (D6): a card that computes a model otherwise than it did in an earlier life of
+// the server is found out at load, under sixteen streams; the model is refused and everything else
+// goes on.
 func TestWrongAtLoad(t *testing.T) {
 	//proves:D6
 	unraced(t)
@@ -158,9 +163,10 @@ func TestWrongAtLoad(t *testing.T) {
 	p.quiet()
 }
 
-// TestTwoCards (D8, D7): one model with a copy on each of two cards, under sixteen streams. One card is lost, or hangs: answers that had
-// begun there end with an error, the others and whatever is asked from then on are right, and the process stays. One model in two parts
-// ends with either card.
+// TestTwoCards (D8, D7): one model with a copy on each of two cards, under sixteen streams. One
+// card is lost, or hangs: answers that had begun there end with an error, the others and whatever
+// is asked from then on are right, and the process stays. One model in two parts ends with either
+// card.
 func TestTwoCards(t *testing.T) {
 	//proves:D8
 	for _, tt := range []struct {

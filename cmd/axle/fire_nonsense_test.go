@@ -8,9 +8,10 @@ import (
 	"testing"
 )
 
-// TestNonsense (D6): under sixteen streams one execute gives NaN. No answer ends as if it were well that is not right, and none said
-// anything else before it failed; the server goes on, and its next answers are right. (All executes giving NaN, or values all alike, lose
-// the card: TestCardLostRestarts.)
+// TestNonsense (D6): under sixteen streams one execute gives NaN. No answer ends as if it were well
+// that is not right, and none said anything else before it failed; the server goes on, and its next
+// answers are right. (All executes giving NaN, or values all alike, lose the card:
+// TestCardLostRestarts.)
 func TestNonsense(t *testing.T) {
 	//proves:D6 under streams
 	unraced(t)

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestRepeatableServed (G14): a repeatable request reuses nothing, whether it says so itself or the server was told to make every request
-// one, and what it answers is the same each time. /metrics say whether the card needs that.
+// TestRepeatableServed (G14): a repeatable request reuses nothing, whether it says so itself or the
+// server was told to make every request one, and what it answers is the same each time. /metrics
+// say whether the card needs that.
 func TestRepeatableServed(t *testing.T) {
 	//proves:G14
 	unraced(t)

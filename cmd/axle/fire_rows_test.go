@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// TestRowsLocked (D10): another process holds the lock of the rows on disk for ever. The server starts all the same, says in words that
-// rows are off, answers, and ends in order. So does one whose rows have a secret that others can read.
+// TestRowsLocked (D10): another process holds the lock of the rows on disk for ever. The server
+// starts all the same, says in words that rows are off, answers, and ends in order. So does one
+// whose rows have a secret that others can read.
 func TestRowsLocked(t *testing.T) {
 	//proves:D10 rows on disk that another process holds: a process
 	for _, tt := range []struct {

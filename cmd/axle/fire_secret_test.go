@@ -15,9 +15,10 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// TestSecretsStay (T14, T11): a server with a keys file and a token for the hub, whose large files come by signed addresses. Whatever is
-// asked with a right key, a wrong one or none, and whatever goes wrong in a pull: neither keys, nor the token, nor a signature are in its
-// log at the most talkative level, on its terminal, in metrics, health, or any answer.
+// TestSecretsStay (T14, T11): a server with a keys file and a token for the hub, whose large files
+// come by signed addresses. Whatever is asked with a right key, a wrong one or none, and whatever
+// goes wrong in a pull: neither keys, nor the token, nor a signature are in its log at the most
+// talkative level, on its terminal, in metrics, health, or any answer.
 func TestSecretsStay(t *testing.T) {
 	//proves:T11
 	//proves:T14

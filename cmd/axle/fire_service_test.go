@@ -50,7 +50,8 @@ func newUnit(t *testing.T, args ...string) *unit {
 // remember gives the unit a card that all its lives share, the dead ones too.
 func (u *unit) remember() { u.state = u.t.TempDir() }
 
-// faulted is when the last fault of its plan befell a life of a unit that remembers; zero when none has.
+// faulted is when the last fault of its plan befell a life of a unit that remembers; zero when none
+// has.
 func (u *unit) faulted(p *process) time.Time {
 	st, err := os.Stat(filepath.Join(u.state, fmt.Sprintf("fault.%d", p.cmd.Process.Pid)))
 	if err != nil {
@@ -166,8 +167,8 @@ func (p *process) stop() int {
 	return p.code()
 }
 
-// quiet requires that all that was printed is ours: nothing on standard output, a JSON object in each line of the log (T14, and the noise
-// of vendors' libraries).
+// quiet requires that all that was printed is ours: nothing on standard output, a JSON object in
+// each line of the log (T14, and the noise of vendors' libraries).
 func (p *process) quiet() {
 	p.t.Helper()
 	p.mu.Lock()
@@ -221,8 +222,8 @@ func (p *process) watch() <-chan unwell {
 	return end
 }
 
-// told judges an unwell server's health: it has to say 503 within a second of begun, or the port is shut, which takes a second more: a
-// machine that wakes nobody in time can miss that second.
+// told judges an unwell server's health: it has to say 503 within a second of begun, or the port is
+// shut, which takes a second more: a machine that wakes nobody in time can miss that second.
 func (w unwell) told(t *testing.T, begun time.Time, allowed func(time.Duration) time.Duration) {
 	t.Helper()
 	if d := w.well.Sub(begun); d > allowed(time.Second) {

@@ -28,9 +28,10 @@ import (
 	"github.com/axle-llm/axle/models/pocket"
 )
 
-// TestRottenAfterKill (D12, D9): a server killed under load, and a file that rots meanwhile with its size and time kept. The next server
-// answers at once, hashes in the background, and refuses the model by the file's name from then on; others are served as before. After an
-// orderly end nothing is hashed.
+// TestRottenAfterKill (D12, D9): a server killed under load, and a file that rots meanwhile with
+// its size and time kept. The next server answers at once, hashes in the background, and refuses
+// the model by the file's name from then on; others are served as before. After an orderly end
+// nothing is hashed.
 func TestRottenAfterKill(t *testing.T) {
 	//proves:D12
 	unraced(t)
@@ -130,7 +131,8 @@ func (p *process) post(path string, body []byte) (code int, answer string) {
 	return resp.StatusCode, string(b)
 }
 
-// keep stores pocket's files as a model of their own, with a further file that makes it another than the rest, and gives the blob of each.
+// keep stores pocket's files as a model of their own, with a further file that makes it another
+// than the rest, and gives the blob of each.
 func (p *process) keep(name string) (blobs map[string]string) {
 	p.t.Helper()
 	blobs = map[string]string{}
@@ -186,8 +188,8 @@ func init() {
 	}
 }
 
-// apart gives the unit's processes a view of the file system of their own, which prepare makes as env says; without the right to it the
-// test is skipped.
+// apart gives the unit's processes a view of the file system of their own, which prepare makes as
+// env says; without the right to it the test is skipped.
 func (u *unit) apart(env string) {
 	u.t.Helper()
 	u.attr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
@@ -206,8 +208,9 @@ func (u *unit) apart(env string) {
 	}
 }
 
-// TestFullDisk (D11): under sixteen streams a disk, a real one, fills up in the middle of a pull. The error names the file, nothing is
-// visible, what came stays, and the pull goes on when there is room.
+// TestFullDisk (D11): under sixteen streams a disk, a real one, fills up in the middle of a pull.
+// The error names the file, nothing is visible, what came stays, and the pull goes on when there is
+// room.
 func TestFullDisk(t *testing.T) {
 	//proves:D11 a real one
 	unraced(t)

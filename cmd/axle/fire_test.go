@@ -24,9 +24,11 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// TestCardLostRestarts (G10, D4, D5, D8): while sixteen mixed streams run the card is lost in one of several ways. Every stream ends with
-// an error event within a second, /health says so within one, the process leaves with 75 within five, and started again by a supervisor it
-// serves right answers, from a card that has what the dead ones left. AXLE_TEST_RESTARTS sets how often (promise: 100).
+// TestCardLostRestarts (G10, D4, D5, D8): while sixteen mixed streams run the card is lost in one
+// of several ways. Every stream ends with an error event within a second, /health says so within
+// one, the process leaves with 75 within five, and started again by a supervisor it serves right
+// answers, from a card that has what the dead ones left. AXLE_TEST_RESTARTS sets how often
+// (promise: 100).
 func TestCardLostRestarts(t *testing.T) {
 	//proves:T14 of a whole process, vendor's noise included
 	//proves:D4
@@ -116,8 +118,8 @@ func goldens(t *testing.T, p *process) map[string]string {
 	return right
 }
 
-// streams keeps sixteen mixed clients asking until stop is closed or the server refuses or is gone, and gives every answer. With right nil
-// any answer will do, cut ones too.
+// streams keeps sixteen mixed clients asking until stop is closed or the server refuses or is gone,
+// and gives every answer. With right nil any answer will do, cut ones too.
 func streams(p *process, right map[string]string, stop <-chan struct{}) (all []outcome) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -173,8 +175,9 @@ func streams(p *process, right map[string]string, stop <-chan struct{}) (all []o
 	return all
 }
 
-// times says when the first and the last of the answers ended that a card's loss broke off, and how many those are: which failed, or were
-// refused, for nothing had been sent. Who asked later is none of them.
+// times says when the first and the last of the answers ended that a card's loss broke off, and how
+// many those are: which failed, or were refused, for nothing had been sent. Who asked later is none
+// of them.
 func times(all []outcome) (first, last time.Time, broken int) {
 	for _, o := range all {
 		if (o.end == endFailed || o.end == endRefused) && (first.IsZero() || o.ended.Before(first)) {
@@ -192,7 +195,8 @@ func times(all []outcome) (first, last time.Time, broken int) {
 	return first, last, broken
 }
 
-// late measures how late this machine wakes whoever sleeps: limits of seconds grow by it, so that a busy machine is no fault of ours.
+// late measures how late this machine wakes whoever sleeps: limits of seconds grow by it, so that a
+// busy machine is no fault of ours.
 func late(stop <-chan struct{}) func(limit time.Duration) time.Duration {
 	var worst atomic.Int64
 	go func() {
@@ -217,7 +221,8 @@ func late(stop <-chan struct{}) func(limit time.Duration) time.Duration {
 	}
 }
 
-// TestOneExecuteFails (D4): streams of one pass end with an error or start over; the others and the server go on.
+// TestOneExecuteFails (D4): streams of one pass end with an error or start over; the others and the
+// server go on.
 func TestOneExecuteFails(t *testing.T) {
 	//proves:D4
 	u := newUnit(t)
@@ -244,8 +249,9 @@ func TestOneExecuteFails(t *testing.T) {
 	p.quiet()
 }
 
-// TestCallHangs (D7): a call that never comes back, in a pass or when a model is unloaded. The watchdog gives it ten seconds; streams end
-// within one more, health says so in that time, and the process ends within five.
+// TestCallHangs (D7): a call that never comes back, in a pass or when a model is unloaded. The
+// watchdog gives it ten seconds; streams end within one more, health says so in that time, and the
+// process ends within five.
 func TestCallHangs(t *testing.T) {
 	//proves:D7 a pass, an unload
 	if testing.Short() || lane.Race {
@@ -295,7 +301,8 @@ func TestCallHangs(t *testing.T) {
 	}
 }
 
-// TestOrderlyEnd (D10, D16): SIGTERM lets what runs finish, refuses what is new, and takes the card down once, in order.
+// TestOrderlyEnd (D10, D16): SIGTERM lets what runs finish, refuses what is new, and takes the card
+// down once, in order.
 func TestOrderlyEnd(t *testing.T) {
 	//proves:T14
 	//proves:D10
@@ -326,7 +333,8 @@ func TestOrderlyEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The library binds its context to a thread: every call of this life came from the one that opened the card (D16).
+	// The library binds its context to a thread: every call of this life came from the one that
+	// opened the card (D16).
 	threads := map[string]int{}
 	for _, m := range regexp.MustCompile(`(?m)^\d+ \S+ (\d+) axcl`).FindAllStringSubmatch(string(b), -1) {
 		threads[m[1]]++
@@ -348,9 +356,10 @@ func TestOrderlyEnd(t *testing.T) {
 	p.quiet()
 }
 
-// TestKilledServer (D9): after SIGKILL under load, every third time in the middle of a pull too, a new process serves within what a load
-// takes and two seconds from a card on which the dead one's memory is still taken, nothing on disk is damaged, and the pull goes on.
-// AXLE_TEST_KILLS sets how often.
+// TestKilledServer (D9): after SIGKILL under load, every third time in the middle of a pull too, a
+// new process serves within what a load takes and two seconds from a card on which the dead one's
+// memory is still taken, nothing on disk is damaged, and the pull goes on. AXLE_TEST_KILLS sets how
+// often.
 func TestKilledServer(t *testing.T) {
 	//proves:D9 in a pull too, the dead one's memory still taken
 	unraced(t)
@@ -426,8 +435,9 @@ func TestKilledServer(t *testing.T) {
 	}
 }
 
-// TestWedged (D9, D7): a process that dies in an execute may leave a card that answers no more until its power is cut. The next server says
-// so, with the fix, and goes on saying it; with the power back the one after it serves.
+// TestWedged (D9, D7): a process that dies in an execute may leave a card that answers no more
+// until its power is cut. The next server says so, with the fix, and goes on saying it; with the
+// power back the one after it serves.
 func TestWedged(t *testing.T) {
 	//proves:D9
 	unraced(t)
@@ -491,8 +501,8 @@ func streamsOnce(p *process) {
 	wg.Wait()
 }
 
-// TestNoCard (D1): without library, driver or card the start says so in one sentence with the fix, within a second; auto computes in
-// software.
+// TestNoCard (D1): without library, driver or card the start says so in one sentence with the fix,
+// within a second; auto computes in software.
 func TestNoCard(t *testing.T) {
 	for _, tt := range []struct{ name, device, env, want string }{
 		{"no library", "axcl", "AXLE_AXCL_LIB=/nowhere/libaxcl_rt.so", "libaxcl_rt.so"},
@@ -517,7 +527,8 @@ func TestNoCard(t *testing.T) {
 				(o.end != endRefused || !strings.Contains(o.detail, tt.want)) {
 				t.Errorf("an answer: %+v", o)
 			}
-			// Who asked for a card that is not there hears so of whoever looks, and a supervisor sends its requests elsewhere.
+			// Who asked for a card that is not there hears so of whoever looks, and a supervisor
+			// sends its requests elsewhere.
 			want, ready := map[bool]int{true: 200, false: 503}[tt.device == "auto"],
 				map[bool]string{true: "axle_ready 1", false: "axle_ready 0"}[tt.device == "auto"]
 			for path, text := range map[string]string{"/health": "", "/metrics": ready} {
@@ -534,8 +545,8 @@ func TestNoCard(t *testing.T) {
 	}
 }
 
-// TestOpenHangs (D7): a library that never comes back from one of its first calls. Whoever waits for the card is told within a second of
-// the watchdog's ten, and the process leaves with 75.
+// TestOpenHangs (D7): a library that never comes back from one of its first calls. Whoever waits
+// for the card is told within a second of the watchdog's ten, and the process leaves with 75.
 func TestOpenHangs(t *testing.T) {
 	//proves:D7 from the library's first call on
 	if testing.Short() || lane.Race {
@@ -583,7 +594,8 @@ func (p *process) metrics() string {
 	return string(b)
 }
 
-// metric is the value of a family, pocket's where each model has one. One that is not there fails the test: pocket must be loaded.
+// metric is the value of a family, pocket's where each model has one. One that is not there fails
+// the test: pocket must be loaded.
 func (p *process) metric(name string) float64 {
 	p.t.Helper()
 	page := p.metrics()

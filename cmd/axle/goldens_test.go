@@ -27,8 +27,9 @@ import (
 	"github.com/axle-llm/axle/models/pocket/golden"
 )
 
-// TestGoldens asks a server every golden question that its dialect can put, in every dialect, streamed and whole: text, thinking, calls,
-// token counts and the reason of the end are those that the engine itself gives.
+// TestGoldens asks a server every golden question that its dialect can put, in every dialect,
+// streamed and whole: text, thinking, calls, token counts and the reason of the end are those that
+// the engine itself gives.
 func TestGoldens(t *testing.T) {
 	unraced(t)
 	if testing.Short() {
@@ -74,16 +75,18 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// goldenCards are the devices that goldens are asked of, with what a server on each needs in its environment.
+// goldenCards are the devices that goldens are asked of, with what a server on each needs in its
+// environment.
 var goldenCards = map[string]func(*testing.T) []string{"soft": func(*testing.T) []string { return nil }}
 
-// freePort counts on from anywhere, so that this process takes no port twice, and hardly one of another's.
+// freePort counts on from anywhere, so that this process takes no port twice, and hardly one of
+// another's.
 var freePort atomic.Uint32
 
 func init() { freePort.Store(rand.Uint32N(12000)) }
 
-// freeAddr is an address that nobody listens on. Its port is none of those that systems give out unasked: nobody gets it before the server
-// does.
+// freeAddr is an address that nobody listens on. Its port is none of those that systems give out
+// unasked: nobody gets it before the server does.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -139,7 +142,8 @@ func goldenServer(t *testing.T, device string, env ...string) (url, vendor strin
 	}
 }
 
-// post sends a body and reads the answer whole; a server that is busy is asked again when it says so.
+// post sends a body and reads the answer whole; a server that is busy is asked again when it says
+// so.
 func post(ctx context.Context, client *http.Client, url string, body []byte, busy *atomic.Int64) ([]byte, error) {
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
@@ -194,8 +198,9 @@ func check(t *testing.T, client *http.Client, base string, w way, c golden.Case,
 	}
 }
 
-// TestGoldensLoad is the goldens at 64 at once, dialects mixed, with a queue of 32: every answer is exactly right, or 503 with Retry-After
-// and right when asked again (promise G6, through the engine; the server's own part is in server). AXLE_REQUESTS sets how many.
+// TestGoldensLoad is the goldens at 64 at once, dialects mixed, with a queue of 32: every answer is
+// exactly right, or 503 with Retry-After and right when asked again (promise G6, through the
+// engine; the server's own part is in server). AXLE_REQUESTS sets how many.
 func TestGoldensLoad(t *testing.T) {
 	//proves:G6
 	unraced(t)

@@ -419,7 +419,8 @@ func readAnthropic(b []byte, stream bool) (a golden.Answer, reason string, err e
 	return a, reason, err
 }
 
-// checkVendor asks the vendor's way: whole, and by polling. Its temperature cannot be nought: one token to choose from is as good.
+// checkVendor asks the vendor's way: whole, and by polling. Its temperature cannot be nought: one
+// token to choose from is as good.
 func checkVendor(t *testing.T, url string, c golden.Case) {
 	t.Helper()
 	send := func(path string, body obj) []byte {

@@ -11,9 +11,10 @@ import (
 	"github.com/axle-llm/axle/cmd/internal/client"
 )
 
-// free looks, before a command opens a card, whether the server at AXLE_HOST holds it: a card has one owner. device is the command's own,
-// as --device has it; doing is what it is about to do. The error says what to do. Where no server of axle's answers on this machine, or
-// where it has no card, there is nothing to say.
+// free looks, before a command opens a card, whether the server at AXLE_HOST holds it: a card has
+// one owner. device is the command's own, as --device has it; doing is what it is about to do. The
+// error says what to do. Where no server of axle's answers on this machine, or where it has no
+// card, there is nothing to say.
 func free(ctx context.Context, device, doing string) error {
 	if device == "soft" {
 		return nil

@@ -12,8 +12,9 @@ import (
 	"github.com/axle-llm/axle/cmd/internal/client"
 )
 
-// A command that opens a card asks the server on this machine first, and says what to do where that holds it; a software card is nobody's,
-// a lost one is held no more, and what is no server of axle's has none.
+// A command that opens a card asks the server on this machine first, and says what to do where that
+// holds it; a software card is nobody's, a lost one is held no more, and what is no server of
+// axle's has none.
 func TestWhoseCard(t *testing.T) {
 	state := ""
 	code := http.StatusOK

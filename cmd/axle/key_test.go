@@ -12,7 +12,8 @@ import (
 	"github.com/axle-llm/axle/server/access"
 )
 
-// TestKeyCommand: a key is shown when it is made and never again; the file that the commands leave is one that a server takes.
+// TestKeyCommand: a key is shown when it is made and never again; the file that the commands leave
+// is one that a server takes.
 func TestKeyCommand(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	t.Setenv("OLLAMA_KEYS_FILE", "")

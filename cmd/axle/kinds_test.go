@@ -19,8 +19,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// A package of any kind and layout is told with one sentence, and never as a model that completes texts: by inspect, plan, pull, list and
-// show, and by the server, which refuses to ask it.
+// A package of any kind and layout is told with one sentence, and never as a model that completes
+// texts: by inspect, plan, pull, list and show, and by the server, which refuses to ask it.
 func TestKindsAreTold(t *testing.T) {
 	h := modelstest.NewHub()
 	defer h.Close()

@@ -13,8 +13,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestAway (D8): a card that auto had chosen and that was lost is waited for: its models are not left to the software card, and the first
-// request after it is back is served by it. Asking for the software card forgets it.
+// TestAway (D8): a card that auto had chosen and that was lost is waited for: its models are not
+// left to the software card, and the first request after it is back is served by it. Asking for the
+// software card forgets it.
 func TestAway(t *testing.T) {
 	//proves:D8 after a restart
 	unraced(t)

@@ -17,7 +17,8 @@ type machine struct {
 	puller catalog.Puller // nil: nothing can be pulled
 	// hello is a sentence on the device, once it is known.
 	hello func() (string, error)
-	// leave says on disk that the store was left in order; nil where nothing is said. close does it too.
+	// leave says on disk that the store was left in order; nil where nothing is said. close does it
+	// too.
 	leave func() error
 	close func() error
 }

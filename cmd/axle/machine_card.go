@@ -101,8 +101,9 @@ func newMachine(o machineOptions) (*machine, error) {
 		}}, nil
 }
 
-// checkDraft looks whether a package can guess for a model. Where the model is not in the store yet, or cannot be opened, only the draft
-// model is looked at: loading the model compares the words.
+// checkDraft looks whether a package can guess for a model. Where the model is not in the store
+// yet, or cannot be opened, only the draft model is looked at: loading the model compares the
+// words.
 func checkDraft(st *store.Store, n models.Name, draft func() (*models.Package, error)) error {
 	m, err := st.Get(n.Full())
 	if err != nil {
@@ -186,7 +187,8 @@ func logProgress(log *zap.Logger) func(engine.Progress) {
 	}
 }
 
-// logProven tells what follows from what the card was proven to do with a model. That it gets wide passes wrong is a warning.
+// logProven tells what follows from what the card was proven to do with a model. That it gets wide
+// passes wrong is a warning.
 func logProven(log *zap.Logger) func(model string, st engine.Stats) {
 	states := logStates(log)
 	return func(model string, st engine.Stats) {
@@ -197,8 +199,8 @@ func logProven(log *zap.Logger) func(model string, st engine.Stats) {
 	}
 }
 
-// logStates tells, of a model of which layers keep a state, what the card was proven to do with them and what follows from it. What makes
-// such a model slower than it could be is a warning.
+// logStates tells, of a model of which layers keep a state, what the card was proven to do with
+// them and what follows from it. What makes such a model slower than it could be is a warning.
 func logStates(log *zap.Logger) func(model string, st engine.Stats) {
 	return func(model string, st engine.Stats) {
 		kept, has := st.Proven["kept"]
@@ -220,7 +222,8 @@ func logStates(log *zap.Logger) func(model string, st engine.Stats) {
 	}
 }
 
-// guard looks after the store's files while the server lives, and after one that did not end in order (promise D12).
+// guard looks after the store's files while the server lives, and after one that did not end in
+// order (promise D12).
 func guard(st *store.Store, log *zap.Logger) (leave func() error) {
 	leave, err := st.Guard(store.GuardOptions{
 		Unclean: func() {

@@ -1,7 +1,9 @@
-// Command axle runs language models on Axera NPUs: a server, a client for it, a benchmark, and tools for looking at models and cards.
+// Command axle runs language models on Axera NPUs: a server, a client for it, a benchmark, and
+// tools for looking at models and cards.
 //
-// Each command is a file of its own. Exit codes: 0 done, 1 failed, 2 wrong usage or a runtime that is too old, which no restart mends, 75
-// the card was lost and the service should be restarted, 130 interrupted.
+// Each command is a file of its own. Exit codes: 0 done, 1 failed, 2 wrong usage or a runtime that
+// is too old, which no restart mends, 75 the card was lost and the service should be restarted, 130
+// interrupted.
 package main
 
 import (
@@ -28,7 +30,8 @@ var version = "0.1.0-dev"
 // ollamaVersion is the Ollama whose API we answer, which clients gate on.
 const ollamaVersion = "0.34.4"
 
-// exitUsage is the exit code of what is wrong with the command line or the machine and stays so, whoever starts the program again.
+// exitUsage is the exit code of what is wrong with the command line or the machine and stays so,
+// whoever starts the program again.
 const exitUsage = 2
 
 // exitInterrupted is the exit code after Ctrl-C, as shells have it.
@@ -92,7 +95,8 @@ func newRootCmd() *cobra.Command {
 	return root
 }
 
-// printable runs a command whose output is text, whatever it prints of packages, hubs and servers: see package plain.
+// printable runs a command whose output is text, whatever it prints of packages, hubs and servers:
+// see package plain.
 func printable(c *cobra.Command, args []string, work func(*cobra.Command, []string) error) error {
 	out, errw := &plain.Writer{W: c.OutOrStdout()}, &plain.Writer{W: c.ErrOrStderr()}
 	c.SetOut(out)
@@ -105,7 +109,8 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// The first signal asks for an orderly end; a second one finds the system's own handling back, and ends the program.
+	// The first signal asks for an orderly end; a second one finds the system's own handling back,
+	// and ends the program.
 	context.AfterFunc(ctx, stop)
 	// Before anything can load a vendor's library, which would write between what we print.
 	//rule:D17 TestJSONUnderNoise cards.OwnStdout() => &cards.Stdout{File: os.Stdout}, error(nil)

@@ -13,12 +13,14 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// patience is when a test gives up on what will never come. It decides nothing else: limits that are promised are measured.
+// patience is when a test gives up on what will never come. It decides nothing else: limits that
+// are promised are measured.
 const patience = 4 * time.Minute
 
-// unraced leaves a test to the run without the race detector. What meets in its process meets in those that stay as well: in
-// TestCardLostRestarts, TestOneExecuteFails, TestHeatStops, TestOrderlyEnd, TestOffTheBus and TestTwoCards under sixteen streams, and room
-// by room in the tests of engine, server and models/store.
+// unraced leaves a test to the run without the race detector. What meets in its process meets in
+// those that stay as well: in TestCardLostRestarts, TestOneExecuteFails, TestHeatStops,
+// TestOrderlyEnd, TestOffTheBus and TestTwoCards under sixteen streams, and room by room in the
+// tests of engine, server and models/store.
 func unraced(t *testing.T) {
 	t.Helper()
 	if lane.Race {
@@ -29,7 +31,8 @@ func unraced(t *testing.T) {
 // prepare makes the world of a process that a test starts; nil where nothing is to be made.
 var prepare func() error
 
-// The test binary is axle itself when a test starts it again: something to break, to kill and to restart.
+// The test binary is axle itself when a test starts it again: something to break, to kill and to
+// restart.
 func TestMain(m *testing.M) {
 	if os.Getenv("AXLE_TEST_MAIN") != "" {
 		if prepare != nil {

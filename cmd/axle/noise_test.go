@@ -17,8 +17,9 @@ import (
 	"github.com/axle-llm/axle/axcl/simcard/simcardtest"
 )
 
-// TestJSONUnderNoise: what --json prints is JSON and nothing else, whatever a vendor's library writes meanwhile and whenever: one that
-// keeps to what it is told, with and without a driver, and one that nothing keeps quiet.
+// TestJSONUnderNoise: what --json prints is JSON and nothing else, whatever a vendor's library
+// writes meanwhile and whenever: one that keeps to what it is told, with and without a driver, and
+// one that nothing keeps quiet.
 func TestJSONUnderNoise(t *testing.T) {
 	//proves:D17 every command that has it
 	unraced(t)

@@ -10,7 +10,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestTellPaths: a folder of models that the server cannot look into is in its log, with the way out.
+// TestTellPaths: a folder of models that the server cannot look into is in its log, with the way
+// out.
 func TestTellPaths(t *testing.T) {
 	dir := t.TempDir()
 	closed := filepath.Join(dir, "closed")

@@ -105,8 +105,9 @@ func keptOn(ram, cacheRAM, cacheDisk string) (k plan.Keep, err error) {
 	return k, nil
 }
 
-// planShape describes one of the shapes, a package, or a model that is not here as far as the catalogue knows it. A name in Ollama's form,
-// qwen3:0.6b, is a model in a store before it is one of the catalogue.
+// planShape describes one of the shapes, a package, or a model that is not here as far as the
+// catalogue knows it. A name in Ollama's form, qwen3:0.6b, is a model in a store before it is one
+// of the catalogue.
 func planShape(name string) (plan.Model, error) {
 	if m, ok := plan.Shape(name); ok {
 		return m, nil

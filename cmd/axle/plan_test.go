@@ -11,7 +11,8 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// TestPlanFolder: a folder is planned with what it has, however short its context is; where it is broken the error speaks of it alone.
+// TestPlanFolder: a folder is planned with what it has, however short its context is; where it is
+// broken the error speaks of it alone.
 func TestPlanFolder(t *testing.T) {
 	dir := t.TempDir()
 	if err := modelstest.Write(dir, "A"); err != nil {

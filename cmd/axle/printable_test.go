@@ -15,7 +15,8 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// Whatever a package, a file or a server says, no command prints what a terminal would obey: names, tools, licences, progress, errors.
+// Whatever a package, a file or a server says, no command prints what a terminal would obey: names,
+// tools, licences, progress, errors.
 func TestPrintable(t *testing.T) {
 	const evil = "x\x1b]0;mine\x07\x1b[2J\u009b31m\u202ey\r"
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,7 +14,8 @@ import (
 	"github.com/axle-llm/axle/models/store"
 )
 
-// OLLAMA_NOPRUNE and OLLAMA_NOHISTORY are read as Ollama reads them: any word but one for no means yes, and AXLE_… wins.
+// OLLAMA_NOPRUNE and OLLAMA_NOHISTORY are read as Ollama reads them: any word but one for no means
+// yes, and AXLE_… wins.
 func TestSwitches(t *testing.T) {
 	for _, tt := range []struct {
 		axle, ollama string

@@ -61,7 +61,8 @@ mirrors. HF_TOKEN is sent to the first of them and to no other host.`,
 	return cmd
 }
 
-// fetch pulls a model through the server, or into the store itself where none runs or the settings are this command's own.
+// fetch pulls a model through the server, or into the store itself where none runs or the settings
+// are this command's own.
 func fetch(ctx context.Context, name, endpoint string, connections int, report func(store.Progress)) error {
 	if endpoint == "" && connections == 0 {
 		c, err := connect(ctx, true)

@@ -94,8 +94,8 @@ func command(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return out.String(), errs.String(), err
 }
 
-// Where a server answers it fetches into its own store; a command with settings of its own does not ask it; a server that is named and
-// away is not done without, unless it would be on this machine.
+// Where a server answers it fetches into its own store; a command with settings of its own does not
+// ask it; a server that is named and away is not done without, unless it would be on this machine.
 func TestPullThroughServer(t *testing.T) {
 	h := modelstest.NewHub()
 	defer h.Close()

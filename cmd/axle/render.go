@@ -71,7 +71,8 @@ standard input.`,
 					_, err = out.WriteString(p.Text)
 					last = p.Text
 				}
-				// What reads a pipe or a file has the prompt as it is; in a terminal the shell's own prompt follows.
+				// What reads a pipe or a file has the prompt as it is; in a terminal the shell's
+				// own prompt follows.
 				if err == nil && !strings.HasSuffix(last, "\n") && toTerminal(cmd.OutOrStdout()) {
 					err = out.WriteByte('\n')
 				}

@@ -52,7 +52,8 @@ func newRunCmd() *cobra.Command {
 				prompt = strings.TrimSpace(strings.Join(slices.DeleteFunc([]string{string(b), prompt},
 					func(s string) bool { return s == "" }), "\n"))
 			}
-			// Ctrl-C stops an answer, never the program: the terminal's conversation is not under the program's own signals.
+			// Ctrl-C stops an answer, never the program: the terminal's conversation is not under
+			// the program's own signals.
 			ctx := context.WithoutCancel(c.Context())
 			return with(ctx, false, func(conn *connection) error {
 				t.Conn, t.Stop = conn.Client, conn.stop

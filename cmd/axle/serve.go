@@ -40,8 +40,8 @@ func newServeCmd() *cobra.Command {
 	return c
 }
 
-// newLog writes JSON lines to w: whatever a client sends, each event stays one line. Nothing is kept back, so nothing is synced at the
-// end: that can take a disk seconds.
+// newLog writes JSON lines to w: whatever a client sends, each event stays one line. Nothing is
+// kept back, so nothing is synced at the end: that can take a disk seconds.
 func newLog(w io.Writer, debug bool) *zap.Logger {
 	cfg := zap.NewProductionEncoderConfig()
 	cfg.EncodeTime = zapcore.RFC3339TimeEncoder

@@ -24,7 +24,8 @@ import (
 	"github.com/axle-llm/axle/server/access"
 )
 
-// This file is a server's process, from its listeners to its orderly end. What it runs on is in machine.go.
+// This file is a server's process, from its listeners to its orderly end. What it runs on is in
+// machine.go.
 
 // exitLost is the exit code that tells a supervisor to start us again: the card was lost.
 const exitLost = 75
@@ -128,7 +129,8 @@ func (s *service) listen() (err error) {
 func (s *service) build() (err error) {
 	o := s.runsOn
 	o.ending, o.log = s.ending, s.log
-	// Losing the card ends the process within seconds, whatever the library's threads do (promise D7).
+	// Losing the card ends the process within seconds, whatever the library's threads do (promise
+	// D7).
 	o.lost = func(err error) {
 		select {
 		case s.lost <- err:
@@ -172,7 +174,8 @@ func (s *service) build() (err error) {
 	return nil
 }
 
-// open opens the card now, not with the first request: what is wrong with it is said at the start (promise D1).
+// open opens the card now, not with the first request: what is wrong with it is said at the start
+// (promise D1).
 func (s *service) open(run context.Context) {
 	line, err := s.machine.hello()
 	if err != nil {
@@ -211,8 +214,8 @@ func (s *service) watch(run context.Context) {
 	}
 }
 
-// abandon ends without closing anything of the card's: the library may never answer. The disk is not the card: what is on it was left in
-// order.
+// abandon ends without closing anything of the card's: the library may never answer. The disk is
+// not the card: what is on it was left in order.
 func (s *service) abandon(err error) error {
 	if left := make(chan error, 1); s.machine.leave != nil {
 		go func() { left <- s.machine.leave() }()
@@ -243,11 +246,13 @@ func (s *service) close(ctx context.Context) (err error) {
 	return err
 }
 
-// lookEvery is how often a device that is not there is looked for. A module can be loaded and a library installed after we have started,
-// and while health says that there is no device a supervisor sends no request that would look for it.
+// lookEvery is how often a device that is not there is looked for. A module can be loaded and a
+// library installed after we have started, and while health says that there is no device a
+// supervisor sends no request that would look for it.
 const lookEvery = 15 * time.Second
 
-// lookAgain opens the device until that succeeds, it was lost, or ctx ends. Who opens it tells of it.
+// lookAgain opens the device until that succeeds, it was lost, or ctx ends. Who opens it tells of
+// it.
 func lookAgain(ctx context.Context, open func() error) error {
 	t := time.NewTicker(lookEvery)
 	defer t.Stop()

@@ -13,10 +13,10 @@ import (
 	"github.com/axle-llm/axle/server/loaded"
 )
 
-// This file is the table of the settings of `axle serve`. A row is all that is said of a setting: its
-// flag, its variable, its default, what it does, and how its value is read. The flags, their help,
-// the environment, packaging/axle.env and docs/settings.md come from the table. To add a setting,
-// add a row and the field that it sets.
+// This file is the table of the settings of `axle serve`. A row is all that is said of a setting:
+// its flag, its variable, its default, what it does, and how its value is read. The flags, their
+// help, the environment, packaging/axle.env and docs/settings.md come from the table. To add a
+// setting, add a row and the field that it sets.
 
 // settings is what a server is told.
 type settings struct {
@@ -46,8 +46,8 @@ type setting struct {
 	many     bool   // the flag adds to what the variable says
 	read     func(s *settings, v string) error
 
-	// everywhere: not only the server reads the variable, so it is read where the folder or the card
-	// is chosen, in one place for every command.
+	// everywhere: not only the server reads the variable, so it is read where the folder or the
+	// card is chosen, in one place for every command.
 	everywhere bool
 	flagOnly   bool // it has no variable: what it does is for who starts the server by hand
 }
@@ -196,9 +196,9 @@ func defaults() settings {
 	return s
 }
 
-// readSettings reads the environment through getenv (os.Getenv), and then the flags that were given.
-// What cannot be read is an error that names the variable or the flag: a server that ignored its
-// settings would be worse than one that does not start.
+// readSettings reads the environment through getenv (os.Getenv), and then the flags that were
+// given. What cannot be read is an error that names the variable or the flag: a server that ignored
+// its settings would be worse than one that does not start.
 func readSettings(getenv func(string) string, given *flags) (settings, error) {
 	s := defaults()
 	for _, r := range table {

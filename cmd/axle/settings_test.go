@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestSettingsTable: every row has a flag and a variable that change what the server is told, and what
-// cannot be read is refused with its name.
+// TestSettingsTable: every row has a flag and a variable that change what the server is told, and
+// what cannot be read is refused with its name.
 func TestSettingsTable(t *testing.T) {
 	flagsSeen, variables, read := map[string]bool{}, map[string]bool{}, 0
 	none := func(string) string { return "" }
@@ -80,8 +80,8 @@ func TestSettingsTable(t *testing.T) {
 	}
 }
 
-// TestSettingsFiles: the package's file and the page are those that the table makes. AXLE_TEST_SETTINGS
-// writes them (make settings).
+// TestSettingsFiles: the package's file and the page are those that the table makes.
+// AXLE_TEST_SETTINGS writes them (make settings).
 func TestSettingsFiles(t *testing.T) {
 	for name, want := range made() {
 		path := filepath.Join("..", "..", filepath.FromSlash(name))

@@ -10,7 +10,8 @@ import (
 	"github.com/axle-llm/axle/server"
 )
 
-// parseSize reads "20GB", "512MiB" or a number of bytes; decimal prefixes count by 1,000, those with an i by 1,024.
+// parseSize reads "20GB", "512MiB" or a number of bytes; decimal prefixes count by 1,000, those
+// with an i by 1,024.
 func parseSize(s string) (int64, error) {
 	number := strings.TrimRight(strings.ToLower(strings.TrimSpace(s)), "bikmgt ")
 	unit := strings.TrimSpace(strings.ToLower(strings.TrimSpace(s))[len(number):])
@@ -23,11 +24,13 @@ func parseSize(s string) (int64, error) {
 	return int64(n * by), nil
 }
 
-// mostRAM is the most of a machine's memory that rows take unless told otherwise: more memory would keep what is not asked for again.
+// mostRAM is the most of a machine's memory that rows take unless told otherwise: more memory would
+// keep what is not asked for again.
 const mostRAM = 4 << 30
 
-// ramSize is how much of this machine's memory may keep rows: what the flag says, else AXLE_CACHE_RAM, else an eighth of what there is, or
-// of what the control groups above this process leave it.
+// ramSize is how much of this machine's memory may keep rows: what the flag says, else
+// AXLE_CACHE_RAM, else an eighth of what there is, or of what the control groups above this process
+// leave it.
 func ramSize(flag string, getenv func(string) string, root fs.FS) (int64, error) {
 	if flag != "" {
 		n, err := parseSize(flag)

@@ -6,7 +6,8 @@ import (
 	"testing/fstest"
 )
 
-// TestRAMSize: the flag wins over the environment, which wins over an eighth of the memory that a control group leaves, at most 4 GiB.
+// TestRAMSize: the flag wins over the environment, which wins over an eighth of the memory that a
+// control group leaves, at most 4 GiB.
 func TestRAMSize(t *testing.T) {
 	machine := func(kb string) fstest.MapFS {
 		return fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal: " + kb + " kB\nMemAvailable: 1000 kB\n")}}

@@ -60,7 +60,8 @@ func (p *process) holds() (s holding) {
 	return s
 }
 
-// growth is by how much a quantity grew over the time of the samples, by the straight line that fits them best.
+// growth is by how much a quantity grew over the time of the samples, by the straight line that
+// fits them best.
 func growth(samples []holding, of func(holding) float64) float64 {
 	var t, v, tt, tv float64
 	n := float64(len(samples))
@@ -82,8 +83,9 @@ func (p *process) embeds() []float32 {
 	return v.Embeddings[0]
 }
 
-// TestSoak lets a server work for as long as AXLE_TEST_SOAK says: mixed answers, clients that leave, embeddings of a model that generates,
-// a model unloaded and loaded again. Nothing it holds may grow: memory, goroutines, threads, descriptors, cells in use, the card's memory.
+// TestSoak lets a server work for as long as AXLE_TEST_SOAK says: mixed answers, clients that
+// leave, embeddings of a model that generates, a model unloaded and loaded again. Nothing it holds
+// may grow: memory, goroutines, threads, descriptors, cells in use, the card's memory.
 func TestSoak(t *testing.T) {
 	d, err := time.ParseDuration(os.Getenv("AXLE_TEST_SOAK"))
 	if err != nil {

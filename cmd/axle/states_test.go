@@ -13,7 +13,8 @@ import (
 	"github.com/axle-llm/axle/engine"
 )
 
-// TestStatesLogged: a line says what was proven of layers that keep a state and what it means, a warning where something is lost.
+// TestStatesLogged: a line says what was proven of layers that keep a state and what it means, a
+// warning where something is lost.
 func TestStatesLogged(t *testing.T) {
 	for _, c := range []struct {
 		proven map[string]bool
@@ -47,8 +48,8 @@ func TestStatesLogged(t *testing.T) {
 	}
 }
 
-// TestWideLogged (G23): a card that gets wide passes of a model wrong is a warning in the log; one that has them is not, nor a model that
-// has none.
+// TestWideLogged (G23): a card that gets wide passes of a model wrong is a warning in the log; one
+// that has them is not, nor a model that has none.
 func TestWideLogged(t *testing.T) {
 	//proves:G23
 	for _, c := range []struct {

@@ -13,8 +13,9 @@ import (
 	"testing"
 )
 
-// TestTroubleshooting: every text that an error of the program, its server and its library is made with is found in
-// docs/troubleshooting.md: a heading there has it in quotes, or a pattern whose … stands for what differs.
+// TestTroubleshooting: every text that an error of the program, its server and its library is made
+// with is found in docs/troubleshooting.md: a heading there has it in quotes, or a pattern whose …
+// stands for what differs.
 func TestTroubleshooting(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/troubleshooting.md")
 	if err != nil {
@@ -104,8 +105,9 @@ var plainErrors = map[string]string{
 // raised is a text that an error is made with.
 type raised struct{ text, where string }
 
-// texts finds the texts of errors in a package's sources. What wraps another error (%w) leads to that one's place, and what is wrong with a
-// command line (usageError) says itself what it should be.
+// texts finds the texts of errors in a package's sources. What wraps another error (%w) leads to
+// that one's place, and what is wrong with a command line (usageError) says itself what it should
+// be.
 func texts(t *testing.T, dir string) (out []raised) {
 	t.Helper()
 	files, err := filepath.Glob("../../" + dir + "/*.go")
@@ -164,7 +166,8 @@ func texts(t *testing.T, dir string) (out []raised) {
 				case id.Name == "httpError" && len(x.Elts) == 2:
 					add(x.Elts[1])
 				case id.Name == "Error" && strings.HasPrefix(dir, "models"):
-					// These print what is wrong with which file, the way out, and the sentinel they wrap.
+					// These print what is wrong with which file, the way out, and the sentinel they
+					// wrap.
 					helps := len(x.Elts) == 0
 					for _, e := range x.Elts {
 						if kv, ok := e.(*ast.KeyValueExpr); ok {

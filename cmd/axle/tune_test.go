@@ -51,7 +51,8 @@ func TestTune(t *testing.T) {
 	}
 }
 
-// board makes a copy of the parts of /sys and /proc that tune looks at: a host of two little and two big cores with a card.
+// board makes a copy of the parts of /sys and /proc that tune looks at: a host of two little and
+// two big cores with a card.
 func board(t *testing.T, readReq byte) string {
 	t.Helper()
 	root := t.TempDir()
@@ -100,7 +101,8 @@ func tuneRun(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// TestTuneGone: a server that has ended, and an interrupt that is no more, have nothing to put back; a priority out of range is refused.
+// TestTuneGone: a server that has ended, and an interrupt that is no more, have nothing to put
+// back; a priority out of range is refused.
 func TestTuneGone(t *testing.T) {
 	root := board(t, 2)
 	state := filepath.Join(t.TempDir(), "tune.json")

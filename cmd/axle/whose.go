@@ -22,18 +22,19 @@ import (
 	"github.com/axle-llm/axle/models/store"
 )
 
-// This file decides, for every command that reads a model's files itself, whose store a name leads to: that of the server at AXLE_HOST,
-// which is the one that 'axle list' shows and 'axle pull' fills, or that of the user who types. An AXLE_MODELS that is set goes before the
-// server's.
+// This file decides, for every command that reads a model's files itself, whose store a name leads
+// to: that of the server at AXLE_HOST, which is the one that 'axle list' shows and 'axle pull'
+// fills, or that of the user who types. An AXLE_MODELS that is set goes before the server's.
 
-// openPackage opens a model by its name in a store, or by the path of its folder. The caller closes it.
+// openPackage opens a model by its name in a store, or by the path of its folder. The caller closes
+// it.
 func openPackage(name string) (*models.Package, error) {
 	p, _, err := openModel(name)
 	return p, err
 }
 
-// openModel is openPackage; m is nil for a folder. It fails with an absentError where the model is in no store, and with a lockedError
-// where it is in one that may not be read.
+// openModel is openPackage; m is nil for a folder. It fails with an absentError where the model is
+// in no store, and with a lockedError where it is in one that may not be read.
 func openModel(name string) (p *models.Package, m *store.Model, err error) {
 	if isFolder, err := folder(name); err != nil {
 		return nil, nil, err
@@ -73,7 +74,8 @@ func openModel(name string) (p *models.Package, m *store.Model, err error) {
 	return nil, nil, fmt.Errorf("%w; 'axle list' shows what there is, 'axle pull' without a name what can be fetched", err)
 }
 
-// folder reports whether what a user names a package by is its folder. It fails where that can only be the path of one, and there is none.
+// folder reports whether what a user names a package by is its folder. It fails where that can only
+// be the path of one, and there is none.
 func folder(name string) (bool, error) {
 	if st, err := os.Stat(name); err == nil && st.IsDir() {
 		return true, nil
@@ -84,7 +86,8 @@ func folder(name string) (bool, error) {
 	return false, nil
 }
 
-// openOf opens a model of a store, which it closes with the package: a package goes on reading from it.
+// openOf opens a model of a store, which it closes with the package: a package goes on reading from
+// it.
 func openOf(s *store.Store, m *store.Model) (*models.Package, error) {
 	p, err := m.Open()
 	if err != nil {
@@ -94,8 +97,8 @@ func openOf(s *store.Store, m *store.Model) (*models.Package, error) {
 	return p, nil
 }
 
-// keyedError is a server that tells nothing without a key. For who looks for a model it is as good as none: errors.Is finds
-// store.ErrNotFound.
+// keyedError is a server that tells nothing without a key. For who looks for a model it is as good
+// as none: errors.Is finds store.ErrNotFound.
 type keyedError struct{ url string }
 
 func (e *keyedError) Error() string {
@@ -104,8 +107,9 @@ func (e *keyedError) Error() string {
 
 func (e *keyedError) Is(target error) bool { return target == store.ErrNotFound }
 
-// openTheirs opens a model in the store of the server at AXLE_HOST. It fails with store.ErrNotFound where no server answers or its store
-// has no such model, and with a keyedError where it does not tell.
+// openTheirs opens a model in the store of the server at AXLE_HOST. It fails with store.ErrNotFound
+// where no server answers or its store has no such model, and with a keyedError where it does not
+// tell.
 func openTheirs(name string) (*models.Package, *store.Model, error) {
 	ctx := context.Background()
 	conn, err := connect(ctx, true)
@@ -138,9 +142,11 @@ func openTheirs(name string) (*models.Package, *store.Model, error) {
 	return nil, nil, locked
 }
 
-// wholeStore is the store that a command works on as a whole, and may write in: that of the server at AXLE_HOST, if it runs on this machine
-// as this user; the user's own where there is none, or AXLE_MODELS says so. Where the server is another user's, it fails with the command
-// line that works: what one user writes in another's store, root among them, that one could not change any more.
+// wholeStore is the store that a command works on as a whole, and may write in: that of the server
+// at AXLE_HOST, if it runs on this machine as this user; the user's own where there is none, or
+// AXLE_MODELS says so. Where the server is another user's, it fails with the command line that
+// works: what one user writes in another's store, root among them, that one could not change any
+// more.
 func wholeStore(ctx context.Context) (store.Options, error) {
 	own := storeOptions()
 	if cmp.Or(os.Getenv("AXLE_MODELS"), os.Getenv("OLLAMA_MODELS")) != "" {
@@ -172,7 +178,8 @@ func wholeStore(ctx context.Context) (store.Options, error) {
 	return own, nil
 }
 
-// storeAlone says how the models of a server are found once it has been ended; empty: as they are now.
+// storeAlone says how the models of a server are found once it has been ended; empty: as they are
+// now.
 func storeAlone(ctx context.Context, conn *connection) string {
 	if cmp.Or(os.Getenv("AXLE_MODELS"), os.Getenv("OLLAMA_MODELS")) != "" {
 		return ""
@@ -300,7 +307,8 @@ func me() string {
 	return u.Username
 }
 
-// asServer is a command line that runs axle with these arguments as the server's user, in the server's store.
+// asServer is a command line that runs axle with these arguments as the server's user, in the
+// server's store.
 func asServer(w client.Where, args []string) string {
 	words := []string{"sudo"}
 	if w.User != "" {

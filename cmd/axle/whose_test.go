@@ -22,8 +22,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// What was pulled through a server is found by every command that reads files itself, in the server's store; a store of one's own that
-// AXLE_MODELS names goes before it.
+// What was pulled through a server is found by every command that reads files itself, in the
+// server's store; a store of one's own that AXLE_MODELS names goes before it.
 func TestWhoseStore(t *testing.T) {
 	h := modelstest.NewHub()
 	defer h.Close()
@@ -95,7 +95,8 @@ func TestWhoseStore(t *testing.T) {
 	}
 }
 
-// Where a server's store cannot be read, the error has the command line that works; where the server does not tell, it says what to do.
+// Where a server's store cannot be read, the error has the command line that works; where the
+// server does not tell, it says what to do.
 func TestLockedStore(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a file, no folder")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -152,7 +153,8 @@ func TestLockedStore(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// One of the user's own under the same name is told of; made of what every axle has, it is meant.
+	// One of the user's own under the same name is told of; made of what every axle has, it is
+	// meant.
 	h := modelstest.NewHub()
 	defer h.Close()
 	dir := t.TempDir()
@@ -192,7 +194,8 @@ func TestLockedStore(t *testing.T) {
 		}
 		t.Setenv("AXLE_MODELS", "")
 	}
-	// A server that tells nothing without a key may have what is not here, and its store is not taken for the user's own.
+	// A server that tells nothing without a key may have what is not here, and its store is not
+	// taken for the user's own.
 	keyed = true
 	for _, args := range [][]string{{"verify"}, {"cache"}, {"tokenize", "axle/none"}} {
 		if _, _, err := command(t, args...); err == nil || !strings.Contains(err.Error(), ts.URL) ||
@@ -220,8 +223,8 @@ func TestLockedStore(t *testing.T) {
 	}
 }
 
-// Names of the catalogue are known to plan and inspect before they are pulled, however they are written; what has to be here says how to
-// get it.
+// Names of the catalogue are known to plan and inspect before they are pulled, however they are
+// written; what has to be here says how to get it.
 func TestNamesNotPulled(t *testing.T) {
 	for k, v := range map[string]string{"HOME": t.TempDir(), "AXLE_MODELS": "", "OLLAMA_MODELS": "", "AXLE_MODEL_PATH": "",
 		"AXLE_HOST": "127.0.0.1:1"} {

@@ -11,7 +11,8 @@ import (
 	"github.com/axle-llm/axle/internal/terminal"
 )
 
-// wrapHelp has the help of all commands fit the terminal it is read in. What reads it through a pipe has it as it is written.
+// wrapHelp has the help of all commands fit the terminal it is read in. What reads it through a
+// pipe has it as it is written.
 func wrapHelp(root *cobra.Command) {
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
@@ -32,8 +33,9 @@ func wrapHelp(root *cobra.Command) {
 // described is a line of a list: a flag or a command, blanks, and what it is.
 var described = regexp.MustCompile(`^\s+\S.*?\s{2,}`)
 
-// fitHelp breaks lines that are wider than columns, each further one under the first one's text. A paragraph that was written in lines is
-// folded anew, so that no short line stands between long ones.
+// fitHelp breaks lines that are wider than columns, each further one under the first one's text. A
+// paragraph that was written in lines is folded anew, so that no short line stands between long
+// ones.
 func fitHelp(text string, columns int) string {
 	var out strings.Builder
 	lines := strings.Split(text, "\n")

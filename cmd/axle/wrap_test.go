@@ -39,7 +39,8 @@ func TestHelpFits(t *testing.T) {
 	all(newRootCmd())
 }
 
-// Further lines of a description stand under its first one, and a paragraph's lines are joined where they have to be broken.
+// Further lines of a description stand under its first one, and a paragraph's lines are joined
+// where they have to be broken.
 func TestFitHelp(t *testing.T) {
 	in := "Answer all that comes, as it was written by hand in\nlines of its own.\n\nFlags:\n  -x, --long   how long\n"
 	want := "Answer all that comes, as it was\nwritten by hand in lines of its own.\n\nFlags:\n  -x, --long   how long\n"

@@ -11,9 +11,11 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Apart is a device whose models run layer by layer: each layer is loaded as a model of its own, and each is waited for before the next
-// begins, so that each one's time, and the head's, is measured. That costs every layer a round trip over the link, and a pass that wants
-// logits runs the last layer twice: the head's time is what the second run takes longer. The tokens are those of the device beneath.
+// Apart is a device whose models run layer by layer: each layer is loaded as a model of its own,
+// and each is waited for before the next begins, so that each one's time, and the head's, is
+// measured. That costs every layer a round trip over the link, and a pass that wants logits runs
+// the last layer twice: the head's time is what the second run takes longer. The tokens are those
+// of the device beneath.
 //
 // As every Device it belongs to one goroutine. Close closes the device beneath.
 type Apart struct {
@@ -30,7 +32,8 @@ type LayerTimes struct {
 	Again  time.Duration // running the last layer once more
 }
 
-// Last is the last pass's times; the slice is the caller's. It is for CardOptions.Trace, which is called on the device's goroutine.
+// Last is the last pass's times; the slice is the caller's. It is for CardOptions.Trace, which is
+// called on the device's goroutine.
 func (d *Apart) Last() LayerTimes {
 	l := d.last
 	l.Layers = append([]time.Duration(nil), l.Layers...)

@@ -12,7 +12,8 @@ import (
 	"github.com/axle-llm/axle/axmodel/compile"
 )
 
-// TestApart: a device that runs layer by layer is a device like any other, but for layers that use the K and V of others, which it refuses.
+// TestApart: a device that runs layer by layer is a device like any other, but for layers that use
+// the K and V of others, which it refuses.
 func TestApart(t *testing.T) {
 	for _, c := range axcltest.Checks(axcltest.Options{Open: func() (axcl.Device, error) { return apart(t), nil }}) {
 		if strings.Contains(c.Name, "lent") {

@@ -1,8 +1,10 @@
-// Package bench measures what a model on a card does: how long until the first token, how fast the rest, and where the time goes.
+// Package bench measures what a model on a card does: how long until the first token, how fast the
+// rest, and where the time goes.
 //
-// A [Meter] runs one load at a time on a backend that has nothing else to do; its methods belong to one goroutine. All times are by the
-// meter's clock, which must be the card's (engine.CardOptions.Clock), so that a simulated card's virtual clock gives the same figures
-// every time. The backend is the caller's to close.
+// A [Meter] runs one load at a time on a backend that has nothing else to do; its methods belong to
+// one goroutine. All times are by the meter's clock, which must be the card's
+// (engine.CardOptions.Clock), so that a simulated card's virtual clock gives the same figures every
+// time. The backend is the caller's to close.
 package bench
 
 import (
@@ -20,7 +22,8 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// Load is what is asked of a model: this many clients at once, each with a prompt of its own and wanting this many tokens.
+// Load is what is asked of a model: this many clients at once, each with a prompt of its own and
+// wanting this many tokens.
 type Load struct {
 	Prompt    int  `json:"prompt_tokens"`
 	Output    int  `json:"output_tokens"`
@@ -41,7 +44,8 @@ func (l Load) String() string {
 type Meter struct {
 	Backend engine.Backend
 	Clock   func() time.Duration
-	// Prompt makes a client's prompt of exactly n tokens; nil counts up, as hollow models understand it. turn tells repeats apart.
+	// Prompt makes a client's prompt of exactly n tokens; nil counts up, as hollow models
+	// understand it. turn tells repeats apart.
 	Prompt func(n, client, turn int) (Prompt, error)
 	// Recorder is what CardOptions.Trace of the backend's card was set to, or nil.
 	Recorder *Recorder
@@ -53,8 +57,9 @@ type Meter struct {
 	Draft bool
 	// NPU is the card's own count of busy time, nil where it has none.
 	NPU func() time.Duration
-	// Figure asks the card for its own load figure, in per cent; NaN where it has none. It is called before and after a repeat, when
-	// nothing runs. Nil takes the engine's, which is a few seconds old.
+	// Figure asks the card for its own load figure, in per cent; NaN where it has none. It is
+	// called before and after a repeat, when nothing runs. Nil takes the engine's, which is a few
+	// seconds old.
 	Figure func() float64
 
 	turns int
@@ -111,8 +116,9 @@ type Parts struct {
 	Again  time.Duration `json:"again_ns,omitempty"` // what measuring layers apart costs
 }
 
-// Split is the account that a device gives of itself. Where it works beside the host (async), its work is in the waiting, and is divided
-// between layers and head as the scheduler has measured them.
+// Split is the account that a device gives of itself. Where it works beside the host (async), its
+// work is in the waiting, and is divided between layers and head as the scheduler has measured
+// them.
 func Split(p *engine.PassTrace, async bool) Parts {
 	t := &p.Timing
 	s := Parts{Upload: t.Upload, Down: t.Download}
@@ -125,7 +131,8 @@ func Split(p *engine.PassTrace, async bool) Parts {
 	return s.divide(work, p.Layers, p.Head)
 }
 
-// Modelled is the same where the device's own account is by another clock than the pass: the link's share is given.
+// Modelled is the same where the device's own account is by another clock than the pass: the link's
+// share is given.
 func Modelled(p *engine.PassTrace, up, down time.Duration) Parts {
 	s := Parts{Upload: min(up, p.Run), Down: min(down, max(p.Run-up, 0))}
 	return s.divide(p.Run-s.Upload-s.Down, max(p.Layers-s.Upload, 1), max(p.Head-s.Down, 0))
@@ -139,7 +146,8 @@ func (s Parts) divide(work, layers, head time.Duration) Parts {
 	return s
 }
 
-// Pass is a pass of the engine, and what its layers took by themselves where the device is an Apart.
+// Pass is a pass of the engine, and what its layers took by themselves where the device is an
+// Apart.
 type Pass struct {
 	engine.PassTrace
 	Apart LayerTimes
@@ -221,7 +229,8 @@ type once struct {
 	run                                           Run
 }
 
-// stageNames are in the order of a request's way. "draft" and "again" are there only with a draft model, or with layers apart.
+// stageNames are in the order of a request's way. "draft" and "again" are there only with a draft
+// model, or with layers apart.
 func (r *Meter) stageNames() (names []string) {
 	for _, n := range []string{"template", "tokenize", "queue", "plan", "draft", "embed", "upload", "layers", "head", "again", "download",
 		"sample", "detokenize", "write"} {
@@ -232,8 +241,8 @@ func (r *Meter) stageNames() (names []string) {
 	return names
 }
 
-// Measure runs the load: once shortly to warm up, then repeats times on an empty cache. See the detail of the last repeat in Run.
-// Errors: the first that a client met, ctx's.
+// Measure runs the load: once shortly to warm up, then repeats times on an empty cache. See the
+// detail of the last repeat in Run. Errors: the first that a client met, ctx's.
 func (r *Meter) Measure(ctx context.Context, l Load, repeats int) (Case, Run, error) {
 	warm := l
 	warm.Output = min(l.Output, 2)
@@ -444,7 +453,8 @@ func (r *Meter) split(p *engine.PassTrace) Parts {
 	return Split(p, true)
 }
 
-// run lets all clients ask before the first pass, in order, and gives the moment the card was let go.
+// run lets all clients ask before the first pass, in order, and gives the moment the card was let
+// go.
 func (r *Meter) run(ctx context.Context, l Load, clients []*client, ready func()) (begin time.Duration) {
 	resume := engine.Hold(r.Backend)
 	var wg sync.WaitGroup
@@ -588,7 +598,8 @@ func (o *once) account(l Load, clients []*client, begin, end time.Duration, spli
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Percentile is the value below which a share q of the values lies, drawn straight between neighbours; NaN for none.
+// Percentile is the value below which a share q of the values lies, drawn straight between
+// neighbours; NaN for none.
 func Percentile(v []float64, q float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()

@@ -179,8 +179,9 @@ func TestLoops(t *testing.T) {
 	}
 }
 
-// TestLoopsStates: a token of Qwen3.5-0.8B int4, of which three layers in four keep a state, takes what its NPU takes and 3 % at the most,
-// by few calls. The same card makes it by the vendor's loop and the naive one.
+// TestLoopsStates: a token of Qwen3.5-0.8B int4, of which three layers in four keep a state, takes
+// what its NPU takes and 3 % at the most, by few calls. The same card makes it by the vendor's loop
+// and the naive one.
 func TestLoopsStates(t *testing.T) {
 	card, sim, now := onSim(t, "virtual", nil)
 	s, dir := axmodel.Qwen35SmallInt4(), t.TempDir()

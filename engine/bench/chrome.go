@@ -19,8 +19,8 @@ type chromeEvent struct {
 	Args  map[string]any `json:"args,omitempty"`
 }
 
-// WriteTrace writes runs as Chrome and Perfetto read them: a process a run, with the passes, their stages and each client's request on
-// lines of their own. split is the Meter's, or nil.
+// WriteTrace writes runs as Chrome and Perfetto read them: a process a run, with the passes, their
+// stages and each client's request on lines of their own. split is the Meter's, or nil.
 func WriteTrace(w io.Writer, runs []Run, split func(*engine.PassTrace) Parts) error {
 	if split == nil {
 		split = func(p *engine.PassTrace) Parts { return Split(p, true) }

@@ -9,7 +9,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Loop is a token made in another way than in one pass, beside the one pass, on the same card and cache.
+// Loop is a token made in another way than in one pass, beside the one pass, on the same card and
+// cache.
 type Loop struct {
 	Name  string  `json:"loop"`
 	Token Sample  `json:"ms_per_token"`
@@ -29,13 +30,14 @@ type Counters struct {
 	Cross func() uint64
 }
 
-// Loops measures one pass a token, then the named loop: one after the other, because a large model does not fit on a card twice. It opens
-// models itself; dev belongs to the calling goroutine.
+// Loops measures one pass a token, then the named loop: one after the other, because a large model
+// does not fit on a card twice. It opens models itself; dev belongs to the calling goroutine.
 //
-// "naive" runs each layer as a model of its own through calls by tensor name: cache, hidden row, mask and position go up and the new rows
-// come back for every layer. "vendor" is the loop of the vendor's programs: the cache stays on the card, but each layer's position and mask
-// are sent, each execute is waited for, and copies bring K, V and the hidden state where they belong.
-// Errors: an unknown loop, a card that has no such loop, what loading and running give.
+// "naive" runs each layer as a model of its own through calls by tensor name: cache, hidden row,
+// mask and position go up and the new rows come back for every layer. "vendor" is the loop of the
+// vendor's programs: the cache stays on the card, but each layer's position and mask are sent, each
+// execute is waited for, and copies bring K, V and the hidden state where they belong. Errors: an
+// unknown loop, a card that has no such loop, what loading and running give.
 func Loops(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, name string, tokens, repeats int,
 	k Counters) (one, other Loop, err error) {
 	if name != "naive" && name != "vendor" {
@@ -220,7 +222,8 @@ func (n *naive) run() error {
 			if bare(name) == "output" {
 				hidden = b
 			}
-			// The new rows of K and V go into the host's cache, where the next token will send them from; a new state replaces the old.
+			// The new rows of K and V go into the host's cache, where the next token will send them
+			// from; a new state replaces the old.
 			if cache, ok := n.in[i][strings.Replace(name, "_out", "", 1)]; ok && len(cache) >= len(b) {
 				copy(cache[len(cache)/2/len(b)*len(b):], b)
 			}

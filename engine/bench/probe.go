@@ -18,13 +18,14 @@ type Probe struct {
 	Rate float64 `json:"bytes_per_second"`
 }
 
-// ReadProbe measures, on the card that will run the model, how fast an execute reads: the time that the head takes beyond a layer's goes to
-// the bytes it reads beyond a layer's, because both pay the same fixed cost of an execute. Arithmetic is in it, so the memory itself may be
-// faster. The calls are the shortest of several. It opens parts of the model itself; dev belongs to the calling goroutine.
-// weights and cache are one layer's bytes, head the head's.
+// ReadProbe measures, on the card that will run the model, how fast an execute reads: the time that
+// the head takes beyond a layer's goes to the bytes it reads beyond a layer's, because both pay the
+// same fixed cost of an execute. Arithmetic is in it, so the memory itself may be faster. The calls
+// are the shortest of several. It opens parts of the model itself; dev belongs to the calling
+// goroutine. weights and cache are one layer's bytes, head the head's.
 //
-// Errors: ctx's, what loading and running give, and a model with which nothing can be told: without a head, of one layer, or whose head
-// takes no longer than a layer.
+// Errors: ctx's, what loading and running give, and a model with which nothing can be told: without
+// a head, of one layer, or whose head takes no longer than a layer.
 func ReadProbe(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, weights, cache, head int64,
 	clock func() time.Duration) (Probe, error) {
 	p := Probe{Name: "a read probe on the card"}
@@ -88,15 +89,16 @@ func ReadProbe(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, weights
 	return p, nil
 }
 
-// Memory measures this machine's memory with all its cores for about the given time: bytes a second read, and copied (each byte counted
-// once read and once written).
+// Memory measures this machine's memory with all its cores for about the given time: bytes a second
+// read, and copied (each byte counted once read and once written).
 func Memory(budget time.Duration) (read, copied float64) {
 	workers := min(runtime.GOMAXPROCS(0), 16)
 	size := 128 << 20 / workers &^ 63 // together beyond what most caches hold
 	from, to := make([][]byte, workers), make([][]byte, workers)
 	for i := range workers {
 		from[i], to[i] = make([]byte, size), make([]byte, size)
-		// Both have to be written: pages that were not written are all the one page of zeros, which the caches hold.
+		// Both have to be written: pages that were not written are all the one page of zeros, which
+		// the caches hold.
 		for j := 0; j < size; j += 512 {
 			from[i][j], to[i][j] = 1, 1
 		}

@@ -17,8 +17,9 @@ const Story = "the quick brown fox jumps over a lazy dog while seven small boats
 // mostWords is how much text is tried for a prompt's tokens.
 const mostWords = 64 << 20
 
-// Words makes prompts of a real model's words through its template and tokenizer, cut to exactly n tokens, no two clients' alike from the
-// first word on, nor those of an earlier call of Words, which memory or disk may still have; for [Meter].Prompt.
+// Words makes prompts of a real model's words through its template and tokenizer, cut to exactly n
+// tokens, no two clients' alike from the first word on, nor those of an earlier call of Words,
+// which memory or disk may still have; for [Meter].Prompt.
 func Words(m *engine.Model) func(n, client, turn int) (Prompt, error) {
 	first := rand.IntN(1 << 30)
 	return func(n, client, turn int) (p Prompt, err error) {

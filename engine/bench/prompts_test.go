@@ -9,8 +9,9 @@ import (
 	"github.com/axle-llm/axle/models/pocket"
 )
 
-// TestWords: prompts have as many tokens as were asked for, and none is asked twice: not by another client, in another turn, nor by a
-// benchmark that was run before on the same server, which keeps rows in memory and on disk.
+// TestWords: prompts have as many tokens as were asked for, and none is asked twice: not by another
+// client, in another turn, nor by a benchmark that was run before on the same server, which keeps
+// rows in memory and on disk.
 func TestWords(t *testing.T) {
 	dir, err := models.Materialize(pocket.FS(), t.TempDir())
 	if err != nil {

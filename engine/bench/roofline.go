@@ -7,7 +7,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// Roofline is the most a card could do for one token at a time, were memory its only limit, and how near a measured case comes.
+// Roofline is the most a card could do for one token at a time, were memory its only limit, and how
+// near a measured case comes.
 type Roofline struct {
 	Weights   int64   `json:"weight_bytes_per_token"`          // layers and head, read once a token
 	Cache     int64   `json:"cache_bytes_per_token"`           // K and V of every cell that the decode group reads
@@ -27,16 +28,17 @@ type Roofline struct {
 	Points []RooflinePoint `json:"points"`
 }
 
-// RooflinePoint is the limit and what was measured for this many clients: weights are read once for all, the cache for each; all of it for
-// each where layers keep states, since a pass then carries rows of one sequence.
+// RooflinePoint is the limit and what was measured for this many clients: weights are read once for
+// all, the cache for each; all of it for each where layers keep states, since a pass then carries
+// rows of one sequence.
 type RooflinePoint struct {
 	Clients int     `json:"clients"`
 	Limit   float64 `json:"limit_tps"`
 	Reached float64 `json:"reached_tps"`
 }
 
-// NewRoofline judges cases by what a token reads: weights, cache, and states where layers keep them. calls is how many executes a token
-// takes.
+// NewRoofline judges cases by what a token reads: weights, cache, and states where layers keep
+// them. calls is how many executes a token takes.
 func NewRoofline(weights, cache, states int64, bandwidth float64, source string, calls int, cases []Case) Roofline {
 	r := Roofline{Weights: weights, Cache: cache, States: states, Bandwidth: bandwidth, Source: source}
 	if bandwidth <= 0 || weights+cache+states <= 0 {
@@ -126,7 +128,8 @@ func (r *Roofline) judge(calls int) string {
 		"at governor, interrupts and priority.", share(r.Host))
 }
 
-// Bandwidths lists what was learnt of the memory's bandwidth: "a read probe on the card 20.5 GB/s, the profile pi5 25.0 GB/s".
+// Bandwidths lists what was learnt of the memory's bandwidth: "a read probe on the card 20.5 GB/s,
+// the profile pi5 25.0 GB/s".
 func (r *Roofline) Bandwidths() string {
 	var out []string
 	for _, p := range r.Probes {

@@ -54,9 +54,10 @@ func figure(v float64) string {
 // Alpha is the chance of calling two equal things different that comparisons accept.
 const Alpha = 0.05
 
-// Differ gives the probability that two samples as far apart as these come from the same thing: the Mann-Whitney U test, exact by counting
-// all orders for samples up to twenty values without ties, by the normal approximation with tie correction for the rest. Fewer than four
-// values a side cannot tell anything at Alpha.
+// Differ gives the probability that two samples as far apart as these come from the same thing: the
+// Mann-Whitney U test, exact by counting all orders for samples up to twenty values without ties,
+// by the normal approximation with tie correction for the rest. Fewer than four values a side
+// cannot tell anything at Alpha.
 func Differ(a, b []float64) float64 {
 	n, m := len(a), len(b)
 	if n == 0 || m == 0 {
@@ -126,7 +127,8 @@ func exact(n, m int, u float64) float64 {
 	for j := 1; j <= m; j++ {
 		for i := 1; i <= n; i++ {
 			for k := top; k >= 0; k-- {
-				// The largest is one of theirs (ways as before, k unchanged) or one of ours, which is above all j of theirs.
+				// The largest is one of theirs (ways as before, k unchanged) or one of ours, which
+				// is above all j of theirs.
 				v := ways[i][k]
 				if k >= j {
 					v += ways[i-1][k-j]

@@ -8,9 +8,10 @@ import (
 	"github.com/axle-llm/axle/engine"
 )
 
-// Talk is a load of conversations that take turns, as people in a house do: each begins with a prompt of its own, and when its turn comes
-// adds New tokens to all that was said, and gets Output for them. Where they do not fit on the card together, each finds that the others
-// have pushed it out. Between two turns the card has all the time that it needs to put aside what was said.
+// Talk is a load of conversations that take turns, as people in a house do: each begins with a
+// prompt of its own, and when its turn comes adds New tokens to all that was said, and gets Output
+// for them. Where they do not fit on the card together, each finds that the others have pushed it
+// out. Between two turns the card has all the time that it needs to put aside what was said.
 type Talk struct {
 	Conversations int `json:"conversations"`
 	Prompt        int `json:"prompt_tokens"`
@@ -41,8 +42,8 @@ const (
 	KeptDisk   = "restart, after disk" // the same, but before it the disk kept them
 )
 
-// TalkWay is what turns took with rows kept somewhere. Where each prompt token's row came from is counted: what neither the card, memory
-// nor the disk had was evaluated.
+// TalkWay is what turns took with rows kept somewhere. Where each prompt token's row came from is
+// counted: what neither the card, memory nor the disk had was evaluated.
 type TalkWay struct {
 	Kept   string  `json:"kept"`
 	First  Sample  `json:"first_token_ms"` // of each turn that was measured
@@ -59,7 +60,8 @@ type TalkWay struct {
 // Evaluated is how many prompt tokens were in no place.
 func (w *TalkWay) Evaluated() uint64 { return w.Asked - min(w.Asked, w.Card+w.Memory+w.Disk) }
 
-// Sooner is how many times as soon as in w the first token came in other, by the medians; 0 where that cannot be told.
+// Sooner is how many times as soon as in w the first token came in other, by the medians; 0 where
+// that cannot be told.
 func (w *TalkWay) Sooner(other *TalkWay) float64 {
 	if w.First.Median <= 0 || other.First.Median <= 0 {
 		return 0
@@ -98,8 +100,8 @@ func (r *Meter) Begin(t Talk) (*Talking, error) {
 	return g, nil
 }
 
-// Repeat asks for all that was said in each conversation up to what its next turn will add, so that the backend has evaluated it, and waits
-// until it is put aside. Errors: as Rounds.
+// Repeat asks for all that was said in each conversation up to what its next turn will add, so that
+// the backend has evaluated it, and waits until it is put aside. Errors: as Rounds.
 func (r *Meter) Repeat(ctx context.Context, g *Talking) error {
 	for _, text := range g.texts {
 		one := &client{ids: slices.Clone(text[:len(text)-g.New])}
@@ -115,8 +117,8 @@ func (r *Meter) Repeat(ctx context.Context, g *Talking) error {
 	return nil
 }
 
-// Rounds gives each conversation n turns, one after the other, and adds what they took to w; nil measures nothing. Errors: the first that a
-// turn met, also where its context was full; ctx's.
+// Rounds gives each conversation n turns, one after the other, and adds what they took to w; nil
+// measures nothing. Errors: the first that a turn met, also where its context was full; ctx's.
 func (r *Meter) Rounds(ctx context.Context, g *Talking, n int, w *TalkWay) error {
 	before := r.Backend.Stats()
 	var firsts []float64

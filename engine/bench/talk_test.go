@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/models/rows"
 )
 
-// TestTalks: conversations that do not fit on the card together find their rows in memory where that keeps them, and on disk after the
-// model was loaded anew; each prompt token is accounted for once; on the virtual clock the figures repeat exactly.
+// TestTalks: conversations that do not fit on the card together find their rows in memory where
+// that keeps them, and on disk after the model was loaded anew; each prompt token is accounted for
+// once; on the virtual clock the figures repeat exactly.
 func TestTalks(t *testing.T) {
 	lane.NoRace(t)
 	load := Talk{Conversations: 3, Prompt: 900, Turns: 1, New: 32, Output: 4}

@@ -5,31 +5,35 @@ import (
 	"math"
 )
 
-// Cache is what a sequence goes on from: rows alone, or rows with states. It says what may be done with them ([Cache.Limits]), so that a
-// scheduler need not know which it has. See [Tree.Cache].
+// Cache is what a sequence goes on from: rows alone, or rows with states. It says what may be done
+// with them ([Cache.Limits]), so that a scheduler need not know which it has. See [Tree.Cache].
 type Cache interface {
 	// Limits is the same at any time.
 	Limits() Limits
 
-	// Match is the longest prefix of ids, at most limit of them, from which a sequence of key's can go on, and the slot of the state after
-	// it. What is found is marked used.
+	// Match is the longest prefix of ids, at most limit of them, from which a sequence of key's can
+	// go on, and the slot of the state after it. What is found is marked used.
 	Match(key string, ids []int32, limit int) (path []int32, slot uint32)
 	// Stand puts a sequence on a path, from which it goes on with the state in a slot.
 	Stand(s *Seq, path []int32, slot uint32)
-	// Leave takes a sequence off what it stands on. It stays as a cache, but for a state that was the sequence's own.
+	// Leave takes a sequence off what it stands on. It stays as a cache, but for a state that was
+	// the sequence's own.
 	Leave(s *Seq)
 
-	// Into is the slot that the next pass of s leaves its state in. It is not ok where there is none to be had.
+	// Into is the slot that the next pass of s leaves its state in. It is not ok where there is
+	// none to be had.
 	Into(s *Seq) (slot uint32, ok bool)
-	// Passed says that a pass has left the state of s in such a slot; Failed that it has not, which it reports to be the end of what s goes
-	// on from. unsent: the pass was never run.
+	// Passed says that a pass has left the state of s in such a slot; Failed that it has not, which
+	// it reports to be the end of what s goes on from. unsent: the pass was never run.
 	Passed(s *Seq, slot uint32)
 	Failed(s *Seq, slot uint32, unsent bool) (lost bool)
-	// Snapshot leaves a sequence's own state where it stands, for others; on the way says that a better one is to come. The sequence goes
-	// on from it. Those of seqs whose state was to come there have found it.
+	// Snapshot leaves a sequence's own state where it stands, for others; on the way says that a
+	// better one is to come. The sequence goes on from it. Those of seqs whose state was to come
+	// there have found it.
 	Snapshot(s *Seq, way bool, seqs iter.Seq[*Seq])
 
-	// Scratch is a slot for a pass that belongs to no sequence. It is not ok where there is none to be had. Give gives it back.
+	// Scratch is a slot for a pass that belongs to no sequence. It is not ok where there is none to
+	// be had. Give gives it back.
 	Scratch() (slot uint32, ok bool)
 	Give(slot uint32)
 
@@ -37,9 +41,11 @@ type Cache interface {
 	Slots() (all, used, kept int)
 	// Waits reports whether rows or a state of s are to come from elsewhere.
 	Waits(s *Seq) bool
-	// Ample reports whether there is room before anything is evicted: in half of all cells, and of those below reach.
+	// Ample reports whether there is room before anything is evicted: in half of all cells, and of
+	// those below reach.
 	Ample(reach int) bool
-	// Check reports a slot whose account is wrong; coming are those that a state comes to from elsewhere.
+	// Check reports a slot whose account is wrong; coming are those that a state comes to from
+	// elsewhere.
 	Check(seqs iter.Seq[*Seq], coming []uint32) error
 }
 

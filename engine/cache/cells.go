@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Cells is the cell allocator of one model: which cells are free, and to which of them the next rows of a sequence are to come.
+// Cells is the cell allocator of one model: which cells are free, and to which of them the next
+// rows of a sequence are to come.
 type Cells struct {
 	free     []uint64 // bit set: the cell is free
 	reserved []uint64 // bit set: a sequence's next rows are to come there: see place.go
@@ -51,8 +52,8 @@ func (c *Cells) SetRungs(cells []int) {
 // Free is how many cells are free.
 func (c *Cells) Free() int { return c.nfree }
 
-// take appends n cells to out: the lowest free ones, or the lowest consecutive run where that lets no dearer shape group be needed. See
-// [Tree.Take]. There must be n.
+// take appends n cells to out: the lowest free ones, or the lowest consecutive run where that lets
+// no dearer shape group be needed. See [Tree.Take]. There must be n.
 func (c *Cells) take(out []int32, n, above int, own bool) []int32 {
 	free := c.spare(n, 0, c.Size())
 	if k := len(c.rungs); k > 0 && nth(free, n) >= c.rungs[k-1] && nth(c.free, n) < c.rungs[k-1] {
@@ -94,7 +95,8 @@ func (c *Cells) take(out []int32, n, above int, own bool) []int32 {
 // Size is how many cells there are.
 func (c *Cells) Size() int { return len(c.state) }
 
-// TakeFrom appends n free rows to out, from row from on where there are as many, consecutive where they can be. There must be n.
+// TakeFrom appends n free rows to out, from row from on where there are as many, consecutive where
+// they can be. There must be n.
 func (c *Cells) TakeFrom(out []int32, n, from int) []int32 {
 	free := c.spare(n, 0, c.Size())
 	if at := runIn(free, n, from); at >= 0 {
@@ -115,7 +117,8 @@ func (c *Cells) TakeFrom(out []int32, n, from int) []int32 {
 	return out
 }
 
-// TakeIn appends n rows of [from, to) to out, the lowest run if there is one, else the lowest. There must be n free ones.
+// TakeIn appends n rows of [from, to) to out, the lowest run if there is one, else the lowest.
+// There must be n free ones.
 func (c *Cells) TakeIn(out []int32, n, from, to int) []int32 {
 	free := c.spare(n, from, to)
 	if at := runIn(free, n, from); at >= 0 && at+n <= to {
@@ -237,7 +240,8 @@ func (c *Cells) reserve(rows []int32, on bool) {
 	}
 }
 
-// spare gives the free cells as bits: those that are not reserved, if there are n of them in [from, to).
+// spare gives the free cells as bits: those that are not reserved, if there are n of them in [from,
+// to).
 func (c *Cells) spare(n, from, to int) []uint64 {
 	for w, v := range c.free {
 		c.bits[w] = v &^ c.reserved[w]

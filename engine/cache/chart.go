@@ -22,7 +22,8 @@ const (
 	ofMany = int32(-2)
 )
 
-// Chart draws the map. It walks over each row a few times at most, however long the texts are and however many begin alike.
+// Chart draws the map. It walks over each row a few times at most, however long the texts are and
+// however many begin alike.
 func (t *Tree) Chart() *ask.CellMap {
 	s, n := &t.chart, t.Size()
 	if len(s.depth) != n {
@@ -99,8 +100,9 @@ func (t *Tree) Chart() *ask.CellMap {
 	return m
 }
 
-// name gives each branch the name that its own rows have had longest, nearest to its end; one without such a row, or whose name another
-// has, gets a new one. Rows keep their name until they are free.
+// name gives each branch the name that its own rows have had longest, nearest to its end; one
+// without such a row, or whose name another has, gets a new one. Rows keep their name until they
+// are free.
 func (t *Tree) name(ends []int32) []int32 {
 	s := &t.chart
 	names := make([]int32, len(ends))

@@ -6,7 +6,8 @@ import (
 	"github.com/axle-llm/axle/ask"
 )
 
-// A branch keeps its name while it grows, when another begins like it, and when that one is forgotten; rows that are free forget theirs.
+// A branch keeps its name while it grows, when another begins like it, and when that one is
+// forgotten; rows that are free forget theirs.
 func TestChartNames(t *testing.T) {
 	c := New(64)
 	grow := func(parent int32, ids ...int32) int32 {
@@ -56,8 +57,8 @@ func TestChartNames(t *testing.T) {
 	}
 }
 
-// checkChart holds a map against the rows one by one: each is in the run of what it holds, shared where several branches go through it, and
-// each branch has its tokens.
+// checkChart holds a map against the rows one by one: each is in the run of what it holds, shared
+// where several branches go through it, and each branch has its tokens.
 func checkChart(t *testing.T, c *Tree) {
 	t.Helper()
 	m := c.Chart()

@@ -2,8 +2,9 @@ package cache
 
 import "fmt"
 
-// Check reports a cell whose account is wrong, and how many nodes there are. stand is how many sequences stand on each; nil: that is not
-// looked at, nor whether a pass has cells. It costs too much for every day.
+// Check reports a cell whose account is wrong, and how many nodes there are. stand is how many
+// sequences stand on each; nil: that is not looked at, nor whether a pass has cells. It costs too
+// much for every day.
 func (t *Tree) Check(stand []int32) (nodes int, err error) {
 	seen := make([]bool, t.Size())
 	var walk func(parent int32) error
@@ -50,7 +51,8 @@ func (t *Tree) Check(stand []int32) (nodes int, err error) {
 	return nodes, nil
 }
 
-// CheckSeqs is Check for the sequences that stand on the tree, and reports one whose rows are not what it has.
+// CheckSeqs is Check for the sequences that stand on the tree, and reports one whose rows are not
+// what it has.
 func (t *Tree) CheckSeqs(seqs []*Seq, ids func(i int) []int32) error {
 	stand, reserved := make([]int32, t.Size()), make([]bool, t.Size())
 	for at, s := range seqs {

@@ -6,9 +6,10 @@ import (
 	"github.com/axle-llm/axle/internal/ranked"
 )
 
-// Memory is how much of this machine's memory may keep rows that had to leave a card: one limit for all models that are given it, to the
-// byte. Whatever of theirs was used longest ago goes first, whichever model's it is; so a model that is not asked makes room for one that
-// is. Nothing is kept of a model that was unloaded. A nil Memory keeps nothing.
+// Memory is how much of this machine's memory may keep rows that had to leave a card: one limit for
+// all models that are given it, to the byte. Whatever of theirs was used longest ago goes first,
+// whichever model's it is; so a model that is not asked makes room for one that is. Nothing is kept
+// of a model that was unloaded. A nil Memory keeps nothing.
 type Memory struct {
 	limit int64
 	tick  atomic.Uint64 // every tier's clock, so that what is in them can be told by age
@@ -48,11 +49,12 @@ func strideOf(bytes int) int {
 	return bytes
 }
 
-// mostKept is the most rows that are kept, however much memory there is: bookkeeping is forty bytes a row, and searches look at each.
+// mostKept is the most rows that are kept, however much memory there is: bookkeeping is forty bytes
+// a row, and searches look at each.
 const mostKept = 1 << 17
 
-// RowsIn is how many rows of this many bytes fit in so much of this machine's memory, of a model alone there, where piece of them are to
-// travel at once; and how many then do.
+// RowsIn is how many rows of this many bytes fit in so much of this machine's memory, of a model
+// alone there, where piece of them are to travel at once; and how many then do.
 func RowsIn(limit int64, bytes, piece int) (rows, travel int) {
 	stride := strideOf(bytes)
 	n := int(min(limit/int64(stride), mostKept))
@@ -61,8 +63,8 @@ func RowsIn(limit int64, bytes, piece int) (rows, travel int) {
 	return max(n-waits, 0), piece
 }
 
-// Open makes a tier for rows of this many bytes of the model whose tree it is, of which at most piece travel at once; nil where there is no
-// room for as much as a row. It must be closed.
+// Open makes a tier for rows of this many bytes of the model whose tree it is, of which at most
+// piece travel at once; nil where there is no room for as much as a row. It must be closed.
 func (m *Memory) Open(bytes, piece int, card *Tree) *RAM {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +113,8 @@ func (m *Memory) Open(bytes, piece int, card *Tree) *RAM {
 	return r
 }
 
-// room makes room for as many of n rows of r as can be, and says how many that is. What r holds (hold) stays. mu is held.
+// room makes room for as many of n rows of r as can be, and says how many that is. What r holds
+// (hold) stays. mu is held.
 func (m *Memory) room(r *RAM, n int) int {
 	for {
 		have := int(min(int64(r.tree.nfree), (m.limit-m.used())/int64(r.stride)))
@@ -121,7 +124,8 @@ func (m *Memory) room(r *RAM, n int) int {
 	}
 }
 
-// evict gives about need bytes free, from the end of the text that was used longest ago, and reports whether there was one. mu is held.
+// evict gives about need bytes free, from the end of the text that was used longest ago, and
+// reports whether there was one. mu is held.
 func (m *Memory) evict(need int64) bool {
 	var from *RAM
 	oldest := none

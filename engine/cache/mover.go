@@ -19,9 +19,11 @@ const (
 	ways
 )
 
-// Mover carries pieces, one between two passes: rows or bytes of a state, off the card, onto it, or within it. It has one answer to calls
-// that fail, whatever travels and whereto. One that the card does not survive is the caller's to end on. Any other counts against the card
-// as a failed pass does, the cells that it was to fill are cleared, and what it carried is done without: evaluated again, or not kept.
+// Mover carries pieces, one between two passes: rows or bytes of a state, off the card, onto it, or
+// within it. It has one answer to calls that fail, whatever travels and whereto. One that the card
+// does not survive is the caller's to end on. Any other counts against the card as a failed pass
+// does, the cells that it was to fill are cleared, and what it carried is done without: evaluated
+// again, or not kept.
 type Mover struct {
 	Watched func(call func() error) error // makes a call under the watchdog's eye
 	Strike  func(err error) error         // counts a failure; an error where the card does not survive it
@@ -29,8 +31,8 @@ type Mover struct {
 	Now     func() time.Duration
 }
 
-// Carry makes the call that moves a piece, and says what it took. into are the cells that it fills. It is not ok where the call failed; the
-// error is one that the card does not survive.
+// Carry makes the call that moves a piece, and says what it took. into are the cells that it fills.
+// It is not ok where the call failed; the error is one that the card does not survive.
 func (m *Mover) Carry(w Way, into []uint32, call func() error) (took time.Duration, ok bool, err error) {
 	begun := m.Now()
 	err = m.Watched(call)

@@ -7,14 +7,16 @@ import (
 	"slices"
 )
 
-// This file chooses where a sequence's next rows will lie, before they come. Each run of neighbouring cells that a wide pass's new rows
-// lie in costs a copy of K and one of V in every layer, and each wide pass costs what the cells do that its rows look back on. So a prompt
-// that fills a wide pass has cells reserved for all of its rows, and for the beginning of its answer: those where passes, copies and what
-// is lost of the cache cost least together. They may hold cached text. It goes when the rows come, a whole conversation before others are
-// touched, and the longest unused where nothing else tells.
+// This file chooses where a sequence's next rows will lie, before they come. Each run of
+// neighbouring cells that a wide pass's new rows lie in costs a copy of K and one of V in every
+// layer, and each wide pass costs what the cells do that its rows look back on. So a prompt that
+// fills a wide pass has cells reserved for all of its rows, and for the beginning of its answer:
+// those where passes, copies and what is lost of the cache cost least together. They may hold
+// cached text. It goes when the rows come, a whole conversation before others are touched, and the
+// longest unused where nothing else tells.
 //
-// A reservation is a preference. Who finds no other cells takes reserved ones, and a sequence whose reserved cells cannot be had any more
-// has others reserved, or takes what there is.
+// A reservation is a preference. Who finds no other cells takes reserved ones, and a sequence whose
+// reserved cells cannot be had any more has others reserved, or takes what there is.
 
 const mostStarts = 64 // places that are compared
 
@@ -47,8 +49,9 @@ type placing struct {
 	stack    []int32
 }
 
-// Reserve sees to it that cells are reserved for the next n rows of s: those that are, or as many of what place gives. It reports false
-// where place knows of none. What is busy is marked when it is asked.
+// Reserve sees to it that cells are reserved for the next n rows of s: those that are, or as many
+// of what place gives. It reports false where place knows of none. What is busy is marked when it
+// is asked.
 func (t *Tree) Reserve(s *Seq, n int, place func() []int32) bool {
 	if len(s.Reserved) >= n && !slices.ContainsFunc(s.Reserved[:n], func(k int32) bool { return t.state[k] != cellFree }) {
 		return true
@@ -92,8 +95,9 @@ func (t *Tree) ReserveAgain(s *Seq, cells []int32) {
 	s.Reserved = append(slices.Clone(cells), s.Reserved...)
 }
 
-// Place gives cells for the next rows of s, ascending, or nil where it knows of none that are better than others. What is busy must be
-// marked, as it is when [Tree.Reserve] asks. What is reserved for others' answers is theirs unless a prompt finds nothing else.
+// Place gives cells for the next rows of s, ascending, or nil where it knows of none that are
+// better than others. What is busy must be marked, as it is when [Tree.Reserve] asks. What is
+// reserved for others' answers is theirs unless a prompt finds nothing else.
 func (t *Tree) Place(s *Seq, how *Placing) []int32 {
 	p := &placing{Placing: how, t: t, last: -1, rank: make([]int32, t.Size()), seen: make([]int32, t.Size()), need: how.Prompt + how.Ahead,
 		taken: t.reserved}
@@ -160,7 +164,8 @@ func (t *Tree) ranks(rank []int32) int {
 	return len(leaves)
 }
 
-// open reports whether a row may come to cell i, where the k branches that were used longest ago may go.
+// open reports whether a row may come to cell i, where the k branches that were used longest ago
+// may go.
 func (p *placing) open(i, k int) bool {
 	t := p.t
 	switch {
@@ -172,8 +177,9 @@ func (p *placing) open(i, k int) bool {
 	return t.state[i] == cellNode && p.rank[i] >= 0 && int(p.rank[i]) < k
 }
 
-// starts are the cells where a place may begin: where a stretch of free cells or of a text does, or so far before its end that all rows
-// fit, or behind the sequence's own last row. Where there are too many, short stretches do not count.
+// starts are the cells where a place may begin: where a stretch of free cells or of a text does, or
+// so far before its end that all rows fit, or behind the sequence's own last row. Where there are
+// too many, short stretches do not count.
 func (p *placing) starts() (out []int) {
 	t := p.t
 	size := t.Size()
@@ -206,8 +212,9 @@ func (p *placing) starts() (out []int) {
 	}
 }
 
-// price is what it takes to evaluate the prompt with its rows in the open cells from one on, and what is lost there of the cache; infinite
-// if rows of it would go one by one that need not, or the price is not below most.
+// price is what it takes to evaluate the prompt with its rows in the open cells from one on, and
+// what is lost there of the cache; infinite if rows of it would go one by one that need not, or the
+// price is not below most.
 func (p *placing) price(from, k int, most float64) float64 {
 	t, n, top, last := p.t, 0, p.Reach, -2
 	run := max(p.Run, 1e-6)
@@ -246,8 +253,9 @@ func (p *placing) price(from, k int, most float64) float64 {
 	return price + p.Answers(prompt, top)
 }
 
-// lost is what evaluating node n and what hangs on it again takes, as far as it was not counted for this place, times the chance that
-// anybody asks for it: the more the later it was used, one half on the average.
+// lost is what evaluating node n and what hangs on it again takes, as far as it was not counted for
+// this place, times the chance that anybody asks for it: the more the later it was used, one half
+// on the average.
 func (p *placing) lost(n int32) (sec float64) {
 	t := p.t
 	if p.seen[n] == p.place {
@@ -268,7 +276,8 @@ func (p *placing) lost(n int32) (sec float64) {
 	return sec
 }
 
-// usable reports whether a row may come to cell n: it is free, or no sequence stands on what it holds. What is busy is marked.
+// usable reports whether a row may come to cell n: it is free, or no sequence stands on what it
+// holds. What is busy is marked.
 func (t *Tree) usable(n int32) bool {
 	return t.state[n] == cellFree || t.state[n] == cellNode && !t.busy[n]
 }

@@ -6,16 +6,19 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// RAM is the RAM tier of one model: copies of rows in this machine's memory, so that a text that had to leave the card comes back over the
-// link where that is cheaper than evaluating it. It is the card's tree once more, with rows in memory instead of cells: a node is on the
-// card, in memory, or both, and a text that is in memory is there from its first token on. Roots are keys' here too, so that text of one
-// key is never found by another. The longest unused goes first, from its end. A node's row is known by what spells it, its tokens from the
-// root on; who gives nodes another identity than a token (a picture's row, a state) finds them here like any other.
+// RAM is the RAM tier of one model: copies of rows in this machine's memory, so that a text that
+// had to leave the card comes back over the link where that is cheaper than evaluating it. It is
+// the card's tree once more, with rows in memory instead of cells: a node is on the card, in
+// memory, or both, and a text that is in memory is there from its first token on. Roots are keys'
+// here too, so that text of one key is never found by another. The longest unused goes first, from
+// its end. A node's row is known by what spells it, its tokens from the root on; who gives nodes
+// another identity than a token (a picture's row, a state) finds them here like any other.
 //
-// A snapshot of a state hangs on the row that it was after, and counts against the limit as rows do.
+// A snapshot of a state hangs on the row that it was after, and counts against the limit as rows
+// do.
 //
-// The tree, the rows, back and states belong to the holder of memory's lock, all else to the card's worker. The lock is not held while rows
-// travel.
+// The tree, the rows, back and states belong to the holder of memory's lock, all else to the card's
+// worker. The lock is not held while rows travel.
 type RAM struct {
 	In, Out Travel // to the card, and from there
 	Off     bool   // it failed: nothing goes in or out any more; the worker's
@@ -51,7 +54,8 @@ func (r *RAM) Piece() int { return r.piece }
 // Buffer is where n rows wait on their way, at most a piece.
 func (r *RAM) Buffer(n int) []byte { return r.buf[:n*r.bytes] }
 
-// Size is how many rows there may be, how many there are, and the bytes that are taken for all and for those.
+// Size is how many rows there may be, how many there are, and the bytes that are taken for all and
+// for those.
 func (r *RAM) Size() (rows, used int, bytes, usedBytes int64) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
@@ -104,7 +108,8 @@ func (r *RAM) Forget() {
 	r.half = nil
 }
 
-// Cut drops what there is of a text of key's beyond what others begin with: its sequence met an error.
+// Cut drops what there is of a text of key's beyond what others begin with: its sequence met an
+// error.
 func (r *RAM) Cut(key string, ids []int32) {
 	if r == nil {
 		return
@@ -117,7 +122,8 @@ func (r *RAM) Cut(key string, ids []int32) {
 	}
 }
 
-// locate is the node of the last row that s stands on, of its ids, and whether all of them are there.
+// locate is the node of the last row that s stands on, of its ids, and whether all of them are
+// there.
 func (r *RAM) locate(s *Seq, ids []int32) (int32, bool) {
 	at := r.tree.root(s.Key)
 	for _, id := range ids[:len(s.Path)] {
@@ -128,7 +134,8 @@ func (r *RAM) locate(s *Seq, ids []int32) (int32, bool) {
 	return at, true
 }
 
-// Beyond is how many of a sequence's ids are there beyond what it stands on, at most limit of them, used now.
+// Beyond is how many of a sequence's ids are there beyond what it stands on, at most limit of them,
+// used now.
 func (r *RAM) Beyond(s *Seq, ids []int32, limit int) int {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
@@ -139,8 +146,8 @@ func (r *RAM) Beyond(s *Seq, ids []int32, limit int) int {
 	return len(r.tree.match(nil, at, ids[len(s.Path):], limit))
 }
 
-// Next is where the next rows of a sequence are, up to s.Bring and at most a piece; nil where there are none. They stay there until they
-// are released.
+// Next is where the next rows of a sequence are, up to s.Bring and at most a piece; nil where there
+// are none. They stay there until they are released.
 func (r *RAM) Next(s *Seq, ids []int32) []int32 {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
@@ -209,13 +216,15 @@ func (r *RAM) Store(p Piece, failed bool) {
 	}
 }
 
-// Choose gives the next piece that is to be copied, of the text that has to leave the card next, if worth says that it pays: it is told of
-// how many rows the piece is and in how many runs they lie, and that it belongs to a text of which rows [first, length) are not in memory.
-// Where there is no piece Choose reports whether another look may find one.
+// Choose gives the next piece that is to be copied, of the text that has to leave the card next, if
+// worth says that it pays: it is told of how many rows the piece is and in how many runs they lie,
+// and that it belongs to a text of which rows [first, length) are not in memory. Where there is no
+// piece Choose reports whether another look may find one.
 func (r *RAM) Choose(worth func(n, runs, first, length int) bool) (p Piece, ok, again bool) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
-	// What no sequence stands on may go first; but what is running now may be what the next one pushes out at once.
+	// What no sequence stands on may go first; but what is running now may be what the next one
+	// pushes out at once.
 	c := r.card
 	end, own := none, false
 	for i, st := range c.state {
@@ -245,8 +254,9 @@ func (r *RAM) Choose(worth func(n, runs, first, length int) bool) (p Piece, ok, 
 	return p, ok, false
 }
 
-// walk follows a path of the card's in memory, as far as it is there, by whatever cells it was copied from, and marks that used. It gives
-// how far that is, and the last row. there is told of each. Memory's lock is held.
+// walk follows a path of the card's in memory, as far as it is there, by whatever cells it was
+// copied from, and marks that used. It gives how far that is, and the last row. there is told of
+// each. Memory's lock is held.
 func (r *RAM) walk(path []int32, root int32, there func(h int32, length int)) (first int, under int32) {
 	//rule:T17 ./engine TestStatesInMemoryKeys r.card.names[^root] => ""
 	//rule:T17 ./engine TestTierKeys r.card.names[^root] => ""
@@ -278,8 +288,8 @@ func (r *RAM) next(rows []int32) (p Piece) {
 	return p
 }
 
-// behind takes rows for as much of a piece as there is room for, behind a row that is held until the piece is stored. Memory's lock is
-// held.
+// behind takes rows for as much of a piece as there is room for, behind a row that is held until
+// the piece is stored. Memory's lock is held.
 func (r *RAM) behind(p Piece, under int32) (Piece, bool) {
 	r.tree.hold(under)
 	n := r.memory.room(r, len(p.Cells))
@@ -309,7 +319,8 @@ func (r *RAM) Close() {
 	r.rows, r.free, r.states, r.half = nil, nil, nil, nil
 }
 
-// Check reports a row in memory whose account is wrong, or that is not the row of the cell that it is said to be a copy of.
+// Check reports a row in memory whose account is wrong, or that is not the row of the cell that it
+// is said to be a copy of.
 func (r *RAM) Check() error {
 	if r == nil {
 		return nil

@@ -1,7 +1,8 @@
 package cache
 
-// This file keeps snapshots of states in this machine's memory. There a snapshot hangs on the row that it was after. It is of use with its
-// rows only, and they with it only: rows go first, then the state; they come back in the same order.
+// This file keeps snapshots of states in this machine's memory. There a snapshot hangs on the row
+// that it was after. It is of use with its rows only, and they with it only: rows go first, then
+// the state; they come back in the same order.
 
 // shelf is what a RAM tier has of snapshots.
 type shelf struct {
@@ -23,7 +24,8 @@ type Half struct {
 	last  int32  // the row in memory that it comes to, held
 }
 
-// OpenStates has the tier keep snapshots of this many bytes too, which take this many seconds to the card and from there.
+// OpenStates has the tier keep snapshots of this many bytes too, which take this many seconds to
+// the card and from there.
 func (r *RAM) OpenStates(bytes int, in, out float64) {
 	r.snapshots, r.stateBytes, r.StateIn, r.StateOut = r.card.snapshots, bytes, in, out
 	r.states, r.passed = map[int32][]byte{}, make([]uint64, len(r.snapshots.node))
@@ -68,8 +70,8 @@ func (r *RAM) deepest(key string, ids []int32) (h int32, length int) {
 	return h, length
 }
 
-// StateBeyond is the length of the longest prefix of ids that a state is kept after, used now, and how many of its rows are not on the
-// card; 0 where it is no longer than what s stands on.
+// StateBeyond is the length of the longest prefix of ids that a state is kept after, used now, and
+// how many of its rows are not on the card; 0 where it is no longer than what s stands on.
 func (r *RAM) StateBeyond(s *Seq, ids []int32) (length, missing int) {
 	if r.snapshots == nil {
 		return 0, 0
@@ -94,10 +96,11 @@ func (r *RAM) State(key string, ids []int32) []byte {
 	return nil
 }
 
-// ChooseState gives the next piece that goes to memory of the snapshot that was used longest ago of those that it has not: rows that it is
-// after, or its own bytes, of which any number may go. worth says whether it pays, where rows are missing: it is told the text's length,
-// how many rows in memory a snapshot is after, and how many are missing. Where there is no piece ChooseState reports whether another look
-// may find one.
+// ChooseState gives the next piece that goes to memory of the snapshot that was used longest ago of
+// those that it has not: rows that it is after, or its own bytes, of which any number may go. worth
+// says whether it pays, where rows are missing: it is told the text's length, how many rows in
+// memory a snapshot is after, and how many are missing. Where there is no piece ChooseState reports
+// whether another look may find one.
 func (r *RAM) ChooseState(worth func(length, had, missing int) bool) (rows Piece, state *Half, again bool) {
 	if r.snapshots == nil {
 		return rows, nil, false
@@ -160,8 +163,8 @@ func (r *RAM) StoreState(h *Half, n int, failed bool) {
 	r.tree.release(h.last)
 }
 
-// unshelved is the slot whose snapshot is to go to memory: the one that is under way, or the one that was used longest ago. 0: there is
-// none. Memory's lock is held.
+// unshelved is the slot whose snapshot is to go to memory: the one that is under way, or the one
+// that was used longest ago. 0: there is none. Memory's lock is held.
 func (r *RAM) unshelved() (slot uint32) {
 	p := r.snapshots
 	if h := r.half; h != nil {

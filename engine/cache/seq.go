@@ -2,7 +2,8 @@ package cache
 
 import "math/bits"
 
-// Seq is a sequence's place in the cache. The zero Seq stands nowhere; [NewSeq] makes one that can stand on a tree.
+// Seq is a sequence's place in the cache. The zero Seq stands nowhere; [NewSeq] makes one that can
+// stand on a tree.
 type Seq struct {
 	Key      string   // whose texts it may share rows with
 	Path     []int32  // the cells of its rows on the card, in the text's order
@@ -17,7 +18,8 @@ type Seq struct {
 	Coming int    // this many bytes of its state came from memory
 }
 
-// NewSeq is a sequence of key's on a tree of this many cells, of a model that has layers with a window or not.
+// NewSeq is a sequence of key's on a tree of this many cells, of a model that has layers with a
+// window or not.
 func NewSeq(key string, cells int, window bool) Seq {
 	s := Seq{Key: key, See: make([]uint64, (cells+63)/64)}
 	if window {
@@ -76,7 +78,8 @@ func (s *Seq) Shift(now map[int32]int32) {
 	}
 }
 
-// Tip is the node of the sequence's last row on the card; of one without rows, the root of its key's texts.
+// Tip is the node of the sequence's last row on the card; of one without rows, the root of its
+// key's texts.
 func (t *Tree) Tip(s *Seq) int32 {
 	if len(s.Path) == 0 {
 		return t.root(s.Key)

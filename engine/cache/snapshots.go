@@ -5,13 +5,16 @@ import (
 	"iter"
 )
 
-// Snapshots keeps account of the slots that a model's states lie in, of which layers keep one (axcl.Pass.From): a state stands for all rows
-// of a text, cannot be taken apart, and lies in a slot. A sequence has a slot of its own for the state after its rows, which each pass
-// replaces. A slot that is left as it is hangs on the node of the tree after whose row it was, as a snapshot: a text that begins alike goes
-// on from the deepest one there is, and what lies behind that is evaluated again. Making one costs nothing but the slot; the next pass
-// leaves its state in another.
+// Snapshots keeps account of the slots that a model's states lie in, of which layers keep one
+// (axcl.Pass.From): a state stands for all rows of a text, cannot be taken apart, and lies in a
+// slot. A sequence has a slot of its own for the state after its rows, which each pass replaces. A
+// slot that is left as it is hangs on the node of the tree after whose row it was, as a snapshot: a
+// text that begins alike goes on from the deepest one there is, and what lies behind that is
+// evaluated again. Making one costs nothing but the slot; the next pass leaves its state in
+// another.
 //
-// Snapshots on the way to a better one go first, then what was used longest ago; one that a sequence goes on from stays.
+// Snapshots on the way to a better one go first, then what was used longest ago; one that a
+// sequence goes on from stays.
 type Snapshots struct {
 	tree *Tree
 	free []uint32
@@ -32,7 +35,8 @@ func newSnapshots(n int, t *Tree) *Snapshots {
 	return p
 }
 
-// Limits: see [Cache]. A pass carries rows of one sequence, and a state that has seen a wrong guess would have to be made again.
+// Limits: see [Cache]. A pass carries rows of one sequence, and a state that has seen a wrong guess
+// would have to be made again.
 func (p *Snapshots) Limits() Limits {
 	return Limits{Sequences: len(p.node) - 1, Stops: true}
 }
@@ -61,8 +65,8 @@ func (p *Snapshots) drop(n int32) {
 	}
 }
 
-// Take is a slot for a state: a free one, or that of the snapshot which is missed the least, one on the way if cheap is set; 0 where there
-// is none that is not in use.
+// Take is a slot for a state: a free one, or that of the snapshot which is missed the least, one on
+// the way if cheap is set; 0 where there is none that is not in use.
 func (p *Snapshots) Take(cheap bool) uint32 {
 	if len(p.free) == 0 {
 		worst := none
@@ -107,7 +111,8 @@ func (p *Snapshots) After(path []int32) uint32 {
 	return p.at[path[len(path)-1]]
 }
 
-// Use tells what a slot holds from what it held before: it is another number each time that the slot is taken.
+// Use tells what a slot holds from what it held before: it is another number each time that the
+// slot is taken.
 func (p *Snapshots) Use(slot uint32) uint64 { return p.use[slot] }
 
 // Way reports whether the snapshot in a slot is one on the way to a better one.
@@ -124,7 +129,8 @@ func (p *Snapshots) Match(key string, ids []int32, limit int) (path []int32, slo
 	return path, slot
 }
 
-// Peek is Match that marks nothing used. Rows that were evaluated again lie beside those that they are alike to: all of them are looked at.
+// Peek is Match that marks nothing used. Rows that were evaluated again lie beside those that they
+// are alike to: all of them are looked at.
 func (p *Snapshots) Peek(key string, ids []int32) (path []int32, slot uint32) {
 	best := none
 	here, next := []int32{p.tree.root(key)}, []int32(nil)
@@ -150,7 +156,8 @@ func (p *Snapshots) Peek(key string, ids []int32) (path []int32, slot uint32) {
 	return path, p.at[best]
 }
 
-// Hang makes a slot the snapshot after node n, which has none. Of seqs, those whose state was to come there have found it.
+// Hang makes a slot the snapshot after node n, which has none. Of seqs, those whose state was to
+// come there have found it.
 func (p *Snapshots) Hang(slot uint32, n int32, way bool, seqs iter.Seq[*Seq]) {
 	p.at[n], p.node[slot], p.way[slot] = slot, n, way
 	for s := range seqs {
@@ -197,7 +204,8 @@ func (p *Snapshots) letGo(s *Seq) {
 	s.State, s.Own, s.Bring, s.Coming = 0, false, 0, 0
 }
 
-// Into: see [Cache]. Where no other slot is free, what the sequence alone goes on from is its own again.
+// Into: see [Cache]. Where no other slot is free, what the sequence alone goes on from is its own
+// again.
 func (p *Snapshots) Into(s *Seq) (slot uint32, ok bool) {
 	if s.Own {
 		return s.State, true
@@ -219,7 +227,8 @@ func (p *Snapshots) Into(s *Seq) (slot uint32, ok bool) {
 // Passed: see [Cache].
 func (p *Snapshots) Passed(s *Seq, slot uint32) { s.State, s.Own = slot, true }
 
-// Failed: see [Cache]. A slot that the pass was to fill and that was not the sequence's holds nothing.
+// Failed: see [Cache]. A slot that the pass was to fill and that was not the sequence's holds
+// nothing.
 func (p *Snapshots) Failed(s *Seq, slot uint32, unsent bool) (lost bool) {
 	if !s.Own || s.State != slot {
 		p.Give(slot)
@@ -228,7 +237,8 @@ func (p *Snapshots) Failed(s *Seq, slot uint32, unsent bool) (lost bool) {
 	return !unsent
 }
 
-// Check: see [Cache]. A slot is exactly one of free, a snapshot, a sequence's own, or what a state comes to.
+// Check: see [Cache]. A slot is exactly one of free, a snapshot, a sequence's own, or what a state
+// comes to.
 func (p *Snapshots) Check(seqs iter.Seq[*Seq], coming []uint32) error {
 	has := make([]int, len(p.node))
 	for _, slot := range p.free {

@@ -1,9 +1,11 @@
 package cache
 
-// Travel is what a call that moves rows costs, in seconds: for each run of cells, and for each row. The zero Travel is no way at all.
+// Travel is what a call that moves rows costs, in seconds: for each run of cells, and for each row.
+// The zero Travel is no way at all.
 type Travel struct{ Run, Row float64 }
 
-// Measured is the Travel of which a call with one row took one, and one with this many rows took all.
+// Measured is the Travel of which a call with one row took one, and one with this many rows took
+// all.
 func Measured(one, all float64, rows int) (t Travel) {
 	if rows > 1 {
 		t.Row = max((all-one)/float64(rows-1), 0)
@@ -28,8 +30,9 @@ func (t *Travel) Observe(rows, runs int, took float64) {
 	}
 }
 
-// Most is how many of up to n rows travel in the time of a full piece that is one run: each run of cells is a call of its own in every
-// layer. joined reports whether row i goes on with the run of the row before it.
+// Most is how many of up to n rows travel in the time of a full piece that is one run: each run of
+// cells is a call of its own in every layer. joined reports whether row i goes on with the run of
+// the row before it.
 func (t Travel) Most(n, piece int, joined func(i int) bool) (most int) {
 	budget, took := t.Cost(piece, piece)*1.001, 0.0
 	for most < min(n, piece) {

@@ -6,12 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// Tree is what a model's cells hold. A row that holds a token's K and V is a node: its parent is the row of the token before it, so a path
-// from a root spells a text, and sequences that begin alike share the path. Node and cell have the same number, so the tree is a handful of
-// arrays and nothing is allocated after [New]. A node whose row is moved on the card changes its number ([Tree.Shift]).
+// Tree is what a model's cells hold. A row that holds a token's K and V is a node: its parent is
+// the row of the token before it, so a path from a root spells a text, and sequences that begin
+// alike share the path. Node and cell have the same number, so the tree is a handful of arrays and
+// nothing is allocated after [New]. A node whose row is moved on the card changes its number
+// ([Tree.Shift]).
 //
-// A cell is free, taken (given to a pass that has not come back), or a node. Nodes without children that no sequence stands on are what is
-// evicted, the longest unused first: a prefix that another sequence uses has children or a sequence on it, and stays.
+// A cell is free, taken (given to a pass that has not come back), or a node. Nodes without children
+// that no sequence stands on are what is evicted, the longest unused first: a prefix that another
+// sequence uses has children or a sequence on it, and stays.
 //
 // Texts of different keys have different roots and never share.
 type Tree struct {
@@ -53,10 +56,12 @@ func New(n int, sees ...int) *Tree {
 // Snapshots are those that hang on the tree's nodes; nil: the model has no states.
 func (t *Tree) Snapshots() *Snapshots { return t.snapshots }
 
-// Take appends n cells to out, evicting what is needed: the lowest free ones, or the lowest consecutive run where that lets no dearer shape
-// group be needed. Where it costs nothing they lie at above or beyond it, behind the rows that are there: a card that adds in the order of
-// its cells then adds as it would in fresh ones. With own set they are all one sequence's, which sees as far as above anyway: what lies
-// lower is left to others. It fails, taking nothing, when that many cannot be had.
+// Take appends n cells to out, evicting what is needed: the lowest free ones, or the lowest
+// consecutive run where that lets no dearer shape group be needed. Where it costs nothing they lie
+// at above or beyond it, behind the rows that are there: a card that adds in the order of its cells
+// then adds as it would in fresh ones. With own set they are all one sequence's, which sees as far
+// as above anyway: what lies lower is left to others. It fails, taking nothing, when that many
+// cannot be had.
 func (t *Tree) Take(out []int32, n, above int, own bool) ([]int32, bool) {
 	for t.nfree < n {
 		if !t.evict() {
@@ -96,7 +101,8 @@ func (t *Tree) find(parent, token int32) int32 {
 	return none
 }
 
-// match appends to path the rows of the longest prefix of ids that is kept below parent, at most limit of them, and marks them used.
+// match appends to path the rows of the longest prefix of ids that is kept below parent, at most
+// limit of them, and marks them used.
 func (t *Tree) match(path []int32, parent int32, ids []int32, limit int) []int32 {
 	t.touch()
 	for _, id := range ids[:min(limit, len(ids))] {
@@ -120,12 +126,14 @@ func (t *Tree) touch() {
 	}
 }
 
-// Match is the path of the longest prefix of ids that is kept of key's texts, at most limit of them, and marks it used.
+// Match is the path of the longest prefix of ids that is kept of key's texts, at most limit of
+// them, and marks it used.
 func (t *Tree) Match(key string, ids []int32, limit int) []int32 {
 	return t.match(nil, t.root(key), ids, limit)
 }
 
-// Beyond is the path of s with what is kept of ids beyond it, at most limit of them, and marks that used.
+// Beyond is the path of s with what is kept of ids beyond it, at most limit of them, and marks that
+// used.
 func (t *Tree) Beyond(s *Seq, ids []int32, limit int) []int32 {
 	return t.match(slices.Clone(s.Path), t.Tip(s), ids, limit)
 }
@@ -178,8 +186,9 @@ func (t *Tree) Idle(path []int32, below int) (n int) {
 	return n
 }
 
-// TakeBehind is Take for n rows behind path, which belongs to key's texts and is held meanwhile: only where this many rows as need are free
-// or can be made free, and in [0, below) as far as they can be.
+// TakeBehind is Take for n rows behind path, which belongs to key's texts and is held meanwhile:
+// only where this many rows as need are free or can be made free, and in [0, below) as far as they
+// can be.
 func (t *Tree) TakeBehind(key string, path []int32, n, need, below int) ([]int32, bool) {
 	tip, above := t.root(key), 0
 	for _, c := range path {
@@ -260,7 +269,8 @@ func (t *Tree) markBusy() {
 	}
 }
 
-// TakeAt is take for the rows [from, from+n) and no others: what lies there goes, and what hangs on it, unless a sequence stands on it.
+// TakeAt is take for the rows [from, from+n) and no others: what lies there goes, and what hangs on
+// it, unless a sequence stands on it.
 func (t *Tree) TakeAt(out []int32, from, n int) ([]int32, bool) {
 	if from+n > t.Size() {
 		return out, false
@@ -276,7 +286,8 @@ func (t *Tree) TakeAt(out []int32, from, n int) ([]int32, bool) {
 	return out, true
 }
 
-// fell drops a node and all that hangs on it, as far as no sequence stands there, and reports whether the node is gone.
+// fell drops a node and all that hangs on it, as far as no sequence stands there, and reports
+// whether the node is gone.
 func (t *Tree) fell(n int32) bool {
 	for {
 		k := n
@@ -346,7 +357,8 @@ func (t *Tree) oldest() int32 {
 	return oldest
 }
 
-// evict frees the longest unused branch, from its leaf up to where others hang on it: what comes next finds its rows in one run.
+// evict frees the longest unused branch, from its leaf up to where others hang on it: what comes
+// next finds its rows in one run.
 func (t *Tree) evict() bool {
 	oldest := t.oldest()
 	if oldest == none {
@@ -373,7 +385,8 @@ func (t *Tree) Lower(n, below int, may func(drop, length int) bool) bool {
 			if t.state[i] != cellNode || t.child[i] != none || t.refs[i] != 0 || oldest != none && t.used[i] >= t.used[oldest] {
 				continue
 			}
-			// How far up until a row in [0, below) comes free, or one that other branches hang on would?
+			// How far up until a row in [0, below) comes free, or one that other branches hang on
+			// would?
 			drop, length, low := 0, 0, false
 			alone := true // nothing else hangs on the branch so far
 			for k := int32(i); k >= 0; k = t.parent[k] {
@@ -409,13 +422,15 @@ func (t *Tree) Prune(n int32, most int) {
 	}
 }
 
-// Forget drops everything that no sequence uses: after an error that may have damaged the card's memory.
+// Forget drops everything that no sequence uses: after an error that may have damaged the card's
+// memory.
 func (t *Tree) Forget() {
 	for t.evict() {
 	}
 }
 
-// Counts says how many rows hold something, how many of those only as a cache, and how many are shared by several sequences or branches.
+// Counts says how many rows hold something, how many of those only as a cache, and how many are
+// shared by several sequences or branches.
 func (t *Tree) Counts() (used, cached, shared int) {
 	t.markBusy()
 	for i := range t.state {
@@ -455,8 +470,8 @@ func (t *Tree) Shift(n, to int32) {
 	t.Give(n)
 }
 
-// OldestBelow is the longest unused leaf that no sequence stands on and whose text has a row in [0, below) that none needs, with those
-// rows and the length of the text; None where there is none.
+// OldestBelow is the longest unused leaf that no sequence stands on and whose text has a row in [0,
+// below) that none needs, with those rows and the length of the text; None where there is none.
 func (t *Tree) OldestBelow(below int) (oldest int32, rows []int32, length int) {
 	t.markBusy()
 	oldest = none
@@ -483,7 +498,8 @@ func (t *Tree) OldestBelow(below int) (oldest int32, rows []int32, length int) {
 	return oldest, rows, length
 }
 
-// EvictAbove evicts what was used longest ago of what ends at cell from or above it, until n cells are free there.
+// EvictAbove evicts what was used longest ago of what ends at cell from or above it, until n cells
+// are free there.
 func (t *Tree) EvictAbove(n, from int) {
 	for t.nfree-t.FreeBelow(from) < n {
 		oldest := none
@@ -499,8 +515,9 @@ func (t *Tree) EvictAbove(n, from int) {
 	}
 }
 
-// Between finds the shortest stretch of nodes between free rows, of at most this many, and the smallest run of free rows that it fits into,
-// both on the same side of reach; n is 0 where there is none. Whatever moves, there are fewer runs of free rows afterwards.
+// Between finds the shortest stretch of nodes between free rows, of at most this many, and the
+// smallest run of free rows that it fits into, both on the same side of reach; n is 0 where there
+// is none. Whatever moves, there are fewer runs of free rows afterwards.
 func (t *Tree) Between(most, reach int) (from, to, n int) {
 	type stretch struct{ from, n int }
 	var free, nodes []stretch

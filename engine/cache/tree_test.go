@@ -69,7 +69,8 @@ func (c *Tree) check(t *testing.T) int {
 	return nodes
 }
 
-// TestCellsRandom runs sequences over few texts and few rows, and holds the account against the sequences' own view after every step.
+// TestCellsRandom runs sequences over few texts and few rows, and holds the account against the
+// sequences' own view after every step.
 func TestCellsRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	c := New(96)
@@ -152,7 +153,8 @@ func TestCellsRandom(t *testing.T) {
 	}
 }
 
-// TestCellsLower: rows that lie low come free from the end of the longest unused branch that has any, and only as far as is allowed.
+// TestCellsLower: rows that lie low come free from the end of the longest unused branch that has
+// any, and only as far as is allowed.
 func TestCellsLower(t *testing.T) {
 	c := New(64)
 	branch := func(token int32, rows ...int32) {
@@ -187,7 +189,8 @@ func TestCellsLower(t *testing.T) {
 	c.check(t)
 }
 
-// TestCellsEvict: what goes is the whole of the branch that was used longest ago, as far as nothing else hangs on it.
+// TestCellsEvict: what goes is the whole of the branch that was used longest ago, as far as nothing
+// else hangs on it.
 func TestCellsEvict(t *testing.T) {
 	c := New(128)
 	branch := func(parent int32, n int) (last int32) {
@@ -208,7 +211,8 @@ func TestCellsEvict(t *testing.T) {
 	c.check(t)
 }
 
-// TestCellsSpoken: cells that are spoken for are others' only where there are no more, or where wide passes would not see the rest.
+// TestCellsSpoken: cells that are spoken for are others' only where there are no more, or where
+// wide passes would not see the rest.
 func TestCellsSpoken(t *testing.T) {
 	//proves:G25
 	rows := func(from, n int) (r []int32) {
@@ -236,8 +240,8 @@ func TestCellsSpoken(t *testing.T) {
 	}
 }
 
-// TestCellsBetween: stretches between free cells go where they fit best, the least first and on the same side of what wide passes see,
-// until nothing is to be joined.
+// TestCellsBetween: stretches between free cells go where they fit best, the least first and on the
+// same side of what wide passes see, until nothing is to be joined.
 func TestCellsBetween(t *testing.T) {
 	c := New(64)
 	all, _ := c.Take(nil, 64, 0, false)
@@ -288,7 +292,8 @@ func TestCellsBetween(t *testing.T) {
 	}
 }
 
-// TestCellsShift: nodes that go to other rows keep their text, their place in the tree, and who stands on them.
+// TestCellsShift: nodes that go to other rows keep their text, their place in the tree, and who
+// stands on them.
 func TestCellsShift(t *testing.T) {
 	//proves:G18
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -336,8 +341,9 @@ func TestCellsShift(t *testing.T) {
 	}
 }
 
-// TestRowsAscend: a sequence's new rows lie behind those it has where that makes no pass dearer, so that a card that adds in the cells'
-// order adds as in fresh cells; where low rows make cheaper passes they are taken.
+// TestRowsAscend: a sequence's new rows lie behind those it has where that makes no pass dearer, so
+// that a card that adds in the cells' order adds as in fresh cells; where low rows make cheaper
+// passes they are taken.
 func TestRowsAscend(t *testing.T) {
 	low := []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 30, 31, 32, 33}
 	for _, tt := range []struct {

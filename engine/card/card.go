@@ -1,13 +1,16 @@
 // Package card is the worker that owns a device, and who may use it when.
 //
-// What wants a card is a [Tenant]: a text model, a net that is called again and again, a model on its way to the card. It offers pieces of
-// work, and the worker gives turns so that each tenant has its share of the card's seconds and waits for no more than one piece of each
-// other tenant beyond what it had itself ([Tenant] says how). What every kind of work needs is here once: the watchdog, the count of calls
-// that failed, heat, the loss of the card, and checkups. The package knows no kind of work.
+// What wants a card is a [Tenant]: a text model, a net that is called again and again, a model on
+// its way to the card. It offers pieces of work, and the worker gives turns so that each tenant has
+// its share of the card's seconds and waits for no more than one piece of each other tenant beyond
+// what it had itself ([Tenant] says how). What every kind of work needs is here once: the watchdog,
+// the count of calls that failed, heat, the loss of the card, and checkups. The package knows no
+// kind of work.
 //
-// [Open] starts the worker: one goroutine, locked to its OS thread from open to close, since the vendor's library binds its context to a
-// thread. Who opened a card closes it. The methods of a Card may be called from any goroutine, but for those that say that they are the
-// worker's: tenants call them within Step, and others within [Card.Do].
+// [Open] starts the worker: one goroutine, locked to its OS thread from open to close, since the
+// vendor's library binds its context to a thread. Who opened a card closes it. The methods of a
+// Card may be called from any goroutine, but for those that say that they are the worker's: tenants
+// call them within Step, and others within [Card.Do].
 package card
 
 import (
@@ -29,20 +32,24 @@ var ErrClosed = ask.ErrClosed
 
 // Options says how a card is run. The zero value is for everyday use.
 type Options struct {
-	// Clock is the card's clock, by which turns are given and everything is done that the worker does at times. Nil for the host's
-	// monotonic clock. Only the watchdog goes by the host's clock always. Any goroutine may call it.
+	// Clock is the card's clock, by which turns are given and everything is done that the worker
+	// does at times. Nil for the host's monotonic clock. Only the watchdog goes by the host's clock
+	// always. Any goroutine may call it.
 	Clock func() time.Duration
-	// Watch is the least time a call may take before the watchdog calls the card lost; 0 means 10 s.
+	// Watch is the least time a call may take before the watchdog calls the card lost; 0 means 10
+	// s.
 	Watch time.Duration
 	// Ending, when not nil, is closed when the process is about to end: see Pace.
 	Ending <-chan struct{}
-	// Check is how often an idle card's tenants are checked (Checker); 0 means every hour, negative never.
+	// Check is how often an idle card's tenants are checked (Checker); 0 means every hour, negative
+	// never.
 	Check time.Duration
 	// Lost is called once, from a goroutine of its own, when the card is lost for good.
 	Lost func(error)
 }
 
-// Card is an opened device with the one goroutine that owns it. Close it after the tenants that use it.
+// Card is an opened device with the one goroutine that owns it. Close it after the tenants that use
+// it.
 type Card struct {
 	o     Options
 	why   string
@@ -64,9 +71,10 @@ type Card struct {
 	ending  bool
 }
 
-// Open starts the worker, which opens the device by open. The text that open gives says in a sentence what was chosen. The watchdog's eye
-// is on the library's first call already: one that does not return within Options.Watch loses the card. Errors: what open gives
-// (axcl.ErrNoDevice and others), axcl.ErrLost.
+// Open starts the worker, which opens the device by open. The text that open gives says in a
+// sentence what was chosen. The watchdog's eye is on the library's first call already: one that
+// does not return within Options.Watch loses the card. Errors: what open gives (axcl.ErrNoDevice
+// and others), axcl.ErrLost.
 func Open(open func() (axcl.Device, string, error), o Options) (*Card, error) {
 	if o.Watch <= 0 {
 		o.Watch = 10 * time.Second
@@ -105,7 +113,8 @@ func (c *Card) Now() time.Duration {
 	return c.host()
 }
 
-// host is the host's clock, which the watchdog goes by: a clock that only calls move stands still in a call that hangs.
+// host is the host's clock, which the watchdog goes by: a clock that only calls move stands still
+// in a call that hangs.
 func (c *Card) host() time.Duration { return time.Since(c.start) }
 
 // Done is closed when the worker has returned: the device is closed.
@@ -119,7 +128,8 @@ func (c *Card) Wake() {
 	}
 }
 
-// Info is the card's state, at most ten seconds old, or a minute where the card works: it is read between pieces and never holds one up.
+// Info is the card's state, at most ten seconds old, or a minute where the card works: it is read
+// between pieces and never holds one up.
 func (c *Card) Info() axcl.Info {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,9 +143,9 @@ func (c *Card) Err() error {
 	return c.err
 }
 
-// Attach puts a tenant under the worker's care, with its weight: of two that always have work, one of weight 2 has twice the seconds of
-// one of weight 1. Detach ends it: after a Detach on the worker (Do) nothing is asked of the tenant any more; elsewhere a step may be
-// under way.
+// Attach puts a tenant under the worker's care, with its weight: of two that always have work, one
+// of weight 2 has twice the seconds of one of weight 1. Detach ends it: after a Detach on the
+// worker (Do) nothing is asked of the tenant any more; elsewhere a step may be under way.
 func (c *Card) Attach(t Tenant, weight float64) {
 	c.mu.Lock()
 	c.tenants = append(slices.Clone(c.tenants), &entry{t: t, weight: weight})
@@ -207,7 +217,8 @@ func (k *call) wait(ctx context.Context, c *Card) error {
 		case <-c.dead:
 		}
 	}
-	// The worker may be stuck in the library for good: an answer that is there is taken, none is waited for.
+	// The worker may be stuck in the library for good: an answer that is there is taken, none is
+	// waited for.
 	select {
 	case err := <-k.res:
 		return err
@@ -216,9 +227,10 @@ func (k *call) wait(ctx context.Context, c *Card) error {
 	}
 }
 
-// Do runs f on the card's goroutine, before the next piece of any tenant, and waits for it. It is for what cannot wait and takes no time
-// worth sharing: what takes the card's time is a tenant's, or a Line's. An error that the card does not survive ends it. Errors:
-// ErrClosed, axcl.ErrLost, ctx's while f has not begun, f's.
+// Do runs f on the card's goroutine, before the next piece of any tenant, and waits for it. It is
+// for what cannot wait and takes no time worth sharing: what takes the card's time is a tenant's,
+// or a Line's. An error that the card does not survive ends it. Errors: ErrClosed, axcl.ErrLost,
+// ctx's while f has not begun, f's.
 func (c *Card) Do(ctx context.Context, f func(axcl.Device) error) error {
 	ranked.None()
 	k := newCall(f)
@@ -234,7 +246,8 @@ func (c *Card) Do(ctx context.Context, f func(axcl.Device) error) error {
 
 // work is the worker.
 func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- error) {
-	// The vendor's library binds its context to the thread. The thread is not given back: it ends with the goroutine.
+	// The vendor's library binds its context to the thread. The thread is not given back: it ends
+	// with the goroutine.
 	//rule:D16 ./cmd/axle TestOrderlyEnd drop
 	runtime.LockOSThread()
 	defer close(c.done)
@@ -285,8 +298,8 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 	}
 }
 
-// round does what was asked by Do, and one piece of a tenant; or, where none has any, a checkup. It reports whether it did something, and
-// whether the card is over.
+// round does what was asked by Do, and one piece of a tenant; or, where none has any, a checkup. It
+// reports whether it did something, and whether the card is over.
 func (c *Card) round() (did, over bool, err error) {
 	c.mu.Lock()
 	todo := c.todo
@@ -370,8 +383,9 @@ func (c *Card) fail(err error) bool {
 	return true
 }
 
-// Close ends all work with ErrClosed, and waits until the device is closed, unless it was lost: then, and when the library does not return
-// from closing, it is left alone. Errors: axcl.ErrLost for the latter; a second Close returns ErrClosed.
+// Close ends all work with ErrClosed, and waits until the device is closed, unless it was lost:
+// then, and when the library does not return from closing, it is left alone. Errors: axcl.ErrLost
+// for the latter; a second Close returns ErrClosed.
 func (c *Card) Close() error {
 	c.mu.Lock()
 	if c.ending {

@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// TestShares: tenants that always have work share the card's seconds by their weights, whatever their pieces take. None waits longer than
-// one piece of each other, beyond the time in which the others have as much as it had itself by its last piece.
+// TestShares: tenants that always have work share the card's seconds by their weights, whatever
+// their pieces take. None waits longer than one piece of each other, beyond the time in which the
+// others have as much as it had itself by its last piece.
 func TestShares(t *testing.T) {
 	for _, weights := range [][]float64{{1, 1, 1, 1}, {2, 1, 1, 4}} {
 		t.Run(fmt.Sprint(weights), func(t *testing.T) {
@@ -157,8 +158,8 @@ func together(t *testing.T, b *bench, until time.Duration, weights []float64, ws
 
 const ms = time.Millisecond
 
-// TestUrgent: an urgent piece waits for no more than the piece that is under way. Urgent pieces without end have a quarter of the card
-// between many others.
+// TestUrgent: an urgent piece waits for no more than the piece that is under way. Urgent pieces
+// without end have a quarter of the card between many others.
 func TestUrgent(t *testing.T) {
 	b := newBench(t)
 	eye := &worker{kind: Urgent, piece: 20 * ms, every: 200 * ms}
@@ -229,8 +230,8 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-// TestInPieces: what is done in pieces lets others have theirs, one load at a time. One that is not wanted any more before it begins is
-// not begun.
+// TestInPieces: what is done in pieces lets others have theirs, one load at a time. One that is not
+// wanted any more before it begins is not begun.
 func TestInPieces(t *testing.T) {
 	//proves:G26
 	synctest.Test(t, func(t *testing.T) {
@@ -274,7 +275,8 @@ func TestInPieces(t *testing.T) {
 	})
 }
 
-// TestInPiecesEnd: a card that is lost or closed has what is under way release what it has, before the device is closed.
+// TestInPiecesEnd: a card that is lost or closed has what is under way release what it has, before
+// the device is closed.
 func TestInPiecesEnd(t *testing.T) {
 	//proves:G26
 	for _, lost := range []bool{true, false} {
@@ -322,7 +324,8 @@ func TestInPiecesEnd(t *testing.T) {
 	}
 }
 
-// TestCallsInLine: calls have their turns in the order they came, and one that is not wanted any more is passed over.
+// TestCallsInLine: calls have their turns in the order they came, and one that is not wanted any
+// more is passed over.
 func TestCallsInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

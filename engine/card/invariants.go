@@ -16,7 +16,8 @@ func (c *Card) own() { owners.Store(c, threadID()) }
 // Disown ends what Owned looks at: the worker is over, or a test plays it.
 func (c *Card) Disown() { owners.Delete(c) }
 
-// Owned panics unless the calling thread is the card's owner (D16): the vendor's library binds its context to the thread that opened it.
+// Owned panics unless the calling thread is the card's owner (D16): the vendor's library binds its
+// context to the thread that opened it.
 func (c *Card) Owned() {
 	if id, ok := owners.Load(c); ok && id != threadID() {
 		panic(fmt.Sprintf("engine: invariant: the card of thread %v is used on thread %d", id, threadID()))

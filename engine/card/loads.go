@@ -9,8 +9,9 @@ import (
 	"github.com/axle-llm/axle/internal/ranked"
 )
 
-// loads is the tenant of what InPieces runs, one after the other. Each runs as a coroutine (iter.Pull) on the worker's own thread: it owns
-// the device from one pause to the next, and its code need not know of the others.
+// loads is the tenant of what InPieces runs, one after the other. Each runs as a coroutine
+// (iter.Pull) on the worker's own thread: it owns the device from one pause to the next, and its
+// code need not know of the others.
 type loads struct {
 	c     *Card
 	queue []*call // under the card's lock
@@ -23,10 +24,11 @@ type loads struct {
 	yield  func(struct{}) bool
 }
 
-// InPieces runs f on the card's goroutine, in pieces of kind Load between which other tenants have their turns, and waits for it. f calls
-// pause where a piece ends; pause returns when it is f's turn again. After an error of pause, which says that the card is closed or lost, f
-// releases what it has and returns. One such f is under way at a time; others wait in the order they came. An error of f that the card
-// does not survive ends it. Errors: as Do.
+// InPieces runs f on the card's goroutine, in pieces of kind Load between which other tenants have
+// their turns, and waits for it. f calls pause where a piece ends; pause returns when it is f's
+// turn again. After an error of pause, which says that the card is closed or lost, f releases what
+// it has and returns. One such f is under way at a time; others wait in the order they came. An
+// error of f that the card does not survive ends it. Errors: as Do.
 func (c *Card) InPieces(ctx context.Context, f func(dev axcl.Device, pause func() error) error) error {
 	ranked.None()
 	k := newCall(func(dev axcl.Device) error { return f(dev, c.loads.pause) })
@@ -58,7 +60,8 @@ func (l *loads) Offer(k Kind) (time.Duration, bool) {
 	return 0, l.now != nil || len(l.queue) > 0
 }
 
-// Step implements Tenant: it goes on with what is under way up to its next pause, or begins what waits.
+// Step implements Tenant: it goes on with what is under way up to its next pause, or begins what
+// waits.
 func (l *loads) Step(Kind) (bool, error) {
 	if l.now == nil && !l.begin() {
 		return false, nil

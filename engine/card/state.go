@@ -9,7 +9,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// This file is how the card is: its heat, its memory, and how many calls of late failed. All of it is the worker's.
+// This file is how the card is: its heat, its memory, and how many calls of late failed. All of it
+// is the worker's.
 
 // state is what the worker knows of how the card is.
 type state struct {
@@ -24,11 +25,12 @@ type state struct {
 // A card at hotAt takes no new sequence until it is at coolAt; it resets itself at 120 °C.
 const hotAt, coolAt = 100, 90
 
-// foreignLeast is card memory that a card has in use by itself, generously: what is beyond belongs to somebody.
+// foreignLeast is card memory that a card has in use by itself, generously: what is beyond belongs
+// to somebody.
 const foreignLeast = 256 << 20
 
-// Foreign is card memory that was in use when the card was opened, and whether that is more than a card has in use by itself. Any
-// goroutine may ask.
+// Foreign is card memory that was in use when the card was opened, and whether that is more than a
+// card has in use by itself. Any goroutine may ask.
 func (c *Card) Foreign() (bytes int64, others bool) {
 	return c.state.foreign, c.state.foreign > foreignLeast
 }
@@ -36,8 +38,9 @@ func (c *Card) Foreign() (bytes int64, others bool) {
 // Hot reports whether the card is too hot to begin anything new (promise D14). It is the worker's.
 func (c *Card) Hot() bool { return c.state.hot }
 
-// infoEvery is how old Info may get. The card runs seven commands on its own Linux to answer, and takes no message of this process
-// meanwhile: a card at work is asked every infoWorking only, unless it is at warmAt.
+// infoEvery is how old Info may get. The card runs seven commands on its own Linux to answer, and
+// takes no message of this process meanwhile: a card at work is asked every infoWorking only,
+// unless it is at warmAt.
 const (
 	infoEvery   = 10 * time.Second
 	infoWorking = time.Minute
@@ -51,7 +54,8 @@ func (s *state) stale(now time.Duration, temperature float64) bool {
 	return !worked || temperature >= warmAt || now-s.asked > infoWorking-infoEvery/2
 }
 
-// Refresh reads the card's state now. It is the worker's. The error is one that the card does not survive.
+// Refresh reads the card's state now. It is the worker's. The error is one that the card does not
+// survive.
 func (c *Card) Refresh() error {
 	c.enter(c.o.Watch)
 	info, err := c.dev.Info()
@@ -86,8 +90,8 @@ func (c *Card) tell(info axcl.Info) {
 	c.info = info
 }
 
-// Strike counts a call that failed on a card that goes on. The third within a minute is one that the card does not survive (promise D4).
-// It is the worker's.
+// Strike counts a call that failed on a card that goes on. The third within a minute is one that
+// the card does not survive (promise D4). It is the worker's.
 func (c *Card) Strike(err error) error {
 	now := c.Now()
 	recent := c.state.fails[:0]
@@ -107,8 +111,9 @@ func (c *Card) Strike(err error) error {
 // Strikes is how many calls failed by Strike's account. It is the worker's.
 func (c *Card) Strikes() int { return len(c.state.fails) }
 
-// Refused counts a load that failed, unless the card has too little memory for it, or a file is missing or no model: then it is the card
-// that does not take what it took before. The error it gives is err, or one that the card does not survive. It is the worker's.
+// Refused counts a load that failed, unless the card has too little memory for it, or a file is
+// missing or no model: then it is the card that does not take what it took before. The error it
+// gives is err, or one that the card does not survive. It is the worker's.
 func (c *Card) Refused(err error) error {
 	var call *axcl.Error
 	if !errors.As(err, &call) || axcl.Fatal(err) || errors.Is(err, axcl.ErrMemory) || errors.Is(err, axcl.ErrModel) ||

@@ -14,31 +14,37 @@ import (
 type Kind uint8
 
 const (
-	// Urgent is next in line, while urgent pieces take no more than a quarter of the card's seconds; beyond that it is a Turn.
+	// Urgent is next in line, while urgent pieces take no more than a quarter of the card's
+	// seconds; beyond that it is a Turn.
 	Urgent Kind = iota
 	// Turn is a pass, or a net's call.
 	Turn
 	// Load is a file that goes to the card.
 	Load
-	// Background is what has time: saving, compaction. It is done only while nothing else is offered.
+	// Background is what has time: saving, compaction. It is done only while nothing else is
+	// offered.
 	Background
 )
 
 // Tenant is what wants the card. All its methods but Fail are called on the worker.
 //
-// Turns are given by seconds: of the tenants that have something to do, the one that has had the fewest seconds for its weight is next. One
-// that comes back after it had nothing to do begins where the others are: it has no credit of old. So after a piece of its own a tenant
-// waits until the others have had as much, and then for no more than one piece of each.
+// Turns are given by seconds: of the tenants that have something to do, the one that has had the
+// fewest seconds for its weight is next. One that comes back after it had nothing to do begins
+// where the others are: it has no credit of old. So after a piece of its own a tenant waits until
+// the others have had as much, and then for no more than one piece of each.
 type Tenant interface {
-	// Offer reports whether there may be a piece of the kind, and what the piece is expected to take, as far as that is known. It is asked
-	// before every turn, so it calls no card and waits for nothing.
+	// Offer reports whether there may be a piece of the kind, and what the piece is expected to
+	// take, as far as that is known. It is asked before every turn, so it calls no card and waits
+	// for nothing.
 	Offer(Kind) (expect time.Duration, ok bool)
-	// Step does one piece that was offered, and reports whether there was one: an offer may come to nothing. Calls to the device are made
-	// under the watchdog's eye: by Card.Run, Card.Watched or a Pace. A piece is not cut short, so it should be short. The error is one that
-	// the card does not survive.
+	// Step does one piece that was offered, and reports whether there was one: an offer may come to
+	// nothing. Calls to the device are made under the watchdog's eye: by Card.Run, Card.Watched or
+	// a Pace. A piece is not cut short, so it should be short. The error is one that the card does
+	// not survive.
 	Step(Kind) (did bool, err error)
-	// Fail ends what waits, when the card is closed (ErrClosed) or lost. Nothing is asked of the tenant afterwards. It is called from any
-	// goroutine, maybe while Step is stuck in the library, so it touches nothing of the worker's.
+	// Fail ends what waits, when the card is closed (ErrClosed) or lost. Nothing is asked of the
+	// tenant afterwards. It is called from any goroutine, maybe while Step is stuck in the library,
+	// so it touches nothing of the worker's.
 	Fail(error)
 }
 
@@ -46,7 +52,8 @@ type Tenant interface {
 type Checker interface {
 	// Checked is when that was last known, by the card's clock.
 	Checked() time.Duration
-	// Checkup looks, while nothing is offered; after it Checked is later. The error is one that the card does not survive.
+	// Checkup looks, while nothing is offered; after it Checked is later. The error is one that the
+	// card does not survive.
 	Checkup() error
 }
 
@@ -63,7 +70,8 @@ type entry struct {
 	open   bool // it offers something in this round, and was not asked for it yet
 }
 
-// Urgent pieces go first while they take no more than one part in this many of the card's time, and a burst of them no more than so long.
+// Urgent pieces go first while they take no more than one part in this many of the card's time, and
+// a burst of them no more than so long.
 const (
 	urgentPart  = 4
 	urgentBurst = time.Second
@@ -77,7 +85,8 @@ type turns struct {
 	seen   time.Duration // when spent was last reckoned
 }
 
-// inTurn are the kinds that have turns, in the order in which a tenant that offers several does them.
+// inTurn are the kinds that have turns, in the order in which a tenant that offers several does
+// them.
 var inTurn = [...]Kind{Urgent, Turn, Load}
 
 // turn does a piece of the tenant whose turn it is.
@@ -114,7 +123,8 @@ func (c *Card) turn(tenants []*entry) (did bool, err error) {
 	}
 }
 
-// next is the tenant whose turn it is, of those that were not asked yet, and whether it goes first because it is urgent.
+// next is the tenant whose turn it is, of those that were not asked yet, and whether it goes first
+// because it is urgent.
 func (s *turns) next(tenants []*entry, now time.Duration) (best *entry, first bool) {
 	s.spent = max(s.spent-(now-s.seen)/urgentPart, 0)
 	s.seen = now
@@ -178,8 +188,9 @@ func (c *Card) background(tenants []*entry) (bool, error) {
 	}
 }
 
-// Line is a tenant of single calls: each waits for its turn, in the order they came. It is how something that only now and then wants a
-// net's call, or a model that lies on another card, shares the card with the rest. Make it by Card.NewLine.
+// Line is a tenant of single calls: each waits for its turn, in the order they came. It is how
+// something that only now and then wants a net's call, or a model that lies on another card, shares
+// the card with the rest. Make it by Card.NewLine.
 type Line struct {
 	c     *Card
 	queue []*call // under the card's lock
@@ -192,7 +203,8 @@ func (c *Card) NewLine(weight float64) *Line {
 	return l
 }
 
-// Do runs f on the card's goroutine as a piece of the kind, which should take so long, and waits for it. Errors: as Card.Do.
+// Do runs f on the card's goroutine as a piece of the kind, which should take so long, and waits
+// for it. Errors: as Card.Do.
 func (l *Line) Do(ctx context.Context, k Kind, expect time.Duration, f func(axcl.Device) error) error {
 	ranked.None()
 	one := newCall(f)

@@ -13,14 +13,15 @@ import (
 // FileLimit is what a call that loads a file may take, whatever the file.
 const FileLimit = 3 * time.Minute
 
-// A call that loads a file, or makes room for a model, may rightly take long, and says nothing meanwhile. How long depends on the file, the
-// disk and the card: so it is measured, file by file, and a call counts as hanging once it takes as long as the package's largest file
-// would at a tenth of what was measured.
+// A call that loads a file, or makes room for a model, may rightly take long, and says nothing
+// meanwhile. How long depends on the file, the disk and the card: so it is measured, file by file,
+// and a call counts as hanging once it takes as long as the package's largest file would at a tenth
+// of what was measured.
 const (
 	usualRate = 50e6  // bytes a second, until something was measured
 	bestRate  = 100e6 // no more is believed: a file that was read before comes out of memory, the next one from a slow disk
-	// A process that is told to end waits for a file that is being loaded, since a card that loses its host then may want a power cycle;
-	// but only for this many times what it should take.
+	// A process that is told to end waits for a file that is being loaded, since a card that loses
+	// its host then may want a power cycle; but only for this many times what it should take.
 	endingTimes = 3
 	endingLeast = 2 * time.Second
 )
@@ -43,7 +44,8 @@ func (c *Card) enter(limit time.Duration) {
 
 func (c *Card) exit() { c.watch.due.Store(0) }
 
-// Run is one pass under the watchdog's eye: it may take the larger of Options.Watch and twenty times what it should. It is the worker's.
+// Run is one pass under the watchdog's eye: it may take the larger of Options.Watch and twenty
+// times what it should. It is the worker's.
 func (c *Card) Run(m axcl.Model, p *axcl.Pass, expect time.Duration) error {
 	c.Owned()
 	//rule:G11 ./engine TestJitter max(c.o.Watch, 20*expect) => c.o.Watch
@@ -58,8 +60,8 @@ func (c *Card) Run(m axcl.Model, p *axcl.Pass, expect time.Duration) error {
 	return err
 }
 
-// Watched is any other call into the library under the watchdog's eye: it may take so long, or Options.Watch where that is more. It is the
-// worker's.
+// Watched is any other call into the library under the watchdog's eye: it may take so long, or
+// Options.Watch where that is more. It is the worker's.
 func (c *Card) Watched(limit time.Duration, call func() error) error {
 	c.Owned()
 	c.enter(max(c.o.Watch, limit))
@@ -71,8 +73,8 @@ func (c *Card) Watched(limit time.Duration, call func() error) error {
 	return err
 }
 
-// Unload takes a model or a net off the card under the watchdog's eye: no file is read for it, so it is given a pass's time. It is the
-// worker's.
+// Unload takes a model or a net off the card under the watchdog's eye: no file is read for it, so
+// it is given a pass's time. It is the worker's.
 func (c *Card) Unload(m interface{ Close() error }) error {
 	//rule:D7 ./engine TestHangAtClose drop
 	c.enter(c.o.Watch)
@@ -80,7 +82,8 @@ func (c *Card) Unload(m interface{ Close() error }) error {
 	return m.Close()
 }
 
-// Pace is one load on its way, under the watchdog's eye. The card keeps what it measured for the next.
+// Pace is one load on its way, under the watchdog's eye. The card keeps what it measured for the
+// next.
 type Pace struct {
 	c       *Card
 	largest int64         // bytes of the largest file
@@ -88,12 +91,14 @@ type Pace struct {
 	bytes   int64         // of them
 }
 
-// Pace begins the account of a load whose largest file has this many bytes. It is the worker's, and so are its methods.
+// Pace begins the account of a load whose largest file has this many bytes. It is the worker's, and
+// so are its methods.
 func (c *Card) Pace(largest int64) *Pace { return &Pace{c: c, largest: largest} }
 
-// File is a call that loads a file of this many bytes, or, with 0, makes room for what was loaded. It may take as long as the largest file
-// would at a tenth of the measured rate. While it lasts, a process that ends (Options.Ending) waits for it no longer than seconds beyond
-// what it should take: then the card counts as lost.
+// File is a call that loads a file of this many bytes, or, with 0, makes room for what was loaded.
+// It may take as long as the largest file would at a tenth of the measured rate. While it lasts, a
+// process that ends (Options.Ending) waits for it no longer than seconds beyond what it should
+// take: then the card counts as lost.
 func (p *Pace) File(bytes int64, call func() error) error {
 	w := &p.c.watch
 	rate := w.rate
@@ -113,7 +118,8 @@ func (p *Pace) File(bytes int64, call func() error) error {
 	return err
 }
 
-// look ends the card when a call does not return, and when its link is seen to be gone, whether a call is under way or not.
+// look ends the card when a call does not return, and when its link is seen to be gone, whether a
+// call is under way or not.
 func (c *Card) look() {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

@@ -29,8 +29,9 @@ type Encoder struct {
 	out    map[string][]byte
 }
 
-// Open loads the encoder that sees tells of. digest is the package's, which tells encoders apart. It fails as [axcl.Device.LoadNet] does,
-// and with ErrModel where the card says other tensors than the file did.
+// Open loads the encoder that sees tells of. digest is the package's, which tells encoders apart.
+// It fails as [axcl.Device.LoadNet] does, and with ErrModel where the card says other tensors than
+// the file did.
 func Open(d axcl.Device, sees *models.Vision, digest string) (*Encoder, error) {
 	n, err := d.LoadNet(sees.Path)
 	if err != nil {
@@ -43,7 +44,8 @@ func Open(d axcl.Device, sees *models.Vision, digest string) (*Encoder, error) {
 	return e, nil
 }
 
-// agree holds what the card says of its tensors against what the file did, and makes room for what comes out.
+// agree holds what the card says of its tensors against what the file did, and makes room for what
+// comes out.
 func (e *Encoder) agree() error {
 	v := e.sees
 	differs := func(what string, got, want any) error {
@@ -94,7 +96,8 @@ func (e *Encoder) Close() error { return e.net.Close() }
 // Tensors are what the card says of the encoder's inputs and outputs.
 func (e *Encoder) Tensors() (in, out []axcl.Tensor) { return e.net.Inputs(0), e.net.Outputs(0) }
 
-// Reopen loads a closed encoder once more. It fails as [Open] does, and leaves the encoder closed then.
+// Reopen loads a closed encoder once more. It fails as [Open] does, and leaves the encoder closed
+// then.
 func (e *Encoder) Reopen(d axcl.Device) error {
 	again, err := Open(d, e.sees, e.digest)
 	if err == nil {
@@ -118,8 +121,8 @@ type Picture struct {
 	rows   *Rows
 }
 
-// Rows are what an encoder made of a picture: in Hidden the rows, N × hidden in bf16, and in Deep, as long each, what is added to them
-// after layer 0, 1, 2 …
+// Rows are what an encoder made of a picture: in Hidden the rows, N × hidden in bf16, and in Deep,
+// as long each, what is added to them after layer 0, 1, 2 …
 type Rows struct {
 	ID     ID
 	N      int
@@ -132,7 +135,8 @@ type Rows struct {
 // Bytes is what the rows take.
 func (r *Rows) Bytes() int64 { return 2 * int64(len(r.Hidden)) * int64(1+len(r.Deep)) }
 
-// Prepare reads a picture and makes what the encoder reads of it, for all its calls. Errors are those of [vision.Decode].
+// Prepare reads a picture and makes what the encoder reads of it, for all its calls. Errors are
+// those of [vision.Decode].
 func (e *Encoder) Prepare(data []byte, limits vision.Limits) (*Picture, error) {
 	p, err := vision.Decode(data, limits)
 	if err != nil {
@@ -169,8 +173,8 @@ func (e *Encoder) Blank() (*Picture, error) {
 	return &Picture{inputs: [][]byte{in}, rows: &Rows{N: e.sees.PerCall, Deep: make([][]uint16, len(e.sees.Deep))}}, nil
 }
 
-// onBlack makes a picture as large as fits into the middle of a black one: what padding to a square first gives, but for the edges, without
-// a square of the longer side.
+// onBlack makes a picture as large as fits into the middle of a black one: what padding to a square
+// first gives, but for the edges, without a square of the longer side.
 func onBlack(p *vision.Picture, width, height int) *vision.Picture {
 	w, h := width, height
 	if p.Width*height > p.Height*width {
@@ -198,8 +202,8 @@ func (p *Picture) Rows() *Rows {
 	return p.rows
 }
 
-// Step makes the picture's next call of the encoder; it does nothing where there is none. Errors are those of [axcl.Net], after which the
-// picture is as before the step, and [ErrNonsense].
+// Step makes the picture's next call of the encoder; it does nothing where there is none. Errors
+// are those of [axcl.Net], after which the picture is as before the step, and [ErrNonsense].
 func (e *Encoder) Step(p *Picture) error {
 	if len(p.inputs) == 0 {
 		return nil

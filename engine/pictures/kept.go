@@ -23,8 +23,8 @@ func (r *Room) take(n int64) bool {
 	return false
 }
 
-// Kept are the rows of pictures that were encoded, as many as its room has bytes for; what was not asked for the longest goes first. Its
-// zero value keeps nothing. It belongs to one goroutine.
+// Kept are the rows of pictures that were encoded, as many as its room has bytes for; what was not
+// asked for the longest goes first. Its zero value keeps nothing. It belongs to one goroutine.
 type Kept struct {
 	room  *Room
 	bytes int64
@@ -48,8 +48,8 @@ func (k *Kept) Get(id ID) *Rows {
 	return e.Value.(*Rows)
 }
 
-// Put keeps rows, and lets go of others of its own until there is room. Rows for which that would not be enough are not kept, and nothing
-// goes for them.
+// Put keeps rows, and lets go of others of its own until there is room. Rows for which that would
+// not be enough are not kept, and nothing goes for them.
 func (k *Kept) Put(r *Rows) {
 	n := r.Bytes()
 	if k.room == nil || k.at[r.ID] != nil || k.room.taken.Load()-k.bytes+n > k.room.most {

@@ -16,7 +16,8 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// TestEncode: a picture goes through the encoder in as many calls as its family wants, in that order, and comes back as rows of bf16.
+// TestEncode: a picture goes through the encoder in as many calls as its family wants, in that
+// order, and comes back as rows of bf16.
 func TestEncode(t *testing.T) {
 	data := drawn(t, 20, 12, 3)
 	p, err := vision.Decode(data, vision.Limits{})
@@ -71,7 +72,8 @@ func TestEncode(t *testing.T) {
 
 const hidden = 4
 
-// net is an encoder that gives, for each row, sums of what it was given, so that another order or norm gives other rows.
+// net is an encoder that gives, for each row, sums of what it was given, so that another order or
+// norm gives other rows.
 type net struct {
 	in    axcl.Tensor
 	outs  []axcl.Tensor
@@ -189,7 +191,8 @@ func encode(t *testing.T, e *Encoder, data []byte) *Rows {
 	return p.Rows()
 }
 
-// TestSquare: a picture on a black square keeps its proportions, and a strip takes no square of its longer side.
+// TestSquare: a picture on a black square keeps its proportions, and a strip takes no square of its
+// longer side.
 func TestSquare(t *testing.T) {
 	for _, tt := range []struct{ width, height, left, top, w, h int }{
 		{20, 10, 0, 2, 8, 4}, {10, 20, 2, 0, 4, 8}, {8, 8, 0, 0, 8, 8}, {16000, 2, 0, 3, 8, 1}, {1, 9000, 3, 0, 1, 8},
@@ -210,7 +213,8 @@ func TestSquare(t *testing.T) {
 	}
 }
 
-// TestRefused: what an encoder cannot take or does not give is an error, and leaves the picture as it was.
+// TestRefused: what an encoder cannot take or does not give is an error, and leaves the picture as
+// it was.
 func TestRefused(t *testing.T) {
 	e, n := encoder(t, nil)
 	if _, err := e.Prepare([]byte("no picture"), vision.Limits{}); err == nil {
@@ -296,7 +300,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestKeptTogether: several in one room keep no more than it has; each makes room of its own only, and lets nothing go in vain.
+// TestKeptTogether: several in one room keep no more than it has; each makes room of its own only,
+// and lets nothing go in vain.
 func TestKeptTogether(t *testing.T) {
 	rows := func(id byte, n int) *Rows { return &Rows{ID: ID{id}, N: n, Hidden: make([]uint16, n*hidden)} }
 	room := NewRoom(2 * hidden * 10)
@@ -318,7 +323,8 @@ func TestKeptTogether(t *testing.T) {
 	}
 }
 
-// TestPositions: the worked examples of M-RoPE, plain positions, several pictures, and what cannot be laid out.
+// TestPositions: the worked examples of M-RoPE, plain positions, several pictures, and what cannot
+// be laid out.
 func TestPositions(t *testing.T) {
 	grid := func(at, across, down int) Span { return Span{at, &Rows{N: across * down, Across: across, Down: down}} }
 	column := func(pos []uint32, of, k int) (all []uint32) {
@@ -373,7 +379,8 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// TestPlace: pictures' rows stand in the pass in place of embeddings, and what is added to them is listed as a pass wants it.
+// TestPlace: pictures' rows stand in the pass in place of embeddings, and what is added to them is
+// listed as a pass wants it.
 func TestPlace(t *testing.T) {
 	s := axcl.Shape{Layers: 3, Hidden: hidden, KV: 2, Cells: 64, Pos: 1, Groups: []axcl.Group{{Rows: 1, Cells: 64}, {Rows: 8, Cells: 0}}}
 	of := func(base uint16, n, deep int) *Rows {

@@ -12,9 +12,11 @@ type Span struct {
 	Rows *Rows
 }
 
-// Positions are those of a prompt of n rows that begins at position start, with as many components of each row as the model takes (1 or
-// 3), and the position of what comes next. A row's place in the cache is not its position: on a grid all of a picture's rows lie within
-// its longer side. It fails where spans overlap, leave the prompt or do not ascend, and where a grid needs three components.
+// Positions are those of a prompt of n rows that begins at position start, with as many components
+// of each row as the model takes (1 or 3), and the position of what comes next. A row's place in
+// the cache is not its position: on a grid all of a picture's rows lie within its longer side. It
+// fails where spans overlap, leave the prompt or do not ascend, and where a grid needs three
+// components.
 func Positions(n int, start uint32, spans []Span, of int) (pos []uint32, next uint32, err error) {
 	if of != 1 && of != 3 {
 		return nil, 0, fmt.Errorf("pictures: positions of %d components", of)
@@ -63,8 +65,8 @@ type Placed struct {
 	N    int
 }
 
-// Place puts pictures' rows into a pass in place of embeddings, and lists what is added to them between layers; rows ascend. The pass's Add
-// and Added are made anew in the room they have.
+// Place puts pictures' rows into a pass in place of embeddings, and lists what is added to them
+// between layers; rows ascend. The pass's Add and Added are made anew in the room they have.
 func Place(p *axcl.Pass, hidden int, rows []Placed) {
 	p.Add, p.Added = p.Add[:0], p.Added[:0]
 	layers := 0

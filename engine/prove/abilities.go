@@ -7,8 +7,9 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Abilities goes through the probes of what batching relies on. Narrow is not among them: see [Model.Wide]. A cache of few cells has no
-// room for them, and nothing is proven. Errors: those of passes, ctx's, ErrWrong where a text cannot begin anew.
+// Abilities goes through the probes of what batching relies on. Narrow is not among them: see
+// [Model.Wide]. A cache of few cells has no room for them, and nothing is proven. Errors: those of
+// passes, ctx's, ErrWrong where a text cannot begin anew.
 func (m *Model) Abilities(ctx context.Context) (Proven, error) {
 	switch {
 	case m.Shape.Cells < 24, m.Slots == 1:
@@ -21,7 +22,8 @@ func (m *Model) Abilities(ctx context.Context) (Proven, error) {
 
 func (m *Model) id(i int) int32 { return int32((i*37 + 3) % m.Vocab) }
 
-// The two short texts of these probes: their rows, and from which token on. The second one's positions are far from the first's.
+// The two short texts of these probes: their rows, and from which token on. The second one's
+// positions are far from the first's.
 const (
 	rowsA, fromA, posA = 4, 0, 0
 	rowsB, fromB, posB = 3, 10, 9
@@ -47,13 +49,14 @@ func (m *Model) withRows(ctx context.Context) (found Proven, err error) {
 	return found, err
 }
 
-// row is a row of a text that begins with token from, at a position, in the cells from base on, seeing those before it there.
+// row is a row of a text that begins with token from, at a position, in the cells from base on,
+// seeing those before it there.
 func (m *Model) row(from, pos, base, i int) Row {
 	return Row{ID: m.id(from + i), Pos: uint32(pos + i), Cell: uint32(base + i), Cells: cells(base, i)}
 }
 
-// alone has the right answers: each text alone, in cells 0, 1, 2 …, one row a pass. And the wrong ones: the first text's last row blind,
-// and at another place.
+// alone has the right answers: each text alone, in cells 0, 1, 2 …, one row a pass. And the wrong
+// ones: the first text's last row blind, and at another place.
 func (m *Model) alone() (p probe) {
 	for i := range rowsA {
 		p.calls = append(p.calls, as(nth("A", i), m.row(fromA, posA, 0, i)))
@@ -61,7 +64,8 @@ func (m *Model) alone() (p probe) {
 	last := m.id(rowsA - 1)
 	p.calls = append(p.calls, as("A blind", Row{ID: last, Pos: rowsA - 1, Cell: elsewhere}),
 		as("A shifted", Row{ID: last, Pos: 0, Cell: elsewhere, Cells: cells(0, rowsA-1)}))
-	// The second text comes after it, into the same cells: a card that finds the first text's rows where they were finds too much.
+	// The second text comes after it, into the same cells: a card that finds the first text's rows
+	// where they were finds too much.
 	for i := range rowsB {
 		p.calls = append(p.calls, as(nth("B", i), m.row(fromB, posB, 0, i)))
 	}
@@ -101,8 +105,8 @@ func (m *Model) chunked() (p probe) {
 	return p
 }
 
-// mixed is both texts in one call, either first. Each row is held against what it would be at the first row's position or with the other
-// text in view.
+// mixed is both texts in one call, either first. Each row is held against what it would be at the
+// first row's position or with the other text in view.
 func (m *Model) mixed() (p probe) {
 	a, b := rowsA, rowsB
 	if w := m.wide(0); w < a+b {
@@ -183,7 +187,8 @@ func (m *Model) withStates(ctx context.Context) (found Proven, err error) {
 	if found.Scatter, err = m.try(ctx, seen, m.statesScattered()); err != nil || m.wide(0) == 0 {
 		return found, err
 	}
-	// Where a chunk is wrong, the layers that keep a state take its rows one by one, which is slower, and right.
+	// Where a chunk is wrong, the layers that keep a state take its rows one by one, which is
+	// slower, and right.
 	for _, stepped := range []bool{false, true} {
 		by := *m
 		by.Stepped = stepped
@@ -195,7 +200,8 @@ func (m *Model) withStates(ctx context.Context) (found Proven, err error) {
 	return found, nil
 }
 
-// part is rows [from, to) of the text, in cells from base on, that see those before them. They go on from a state, and leave one.
+// part is rows [from, to) of the text, in cells from base on, that see those before them. They go
+// on from a state, and leave one.
 func (m *Model) part(from, to uint32, base, first, end int) (rows []Row) {
 	for i := first; i < end; i++ {
 		rows = append(rows, Row{ID: m.id(i), Pos: uint32(i), Cell: uint32(base + i), Cells: cells(base, first)})
@@ -216,8 +222,9 @@ func (m *Model) other(base int) (calls []call) {
 	return calls
 }
 
-// statesAlone has the right answers: the text alone, a row a pass, its state in slot 1. Then another one, in slot 2 and other cells. And
-// the wrong ones: a row without a past, and with another text's state.
+// statesAlone has the right answers: the text alone, a row a pass, its state in slot 1. Then
+// another one, in slot 2 and other cells. And the wrong ones: a row without a past, and with
+// another text's state.
 func (m *Model) statesAlone() (p probe) {
 	for i := range rowsS + 1 {
 		p.calls = append(p.calls, as(nth("right", i), m.part(begun(i, 1), 1, 0, i, i+1)...))
@@ -237,7 +244,8 @@ func (m *Model) anew() (p probe) {
 	return p
 }
 
-// kept is that what the text came to is as it was, after passes that went on from it: twice, and with the other slot written in between.
+// kept is that what the text came to is as it was, after passes that went on from it: twice, and
+// with the other slot written in between.
 func (m *Model) kept() (p probe) {
 	for i := range 2 {
 		p.calls = append(p.calls, as(nth("kept", i), m.part(1, 2, 0, rowsS, rowsS+1)...))
@@ -257,8 +265,8 @@ func (m *Model) statesScattered() (p probe) {
 	return p
 }
 
-// statesChunked is all of the text in calls that are not full, and then the rest of it in each group that goes on from a state; what comes
-// of it must serve a later row.
+// statesChunked is all of the text in calls that are not full, and then the rest of it in each
+// group that goes on from a state; what comes of it must serve a later row.
 func (m *Model) statesChunked() (p probe) {
 	all := func(base, from, most int) {
 		for slot := begun(from, 1); from < rowsS; slot = 2 {

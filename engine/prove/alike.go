@@ -6,16 +6,17 @@ import (
 	"slices"
 )
 
-// Alike says whether the same rows gave the same bits in other cells when the package first ran on the card. Nothing is decided by it:
-// where they did not, an answer at temperature 0 may take another turn at a near tie, depending on what the card had done before. A
-// repeatable request never does.
+// Alike says whether the same rows gave the same bits in other cells when the package first ran on
+// the card. Nothing is decided by it: where they did not, an answer at temperature 0 may take
+// another turn at a near tie, depending on what the card had done before. A repeatable request
+// never does.
 type Alike struct {
 	Ordered  bool // other cells, in the same order
 	Anywhere bool // other cells, in any order
 }
 
-// layouts are the places that the same context of n rows gets: the first cells, others in the same order, and others in none. They take
-// less than three times as many cells.
+// layouts are the places that the same context of n rows gets: the first cells, others in the same
+// order, and others in none. They take less than three times as many cells.
 func layouts(n int) [3][]uint32 {
 	var l [3][]uint32
 	for i := range n {
@@ -28,9 +29,10 @@ func layouts(n int) [3][]uint32 {
 	return l
 }
 
-// Alike lays a context in each way, and compares what rows that see it give, alone and in a wide pass, bit for bit. Both are false for a
-// model that keeps states, or was not found to take cells in any order. A difference in the last place of a sum shows only where a rounding
-// to bf16 turns over, so that small models are asked several times. Errors: those of passes, ctx's.
+// Alike lays a context in each way, and compares what rows that see it give, alone and in a wide
+// pass, bit for bit. Both are false for a model that keeps states, or was not found to take cells
+// in any order. A difference in the last place of a sum shows only where a rounding to bf16 turns
+// over, so that small models are asked several times. Errors: those of passes, ctx's.
 func (m *Model) Alike(ctx context.Context, found Proven) (Alike, error) {
 	n := min(m.Shape.Cells/3-1, 48)
 	wide := m.wide(0) > 0 && found.Chunk
@@ -72,8 +74,8 @@ func (m *Model) Alike(ctx context.Context, found Proven) (Alike, error) {
 	return a, nil
 }
 
-// seen lays a context in cells, in one call where the card takes that, and gives what rows that see it give: one alone, and where they may
-// be mixed several in a wide pass.
+// seen lays a context in cells, in one call where the card takes that, and gives what rows that see
+// it give: one alone, and where they may be mixed several in a wide pass.
 func (m *Model) seen(cells []uint32, chunk, mixed bool, id func(int) int32) ([][]uint16, error) {
 	context := make([]Row, len(cells))
 	for i, c := range cells {

@@ -1,13 +1,17 @@
-// Package prove finds out what a card does with a model beyond what every card is known to do: whether rows that share a call give what
-// they give alone, whether a text's cells may be anywhere, whether states stay as they were, whether wide passes are right.
+// Package prove finds out what a card does with a model beyond what every card is known to do:
+// whether rows that share a call give what they give alone, whether a text's cells may be anywhere,
+// whether states stay as they were, whether wide passes are right.
 //
-// Each probe sends rows together, or in odd places, that were sent alone and in order before, and compares what the last layer gives. A
-// card that treats them wrongly gives what it would for other positions or masks, so each probe also makes those wrong answers on purpose:
-// what comes must be much nearer to the right one. That holds whatever the model's own rounding is.
+// Each probe sends rows together, or in odd places, that were sent alone and in order before, and
+// compares what the last layer gives. A card that treats them wrongly gives what it would for other
+// positions or masks, so each probe also makes those wrong answers on purpose: what comes must be
+// much nearer to the right one. That holds whatever the model's own rounding is.
 //
-// A probe is a table: the passes to send, each with the names of what its rows give, and what is claimed of those. [Model.Abilities],
-// [Model.Wide] and [Model.Alike] make the tables for a model's shape and go through them. They run on whatever goroutine the card belongs
-// to, before any sequence does, and leave nothing: cells and slots that they used hold what is not asked for. Nothing is to be closed.
+// A probe is a table: the passes to send, each with the names of what its rows give, and what is
+// claimed of those. [Model.Abilities], [Model.Wide] and [Model.Alike] make the tables for a model's
+// shape and go through them. They run on whatever goroutine the card belongs to, before any
+// sequence does, and leave nothing: cells and slots that they used hold what is not asked for.
+// Nothing is to be closed.
 package prove
 
 import (
@@ -19,21 +23,23 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Proven says what a model on this card was shown to do, beyond what every card does. What was not shown is not used.
+// Proven says what a model on this card was shown to do, beyond what every card does. What was not
+// shown is not used.
 type Proven struct {
 	Chunk   bool // a prefill call that is not full gives what its rows give alone
 	Mixed   bool // rows of one call may have unrelated positions, cells and masks
 	Scatter bool // a sequence's cells may be any, in any order
 	Kept    bool // a state that passes went on from is as it was
-	// Stepped: layers that keep a state get a chunk wrong, and right where they take its rows one by one, as passes then ask for. Chunk is
-	// what was found with it.
+	// Stepped: layers that keep a state get a chunk wrong, and right where they take its rows one
+	// by one, as passes then ask for. Chunk is what was found with it.
 	Stepped bool
-	// Narrow: a full wide pass, the second of two, or one after a decode gave something else than its rows alone, or could not be tried. No
-	// wide pass is used then, a full one neither.
+	// Narrow: a full wide pass, the second of two, or one after a decode gave something else than
+	// its rows alone, or could not be tried. No wide pass is used then, a full one neither.
 	Narrow bool
 }
 
-// ErrWrong is a card that computes something else than it must, or than it did before, without an error.
+// ErrWrong is a card that computes something else than it must, or than it did before, without an
+// error.
 var ErrWrong = ask.ErrWrong
 
 // Model is what the probes are about. Every field but Slots and Stepped must be set.
@@ -42,7 +48,8 @@ type Model struct {
 	Vocab int // ids that have an embedding
 	// Run is axcl.Model's Run, under the caller's watchdog.
 	Run func(p *axcl.Pass) error
-	// Row makes row r of a pass, which has room for it: the token's embedding, and the further inputs of its layers.
+	// Row makes row r of a pass, which has room for it: the token's embedding, and the further
+	// inputs of its layers.
 	Row func(p *axcl.Pass, r int, id int32) error
 
 	Slots   int  // for states; 0: no layer keeps one
@@ -60,12 +67,13 @@ type Row struct {
 	From, To uint32 // of a pass's first row: the states of a model that keeps them
 }
 
-// Try sends the rows in one pass and gives each row's output of the last layer; a whole decoder's logits, as nothing else comes out of it.
-// Errors: Run's and Row's.
+// Try sends the rows in one pass and gives each row's output of the last layer; a whole decoder's
+// logits, as nothing else comes out of it. Errors: Run's and Row's.
 func (m *Model) Try(rows ...Row) ([][]uint16, error) { return m.tryHead(false, rows...) }
 
-// tryHead is Try where the last row may go on to the head, as that of a prompt's last chunk does. What such a pass keeps may reach its
-// cells another way than that of a pass without a head: beside the head.
+// tryHead is Try where the last row may go on to the head, as that of a prompt's last chunk does.
+// What such a pass keeps may reach its cells another way than that of a pass without a head: beside
+// the head.
 func (m *Model) tryHead(head bool, rows ...Row) ([][]uint16, error) {
 	p, results, err := m.Pass(rows...)
 	if err != nil {
@@ -119,7 +127,8 @@ func (m *Model) Pass(rows ...Row) (*axcl.Pass, *[]uint16, error) {
 	return p, results, nil
 }
 
-// Telling is how many values of a row say what the card made of it: a whole decoder gives its logits and no more.
+// Telling is how many values of a row say what the card made of it: a whole decoder gives its
+// logits and no more.
 func (m *Model) Telling() int {
 	if m.Shape.Whole {
 		return m.Shape.Out
@@ -127,8 +136,8 @@ func (m *Model) Telling() int {
 	return m.Shape.Hidden
 }
 
-// wide is the most rows of a pass that sees a number of cells, and narrow the fewest of any group that takes several; reach is the farthest
-// cell that such a group sees.
+// wide is the most rows of a pass that sees a number of cells, and narrow the fewest of any group
+// that takes several; reach is the farthest cell that such a group sees.
 func (m *Model) wide(cells int) (rows int) {
 	for _, g := range m.Shape.Groups {
 		if g.Rows > 1 && g.Cells >= cells {
@@ -156,7 +165,8 @@ func (m *Model) reach() (cells int) {
 	return cells
 }
 
-// short is how many rows of at most n go in a call that is not full; two, where every call of two is.
+// short is how many rows of at most n go in a call that is not full; two, where every call of two
+// is.
 func (m *Model) short(most int) int {
 	//rule:G23 ./engine TestFewRows$ min(most, max(m.narrow()-1, 2)) => most
 	return min(most, max(m.narrow()-1, 2))
@@ -181,7 +191,8 @@ func cells(from, n int) (c []uint32) {
 	return c
 }
 
-// call is a pass of a probe. What its rows give is remembered under a name each; what is not asked for later has none.
+// call is a pass of a probe. What its rows give is remembered under a name each; what is not asked
+// for later has none.
 type call struct {
 	rows []Row
 	name func(r int) string
@@ -198,7 +209,8 @@ func as(name string, rows ...Row) call {
 
 func nth(name string, i int) string { return fmt.Sprint(name, " ", i) }
 
-// claim is that what came under one name is the value that another has, and none of the wrong ones, as far as they differ at all.
+// claim is that what came under one name is the value that another has, and none of the wrong ones,
+// as far as they differ at all.
 type claim struct {
 	right, got string
 	wrong      []string
@@ -250,7 +262,8 @@ func (m *Model) try(ctx context.Context, seen results, p probe) (holds bool, err
 	return true, nil
 }
 
-// Same reports whether got is right's value and none of the wrong ones, as far as they differ at all.
+// Same reports whether got is right's value and none of the wrong ones, as far as they differ at
+// all.
 func Same(right, got []uint16, wrong ...[]uint16) bool { return Within(near, 0, right, got, wrong...) }
 
 // Within is Same with another limit; wrong values do not bring it below least.

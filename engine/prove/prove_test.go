@@ -15,7 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestAbilities: a card that does all has all abilities, and each lie costs those that rest on it, and no others.
+// TestAbilities: a card that does all has all abilities, and each lie costs those that rest on it,
+// and no others.
 func TestAbilities(t *testing.T) {
 	all := Proven{Chunk: true, Mixed: true, Scatter: true}
 	for _, c := range []struct {
@@ -62,7 +63,8 @@ func TestAbilities(t *testing.T) {
 	}
 }
 
-// TestProbesEnd: a pass that fails ends the probes with its error wherever it is, and so does a context that has ended.
+// TestProbesEnd: a pass that fails ends the probes with its error wherever it is, and so does a
+// context that has ended.
 func TestProbesEnd(t *testing.T) {
 	for _, slots := range []int{0, 3} {
 		whole := newToy(slots)
@@ -95,7 +97,8 @@ func TestProbesEnd(t *testing.T) {
 	}
 }
 
-// TestWithin: what is the same is near the right value and much nearer to it than to a wrong one that can be told from it.
+// TestWithin: what is the same is near the right value and much nearer to it than to a wrong one
+// that can be told from it.
 func TestWithin(t *testing.T) {
 	vector := func(v ...float32) (b []uint16) {
 		for _, x := range v {
@@ -125,8 +128,8 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// TestNamesOfCalls: of the results that a table's claims speak of, each is made by one call of the tables before, and no two calls' results
-// that are spoken of have one name.
+// TestNamesOfCalls: of the results that a table's claims speak of, each is made by one call of the
+// tables before, and no two calls' results that are spoken of have one name.
 func TestNamesOfCalls(t *testing.T) {
 	rows, states := newToy(0).model(), newToy(3).model()
 	states.Shape.Groups = append(states.Shape.Groups, axcl.Group{Rows: 16}, axcl.Group{Rows: 16, Cells: 16}, axcl.Group{Rows: 4, Cells: 8})

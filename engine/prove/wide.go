@@ -2,13 +2,15 @@ package prove
 
 import "context"
 
-// This file is how wide passes are proven as such: that a full chunk of the widest group gives what its rows give alone, that the second of
-// two in a row does, and that one after a decode does; and that rows which come later find what it kept. A card, or the code that drives
-// it, may get the first wide pass right and leave in the next what the first had left there. Every prompt that is longer than a chunk rests
-// on this, so a card that fails has no wide pass at all: its prompts go row by row, which is slower, and right.
+// This file is how wide passes are proven as such: that a full chunk of the widest group gives what
+// its rows give alone, that the second of two in a row does, and that one after a decode does; and
+// that rows which come later find what it kept. A card, or the code that drives it, may get the
+// first wide pass right and leave in the next what the first had left there. Every prompt that is
+// longer than a chunk rests on this, so a card that fails has no wide pass at all: its prompts go
+// row by row, which is slower, and right.
 
-// Two shape groups round otherwise, by a hundredth or two: half of what tells two rows apart may be less than that. A chunk's worst row is
-// farther off than a few rows are.
+// Two shape groups round otherwise, by a hundredth or two: half of what tells two rows apart may be
+// less than that. A chunk's worst row is farther off than a few rows are.
 const (
 	WideFar   = 0.25
 	WideLeast = 0.02
@@ -17,8 +19,8 @@ const (
 // Provable reports whether the cache has room for a full chunk and a row that sees it.
 func (m *Model) Provable() bool { w := m.wide(0); return w > 0 && w < m.Shape.Cells }
 
-// Text is rows [from, from+n) of a text (0 and 1 are two), in the cells of the same numbers. They see what is before them, in cells and in
-// the pass.
+// Text is rows [from, from+n) of a text (0 and 1 are two), in the cells of the same numbers. They
+// see what is before them, in cells and in the pass.
 func (m *Model) Text(text, from, n int) []Row {
 	rows := make([]Row, n)
 	for i := range rows {
@@ -28,8 +30,9 @@ func (m *Model) Text(text, from, n int) []Row {
 	return together(rows)
 }
 
-// Wide compares wide passes with single rows: the first compared rows of each chunk, and what a row makes of those that it kept. It is
-// false where one differs, or where the cache has no room to try. Errors: those of passes, ctx's.
+// Wide compares wide passes with single rows: the first compared rows of each chunk, and what a row
+// makes of those that it kept. It is false where one differs, or where the cache has no room to
+// try. Errors: those of passes, ctx's.
 func (m *Model) Wide(ctx context.Context, compared int) (sound bool, err error) {
 	if m.wide(0) == 0 {
 		return true, nil
@@ -63,7 +66,8 @@ func (m *Model) wideChunks(compared int) probe {
 	for i := range k + before + 1 {
 		one(nth("right", i), 1, i)
 	}
-	// after is a row that sees the first k rows of what a chunk kept; all of it, where a state stands for all of it.
+	// after is a row that sees the first k rows of what a chunk kept; all of it, where a state
+	// stands for all of it.
 	after := func(name string, from int, wrong ...string) {
 		if at := from + k; m.Slots == 0 || k == n {
 			blind := m.Text(text, at, 1)
@@ -80,7 +84,8 @@ func (m *Model) wideChunks(compared int) probe {
 				wrong: []string{nth("right", max(from+i-1, 0)), nth("right", from+i+1)}})
 		}
 	}
-	// Another text's chunk, and what a row would be that saw it; then both texts' chunks in a row, without the head and with it.
+	// Another text's chunk, and what a row would be that saw it; then both texts' chunks in a row,
+	// without the head and with it.
 	run("another", 2, m.Text(other, 0, n), false)
 	one("strange", 2, k)
 	for i, head := range []bool{false, true} {

@@ -1,9 +1,10 @@
-// Package budget is the memory that what clients send may take: one sum for the whole process, with a part for each kind of thing. Each
-// room keeps to its part by itself, so that no mix of requests takes more than the sum; the parts do not lend each other anything, so that
-// no request that waits for one of them holds what another waits for.
+// Package budget is the memory that what clients send may take: one sum for the whole process, with
+// a part for each kind of thing. Each room keeps to its part by itself, so that no mix of requests
+// takes more than the sum; the parts do not lend each other anything, so that no request that waits
+// for one of them holds what another waits for.
 //
-// The weights of models, their caches, and what --cache-ram keeps are not counted. [Set] is called once, at the start, before anything
-// asks; [Get] from any goroutine.
+// The weights of models, their caches, and what --cache-ram keeps are not counted. [Set] is called
+// once, at the start, before anything asks; [Get] from any goroutine.
 package budget
 
 import (
@@ -37,12 +38,13 @@ func (b Budget) Sum() int64 {
 	return b.Requests + b.Templates + b.Decoding + b.Pictures + b.Kept + b.Schemas + b.Masks + b.Garbage
 }
 
-// small is how much of a machine's memory may go to requests: the operating system, the card's driver and rows in memory have the rest.
+// small is how much of a machine's memory may go to requests: the operating system, the card's
+// driver and rows in memory have the rest.
 const small = 4
 
-// Of is the budget of a machine with so much memory: the full one, or all parts in proportion, where that would be more than a quarter of
-// it, but never less than half of each: below that a single picture of a phone would not fit. Zero is an unknown machine, and gives the
-// full one.
+// Of is the budget of a machine with so much memory: the full one, or all parts in proportion,
+// where that would be more than a quarter of it, but never less than half of each: below that a
+// single picture of a phone would not fit. Zero is an unknown machine, and gives the full one.
 func Of(total int64) Budget {
 	b := Full()
 	if total <= 0 || total/small >= b.Sum() {

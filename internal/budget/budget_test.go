@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestBudget: all parts together are below a gibibyte, a small machine gives a quarter of its memory, each part in proportion and none less
-// than half, and what nobody knows is no small machine.
+// TestBudget: all parts together are below a gibibyte, a small machine gives a quarter of its
+// memory, each part in proportion and none less than half, and what nobody knows is no small
+// machine.
 func TestBudget(t *testing.T) {
 	//proves:T7
 	full := Full()

@@ -1,11 +1,13 @@
-// Package fair lets those who want the same thing have it by turns: pictures are decoded, and schemas compiled, for everybody who asks,
-// and no key's work keeps another key's waiting for longer than a piece of it.
+// Package fair lets those who want the same thing have it by turns: pictures are decoded, and
+// schemas compiled, for everybody who asks, and no key's work keeps another key's waiting for
+// longer than a piece of it.
 //
-// What is waited for is a [Line]: places, for what is done at the same time, and room, in any unit, for what that takes. Work is counted
-// in any unit too. Each key has its own account of work, by which it is decided whose turn it is (start-time fair queueing): a key that
-// comes anew begins where the others are, so it waits for the pieces under way, and then for at most as much of the others' work as its
-// own. Within a key small pieces go before large ones, but not for ever: a piece for which eight times its own work has gone first goes
-// before all that come later.
+// What is waited for is a [Line]: places, for what is done at the same time, and room, in any unit,
+// for what that takes. Work is counted in any unit too. Each key has its own account of work, by
+// which it is decided whose turn it is (start-time fair queueing): a key that comes anew begins
+// where the others are, so it waits for the pieces under way, and then for at most as much of the
+// others' work as its own. Within a key small pieces go before large ones, but not for ever: a
+// piece for which eight times its own work has gone first goes before all that come later.
 //
 // A Line may be used from any goroutine. It holds nothing that has to be closed.
 package fair
@@ -57,7 +59,8 @@ type ticket struct {
 	granted             bool
 }
 
-// New makes a line with a number of places and an amount of room. Zero or less of either is as much as anybody asks for.
+// New makes a line with a number of places and an amount of room. Zero or less of either is as much
+// as anybody asks for.
 func New(places int, room int64) *Line {
 	if places <= 0 {
 		places = math.MaxInt
@@ -68,14 +71,16 @@ func New(places int, room int64) *Line {
 	return &Line{places: places, room: room, all: room, keys: map[string]*account{}}
 }
 
-// Take waits for key's turn, for a piece of so much work that takes so much room; what is more than all the room counts as all of it. The
-// error is ctx's cause, and nothing is taken then. Who has it calls Done, or Next, and Free in the end.
+// Take waits for key's turn, for a piece of so much work that takes so much room; what is more than
+// all the room counts as all of it. The error is ctx's cause, and nothing is taken then. Who has it
+// calls Done, or Next, and Free in the end.
 func (l *Line) Take(ctx context.Context, key string, takes, work int64) error {
 	l.mu.Lock()
 	return l.wait(ctx, key, l.ask(key, takes, work))
 }
 
-// Next is Done and then Take, for who has several pieces: no request that came after both gets a turn between the two.
+// Next is Done and then Take, for who has several pieces: no request that came after both gets a
+// turn between the two.
 func (l *Line) Next(ctx context.Context, key string, work, did, takes, more int64) error {
 	l.mu.Lock()
 	t := l.ask(key, takes, more)
@@ -120,7 +125,8 @@ func (l *Line) wait(ctx context.Context, key string, t *ticket) error {
 	return context.Cause(ctx)
 }
 
-// Done gives a place back. work is what was said of the piece when it was taken, and did what it came to.
+// Done gives a place back. work is what was said of the piece when it was taken, and did what it
+// came to.
 func (l *Line) Done(key string, work, did int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,8 +169,8 @@ func (l *Line) leave(key string, work, did int64) {
 	l.forget()
 }
 
-// forget closes the accounts of keys that want nothing: those that would begin where the others are, and all once none wants anything,
-// as none is ahead of another then. l.mu is held.
+// forget closes the accounts of keys that want nothing: those that would begin where the others
+// are, and all once none wants anything, as none is ahead of another then. l.mu is held.
 func (l *Line) forget() {
 	idle := true
 	for _, a := range l.keys {
@@ -174,8 +180,9 @@ func (l *Line) forget() {
 	maps.DeleteFunc(l.keys, func(_ string, a *account) bool { return a.idle() && (idle || a.due <= l.now) })
 }
 
-// grant gives turns as far as places and room go. Whose turn it is waits for the room it needs, and everybody else for them: what is small
-// would else keep what is large waiting for ever. l.mu is held.
+// grant gives turns as far as places and room go. Whose turn it is waits for the room it needs, and
+// everybody else for them: what is small would else keep what is large waiting for ever. l.mu is
+// held.
 func (l *Line) grant() {
 	for l.running < l.places {
 		a, t, start := l.next()
@@ -194,8 +201,8 @@ func (l *Line) grant() {
 	}
 }
 
-// next is whose turn it is: of the keys the one whose account is the lowest, of equals the smaller piece, then who came first. l.mu is
-// held.
+// next is whose turn it is: of the keys the one whose account is the lowest, of equals the smaller
+// piece, then who came first. l.mu is held.
 func (l *Line) next() (from *account, best *ticket, start int64) {
 	for _, a := range l.keys {
 		var first *ticket

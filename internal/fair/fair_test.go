@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// TestOthersWait: however much a key has ordered, another key's work ends within twice what it takes alone and one piece of the first's.
-// Time here is work: a piece of n takes n seconds of the bubble's clock, and nothing else takes any.
+// TestOthersWait: however much a key has ordered, another key's work ends within twice what it
+// takes alone and one piece of the first's. Time here is work: a piece of n takes n seconds of the
+// bubble's clock, and nothing else takes any.
 func TestOthersWait(t *testing.T) {
 	for _, places := range []int{1, 2} {
 		for _, tt := range []struct {
@@ -54,7 +55,8 @@ func TestOthersWait(t *testing.T) {
 	}
 }
 
-// TestSmallFirst: of one key's pieces the small go first, and a large one has its turn though small ones never end.
+// TestSmallFirst: of one key's pieces the small go first, and a large one has its turn though small
+// ones never end.
 func TestSmallFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(1, 0)
@@ -96,7 +98,8 @@ func TestSmallFirst(t *testing.T) {
 	})
 }
 
-// TestLeaves: a caller that leaves takes nothing with it, whether it had its turn already or not, and room is never given away twice.
+// TestLeaves: a caller that leaves takes nothing with it, whether it had its turn already or not,
+// and room is never given away twice.
 func TestLeaves(t *testing.T) {
 	//proves:T16
 	synctest.Test(t, func(t *testing.T) {
@@ -154,8 +157,8 @@ func TestSaidLess(t *testing.T) {
 	})
 }
 
-// TestDebt: who had a large piece, and comes again later, finds that others who wait have had as much work by then: between two turns
-// nothing runs, and no account is closed for that.
+// TestDebt: who had a large piece, and comes again later, finds that others who wait have had as
+// much work by then: between two turns nothing runs, and no account is closed for that.
 func TestDebt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(1, 0)

@@ -1,5 +1,6 @@
-// Package fuzzguard finds input for which a parser takes too long or too much memory (promise G5: a mebibyte of input takes at most a
-// second and 64 MiB). Only tests import it. [Check] may run in one goroutine at a time: it counts what the whole process allocates.
+// Package fuzzguard finds input for which a parser takes too long or too much memory (promise G5: a
+// mebibyte of input takes at most a second and 64 MiB). Only tests import it. [Check] may run in
+// one goroutine at a time: it counts what the whole process allocates.
 package fuzzguard
 
 import (
@@ -16,8 +17,9 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// The limits. The processor's time is that of the calling thread, which a busy machine does not change; the clock is for what a thread's
-// time does not show: waiting, and other goroutines. Every machine stalls, so it has ten times as long.
+// The limits. The processor's time is that of the calling thread, which a busy machine does not
+// change; the clock is for what a thread's time does not show: waiting, and other goroutines. Every
+// machine stalls, so it has ten times as long.
 const (
 	Processor = time.Second
 	Clock     = 10 * time.Second
@@ -32,12 +34,13 @@ type T interface {
 	Fatalf(format string, args ...any)
 }
 
-// Check calls parse, which reads input bytes of somebody else's on the calling goroutine, and fails t if it broke a limit. What seems to be
-// over one is called again, up to three times, and the best counts: so parse must give the same each time. A parse that has not
-// returned after a minute of the machine's ends the process, as a panic that shows where it is.
+// Check calls parse, which reads input bytes of somebody else's on the calling goroutine, and fails
+// t if it broke a limit. What seems to be over one is called again, up to three times, and the best
+// counts: so parse must give the same each time. A parse that has not returned after a minute of
+// the machine's ends the process, as a panic that shows where it is.
 //
-// The race detector makes code up to ten times slower, the fuzzer's and the coverage's counters up to four times: the processor's limit is
-// so much higher there.
+// The race detector makes code up to ten times slower, the fuzzer's and the coverage's counters up
+// to four times: the processor's limit is so much higher there.
 func Check(t T, input int, parse func()) {
 	t.Helper()
 	check(t, input, Processor*slower(), Clock, parse)
@@ -77,7 +80,8 @@ func check(t T, input int, processor, clock time.Duration, parse func()) {
 	}
 }
 
-// timed calls f and tells its time on the processor, 0 where the system does not say, and by the clock.
+// timed calls f and tells its time on the processor, 0 where the system does not say, and by the
+// clock.
 func timed(f func()) (cpu, took time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread() // also where f ends its test
@@ -91,8 +95,8 @@ func timed(f func()) (cpu, took time.Duration) {
 	return threadTime() - from, time.Since(start)
 }
 
-// Busy calls f and tells how long the calling goroutine had a processor meanwhile, which other programs do not change; where the system
-// does not say, how long it took by the clock.
+// Busy calls f and tells how long the calling goroutine had a processor meanwhile, which other
+// programs do not change; where the system does not say, how long it took by the clock.
 func Busy(f func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -170,8 +174,8 @@ func Seeds(t T, most int, pattern string) (out [][]byte) {
 	return out
 }
 
-// Fill is a mebibyte that begins with pre, ends with post and between them has unit as often as it fits. Under the race detector, which
-// looks for other things, it is a sixteenth of that.
+// Fill is a mebibyte that begins with pre, ends with post and between them has unit as often as it
+// fits. Under the race detector, which looks for other things, it is a sixteenth of that.
 func Fill(pre, unit, post string) []byte {
 	size := 1 << 20
 	if lane.Race {

@@ -1,5 +1,6 @@
-// Package goldentest reads goldens that are kept packed, for the tests of several packages. Its functions end the test where a file is
-// missing or broken; they may be called from the test's goroutine only, and leave nothing to be closed.
+// Package goldentest reads goldens that are kept packed, for the tests of several packages. Its
+// functions end the test where a file is missing or broken; they may be called from the test's
+// goroutine only, and leave nothing to be closed.
 package goldentest
 
 import (

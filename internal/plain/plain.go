@@ -1,7 +1,9 @@
-// Package plain makes text from others safe to print. A terminal obeys control sequences, and a package's name or a hub's listing may hold
-// some that move its cursor, change its title or reverse text. What is not printable is shown quoted, as \u001b.
+// Package plain makes text from others safe to print. A terminal obeys control sequences, and a
+// package's name or a hub's listing may hold some that move its cursor, change its title or reverse
+// text. What is not printable is shown quoted, as \u001b.
 //
-// Functions are safe for concurrent use; a [Writer] belongs to its user. Nothing here holds a resource.
+// Functions are safe for concurrent use; a [Writer] belongs to its user. Nothing here holds a
+// resource.
 package plain
 
 import (
@@ -12,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// hides says whether a rune acts on a terminal, or hides or turns text, rather than being shown. Joiners and selectors, which some scripts
-// and emoji need, do not.
+// hides says whether a rune acts on a terminal, or hides or turns text, rather than being shown.
+// Joiners and selectors, which some scripts and emoji need, do not.
 func hides(r rune) bool {
 	switch r {
 	case '\n', '\t':
@@ -35,7 +37,8 @@ func quote(b []byte, s string, r rune, size int) []byte {
 	return append(b, s[:size]...)
 }
 
-// Text is s with what is not printable quoted. Line ends and tabs stay; a line end in two parts becomes one.
+// Text is s with what is not printable quoted. Line ends and tabs stay; a line end in two parts
+// becomes one.
 func Text(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || hides(r) }) {
 		return s
@@ -50,7 +53,8 @@ func Text(s string) string {
 	return string(b)
 }
 
-// Line is Text for what has to stay on its line, a name for one: line ends are quoted too, and a tab is a space.
+// Line is Text for what has to stay on its line, a name for one: line ends are quoted too, and a
+// tab is a space.
 func Line(s string) string {
 	s = Text(s)
 	if !strings.ContainsAny(s, "\n\t") {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestUnsupported: the sentence that ends a build is for those machines that axle cannot be built for, and for no other.
+// TestUnsupported: the sentence that ends a build is for those machines that axle cannot be built
+// for, and for no other.
 func TestUnsupported(t *testing.T) {
 	for _, tt := range []struct {
 		os, arch string

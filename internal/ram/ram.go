@@ -1,4 +1,5 @@
-// Package ram tells how much memory this machine has for the process: what the kernel says, and what control groups leave of it.
+// Package ram tells how much memory this machine has for the process: what the kernel says, and
+// what control groups leave of it.
 package ram
 
 import (
@@ -10,9 +11,10 @@ import (
 	"strings"
 )
 
-// Of is how much memory this machine has and how much of it may still be taken: what the kernel calls available, or what the
-// control groups that the process is in leave, the tightest of them; pages of files, a model's weights among them, count as free. Zeros,
-// where the system does not say.
+// Of is how much memory this machine has and how much of it may still be taken: what the kernel
+// calls available, or what the control groups that the process is in leave, the tightest of them;
+// pages of files, a model's weights among them, count as free. Zeros, where the system does not
+// say.
 func Of(root fs.FS) (total, free int64) {
 	mem := fields(root, "proc/meminfo")
 	total, free = mem["MemTotal:"]<<10, mem["MemAvailable:"]<<10

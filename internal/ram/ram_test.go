@@ -5,7 +5,8 @@ import (
 	"testing/fstest"
 )
 
-// TestHostMemory: what may be taken is what the kernel calls available, or what the tightest control group above the process leaves.
+// TestHostMemory: what may be taken is what the kernel calls available, or what the tightest
+// control group above the process leaves.
 func TestHostMemory(t *testing.T) {
 	//proves:D3
 	const mib = 1 << 20

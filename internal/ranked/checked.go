@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// held are the locks that each goroutine has, by its number. All of it is used again, so that a lock costs no allocation, which tests
-// count.
+// held are the locks that each goroutine has, by its number. All of it is used again, so that a
+// lock costs no allocation, which tests count.
 var held struct {
 	sync.Mutex
 	by    map[uint64]*stack
@@ -29,7 +29,8 @@ type lock struct {
 	at   any
 }
 
-// mine is the calling goroutine's stack. The runtime tells its number in a trace only: "goroutine 7 [running]".
+// mine is the calling goroutine's stack. The runtime tells its number in a trace only: "goroutine 7
+// [running]".
 func mine() (s *stack, g uint64) {
 	for _, c := range held.text[len("goroutine "):runtime.Stack(held.text[:], false)] {
 		if c < '0' || c > '9' {
@@ -96,7 +97,8 @@ func give(l lock) {
 	h.n--
 }
 
-// None panics if the calling goroutine holds a lock: it stands where something is waited for that may take long.
+// None panics if the calling goroutine holds a lock: it stands where something is waited for that
+// may take long.
 func None() {
 	held.Lock()
 	defer held.Unlock()
@@ -113,7 +115,8 @@ type Mutex[P Place] struct{ mu sync.Mutex }
 func (m *Mutex[P]) Lock()   { take(of[P](m)); m.mu.Lock() }
 func (m *Mutex[P]) Unlock() { give(of[P](m)); m.mu.Unlock() }
 
-// RWMutex is a sync.RWMutex with a place. Reading twice at once is an order that is broken too: a writer between the two hangs both.
+// RWMutex is a sync.RWMutex with a place. Reading twice at once is an order that is broken too: a
+// writer between the two hangs both.
 type RWMutex[P Place] struct{ mu sync.RWMutex }
 
 func (m *RWMutex[P]) Lock()    { take(of[P](m)); m.mu.Lock() }

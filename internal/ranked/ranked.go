@@ -1,7 +1,8 @@
-// Package ranked has the locks of engine, server and store, each with its place in one order. A goroutine takes them in that order and
-// never two of the same place, so no two goroutines can wait for each other. Normally they are sync.Mutex and sync.RWMutex and nothing
-// else. With the build tag invariants (the race lane), taking locks in the wrong order is a panic that names both, even if no other
-// goroutine was there to hang on.
+// Package ranked has the locks of engine, server and store, each with its place in one order. A
+// goroutine takes them in that order and never two of the same place, so no two goroutines can wait
+// for each other. Normally they are sync.Mutex and sync.RWMutex and nothing else. With the build
+// tag invariants (the race lane), taking locks in the wrong order is a panic that names both, even
+// if no other goroutine was there to hang on.
 //
 // The zero value of a lock is ready; its type says its place. Any package may use them.
 package ranked

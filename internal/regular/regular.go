@@ -1,5 +1,6 @@
-// Package regular opens files that others put into a package, a store or a checkpoint. It opens regular files only, and never waits; what
-// is read whole has a limit. A named pipe would wait until somebody writes into it, and reading a device may have effects or never end.
+// Package regular opens files that others put into a package, a store or a checkpoint. It opens
+// regular files only, and never waits; what is read whole has a limit. A named pipe would wait
+// until somebody writes into it, and reading a device may have effects or never end.
 //
 // Functions are safe for concurrent use. The caller that opens a file closes it.
 package regular
@@ -30,7 +31,8 @@ func OpenPath(name string) (*os.File, error) {
 	return open(name, os.Stat, func(name string) (*os.File, error) { return os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) })
 }
 
-// open asks before it opens, since that alone wakes some devices, and after, since the file may be another by then.
+// open asks before it opens, since that alone wakes some devices, and after, since the file may be
+// another by then.
 func open(name string, stat func(string) (fs.FileInfo, error), open func(string) (*os.File, error)) (*os.File, error) {
 	st, err := stat(name)
 	if err != nil {
@@ -57,7 +59,8 @@ func FS(root *os.Root) fs.FS {
 	return &rootFS{root.FS().(asked), root}
 }
 
-// asked is what tells a file's kind without opening it, which io/fs does where these methods are hidden.
+// asked is what tells a file's kind without opening it, which io/fs does where these methods are
+// hidden.
 type asked interface {
 	fs.ReadDirFS
 	fs.StatFS
@@ -85,7 +88,8 @@ func (f *rootFS) Open(name string) (fs.File, error) {
 	return file, nil
 }
 
-// Read reads a file whole, which is not asked to be more than limit bytes. Errors: ErrNot, ErrLarge, the file system's.
+// Read reads a file whole, which is not asked to be more than limit bytes. Errors: ErrNot,
+// ErrLarge, the file system's.
 func Read(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	st, err := fs.Stat(fsys, name)
 	if err == nil && !st.Mode().IsRegular() {

@@ -11,7 +11,8 @@ import (
 	"testing/fstest"
 )
 
-// Whatever stands where a file should, no way of opening it waits, and only a regular file is opened.
+// Whatever stands where a file should, no way of opening it waits, and only a regular file is
+// opened.
 func TestOpen(t *testing.T) {
 	for kind := range kinds(t, "") {
 		t.Run(kind, func(t *testing.T) {

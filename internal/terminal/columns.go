@@ -12,7 +12,8 @@ import (
 	"github.com/axle-llm/axle/internal/plain"
 )
 
-// Columns is how wide what is written to w may be: its terminal's columns, else those of the variable COLUMNS, else 80.
+// Columns is how wide what is written to w may be: its terminal's columns, else those of the
+// variable COLUMNS, else 80.
 func Columns(w io.Writer) int {
 	if f, ok := plain.Raw(w).(*os.File); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
@@ -28,7 +29,8 @@ func Columns(w io.Writer) int {
 // TabsFor is a writer of text and tables for a person, as wide as w allows.
 func TabsFor(w io.Writer) *Tabs { return NewTabs(w, Columns(w), false) }
 
-// Screen says how wide the terminal is that w writes to; ok is false where it is none, or one that cannot draw a line anew.
+// Screen says how wide the terminal is that w writes to; ok is false where it is none, or one that
+// cannot draw a line anew.
 func Screen(w io.Writer) (width int, ok bool) {
 	f, is := plain.Raw(w).(*os.File)
 	if !is || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {

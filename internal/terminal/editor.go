@@ -26,7 +26,8 @@ type History interface {
 	Add(s string)
 }
 
-// Options are what an Editor is made with. In and Out are needed; the zero value of the rest leaves it out.
+// Options are what an Editor is made with. In and Out are needed; the zero value of the rest leaves
+// it out.
 type Options struct {
 	In      io.Reader
 	Out     io.Writer
@@ -36,8 +37,8 @@ type Options struct {
 	Suspend func()                            // Ctrl-Z: stops the program, and returns when it goes on
 }
 
-// Editor reads text that a person types, of one line or several, with the keys people know from shells. It reads ahead: what was typed
-// before a line was asked for is the next one.
+// Editor reads text that a person types, of one line or several, with the keys people know from
+// shells. It reads ahead: what was typed before a line was asked for is the next one.
 type Editor struct {
 	o       Options
 	in      *bufio.Reader
@@ -59,9 +60,10 @@ func NewEditor(o Options) *Editor {
 	return &Editor{o: o, in: bufio.NewReader(o.In)}
 }
 
-// Line reads until Enter. The terminal must be raw, and stays so. prompt stands before the first line and more before each further one: a
-// paste, Alt-Enter and an editor bring several. It fails with io.EOF for Ctrl-D in an empty text, with ErrInterrupted, and with what
-// reading fails with; the text typed until then comes with it.
+// Line reads until Enter. The terminal must be raw, and stays so. prompt stands before the first
+// line and more before each further one: a paste, Alt-Enter and an editor bring several. It fails
+// with io.EOF for Ctrl-D in an empty text, with ErrInterrupted, and with what reading fails with;
+// the text typed until then comes with it.
 func (e *Editor) Line(prompt, more string) (string, error) {
 	e.prompt, e.more, e.text, e.pos, e.at, e.draft, e.drawn = prompt, more, "", 0, -1, "", 0
 	e.draw()
@@ -226,7 +228,8 @@ func (e *Editor) wordOn() int {
 	return len(e.text) - len(strings.TrimLeftFunc(s, inWord))
 }
 
-// sameColumn is the place in the line that begins at to which stands where the cursor stands in the line that begins at from.
+// sameColumn is the place in the line that begins at to which stands where the cursor stands in the
+// line that begins at from.
 func (e *Editor) sameColumn(to, from int) int {
 	want := Width(e.text[from:e.pos])
 	pos := to
@@ -253,8 +256,9 @@ func (e *Editor) remember(i int) {
 	e.pos = len(e.text)
 }
 
-// searched looks through the history for what is typed, newest first: Ctrl-R goes on to older lines, Ctrl-S back to newer ones. Enter
-// sends the line, Ctrl-C and Ctrl-G give the search up, any other key keeps the line and does what it does.
+// searched looks through the history for what is typed, newest first: Ctrl-R goes on to older
+// lines, Ctrl-S back to newer ones. Enter sends the line, Ctrl-C and Ctrl-G give the search up, any
+// other key keeps the line and does what it does.
 func (e *Editor) searched() (done bool, err error) {
 	if e.o.History == nil {
 		return false, nil
@@ -349,7 +353,8 @@ func (e *Editor) size() (columns, rows int) {
 	return max(columns, 8), max(rows, 2)
 }
 
-// draw shows the text anew from its first row on. A text that is higher than the screen shows the part with the cursor.
+// draw shows the text anew from its first row on. A text that is higher than the screen shows the
+// part with the cursor.
 func (e *Editor) draw() {
 	columns, height := e.size()
 	s := layout(e.prompt, e.more, e.text, e.pos, columns)
@@ -371,7 +376,8 @@ func (e *Editor) draw() {
 	e.write(sb.String())
 	e.drawn = s.row - top
 	e.column, e.columns = s.col, columns
-	// A mark that joins what stands before it changes that: only plain letters go straight to the screen (see press).
+	// A mark that joins what stands before it changes that: only plain letters go straight to the
+	// screen (see press).
 	e.quick = e.pos == len(e.text)
 }
 

@@ -59,7 +59,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// glass is a terminal's screen, as much of one as the editor writes to: a grid of clusters that scrolls.
+// glass is a terminal's screen, as much of one as the editor writes to: a grid of clusters that
+// scrolls.
 type glass struct {
 	columns, rows int
 	lines         [][]string
@@ -248,7 +249,8 @@ func TestEditAndSuspend(t *testing.T) {
 	}
 }
 
-// Whatever is typed, the screen has the text as it is, broken into rows, and the cursor where the next letter goes.
+// Whatever is typed, the screen has the text as it is, broken into rows, and the cursor where the
+// next letter goes.
 func TestScreen(t *testing.T) {
 	keys := []string{"a", "b ", "日", "e\u0301", "👩‍👩‍👧", "🇩🇪", "\t", "ß", "한", "\x7f", "\x1b[D", "\x1b[C", "\x1b[D\x1b[D\x1b[D", "\x01",
 		"\x05", "\x1b[A", "\x1b[B", "\x1bb", "\x1bf",

@@ -62,7 +62,8 @@ var finals = map[rune]name{'A': up, 'B': down, 'C': right, 'D': left, 'H': home,
 // tildes are the numbers of ESC [ number ~: xterm's, the console's, rxvt's.
 var tildes = map[string]name{"1": home, "7": home, "4": end, "8": end, "3": del, "200": paste}
 
-// key reads one. A sequence is read to its end even if it means nothing: its letters must not land in the text.
+// key reads one. A sequence is read to its end even if it means nothing: its letters must not land
+// in the text.
 func (e *Editor) key() (key, error) {
 	r, err := e.rune()
 	if err != nil {
@@ -174,7 +175,8 @@ func (e *Editor) pasted() (text string, ok bool, err error) {
 		case r == 3:
 			return "", false, nil
 		case r == 27:
-			// Only the end of the paste is looked for: any other sequence in it is somebody's colours, and is left out.
+			// Only the end of the paste is looked for: any other sequence in it is somebody's
+			// colours, and is left out.
 			seen := string(r)
 			for strings.HasPrefix(over, seen) && seen != over {
 				if r, err = e.rune(); err != nil {
@@ -206,7 +208,8 @@ func (e *Editor) pasted() (text string, ok bool, err error) {
 	}
 }
 
-// clean leaves out what a terminal would obey and what is no text: all controls but tabs and line ends.
+// clean leaves out what a terminal would obey and what is no text: all controls but tabs and line
+// ends.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\t' && r != '\n' {

@@ -15,8 +15,9 @@ type screenful struct {
 	row, col int // the cursor
 }
 
-// layout breaks text into rows of width columns, the first with prompt before it, every line after it with more. cursor is a place in text.
-// A row that is full ends: the cursor never stands in a column that is not there.
+// layout breaks text into rows of width columns, the first with prompt before it, every line after
+// it with more. cursor is a place in text. A row that is full ends: the cursor never stands in a
+// column that is not there.
 func layout(prompt, more, text string, cursor, width int) screenful {
 	var s screenful
 	var row strings.Builder
@@ -68,7 +69,8 @@ func layout(prompt, more, text string, cursor, width int) screenful {
 	return s
 }
 
-// before is where the cluster that ends at pos begins, after is where the one that begins there ends.
+// before is where the cluster that ends at pos begins, after is where the one that begins there
+// ends.
 func before(s string, pos int) int {
 	from := strings.LastIndexByte(s[:max(pos-1, 0)], '\n') + 1
 	last, state := from, -1

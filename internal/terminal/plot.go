@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Plot draws values in braille, two to a column, the last at the right, filled from the bottom: rows lines, none wider than columns. What
-// is below low or above high is drawn at the edge; NaN is a gap. Values that do not fit are the oldest, and are left out.
+// Plot draws values in braille, two to a column, the last at the right, filled from the bottom:
+// rows lines, none wider than columns. What is below low or above high is drawn at the edge; NaN is
+// a gap. Values that do not fit are the oldest, and are left out.
 func Plot(values []float64, columns, rows int, low, high float64) []string {
 	if columns < 1 || rows < 1 {
 		return nil
@@ -55,9 +56,10 @@ type Run struct {
 // mapColours are of the 256 that terminals know: told apart on black and on white.
 var mapColours = []int{32, 35, 166, 98, 130, 37, 161, 64}
 
-// Map draws cells as blocks, line by line, in at most columns × rows characters: each stands for as many cells as it has to, and shows
-// what most of them hold. A text that runs is █, one that is kept ▒, a beginning that several share ▓, nothing ·. colour tells texts apart
-// too. per is how many cells a block is.
+// Map draws cells as blocks, line by line, in at most columns × rows characters: each stands for as
+// many cells as it has to, and shows what most of them hold. A text that runs is █, one that is
+// kept ▒, a beginning that several share ▓, nothing ·. colour tells texts apart too. per is how
+// many cells a block is.
 func Map(runs []Run, columns, rows int, colour bool) (lines []string, per int) {
 	total := 0
 	for _, r := range runs {

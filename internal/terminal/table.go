@@ -7,17 +7,20 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Table is rows under headings. Write sets them side by side, two blanks between columns. What is wider than the screen is stacked: the
-// columns that fit, then the rest below with the first column again, so that the caller puts the columns in the order of their importance.
-// A cell that is too wide even so is folded at its blanks.
+// Table is rows under headings. Write sets them side by side, two blanks between columns. What is
+// wider than the screen is stacked: the columns that fit, then the rest below with the first column
+// again, so that the caller puts the columns in the order of their importance. A cell that is too
+// wide even so is folded at its blanks.
 type Table struct {
 	Head []string
 	Rows [][]string
-	// Right says which columns are numbers, set right; nil: none. Shorter than Head: the rest are set left.
+	// Right says which columns are numbers, set right; nil: none. Shorter than Head: the rest are
+	// set left.
 	Right []bool
 }
 
-// Write writes the table, columns wide at most; 0 or less: as wide as it is. A first column that takes more than half is cut with "…".
+// Write writes the table, columns wide at most; 0 or less: as wide as it is. A first column that
+// takes more than half is cut with "…".
 func (t Table) Write(w io.Writer, columns int) error {
 	n := len(t.Head)
 	for _, row := range t.Rows {
@@ -93,8 +96,9 @@ func (t Table) Write(w io.Writer, columns int) error {
 	return err
 }
 
-// Tabs is a writer of text with tables in it, written as for text/tabwriter: lines next to each other that have tabs are a Table without a
-// head, and other lines are folded to the width. Nothing is written before Flush.
+// Tabs is a writer of text with tables in it, written as for text/tabwriter: lines next to each
+// other that have tabs are a Table without a head, and other lines are folded to the width. Nothing
+// is written before Flush.
 type Tabs struct {
 	w       io.Writer
 	columns int
@@ -102,7 +106,8 @@ type Tabs struct {
 	text    strings.Builder
 }
 
-// NewTabs makes one, columns wide; 0 or less: as wide as the text is. right sets all columns right but the first.
+// NewTabs makes one, columns wide; 0 or less: as wide as the text is. right sets all columns right
+// but the first.
 func NewTabs(w io.Writer, columns int, right bool) *Tabs {
 	return &Tabs{w: w, columns: columns, right: right}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Wrapper writes text that comes in parts, and lets no word be cut by the screen's edge: a word that turns out not to fit is taken back and
-// written on the next line. Lines inside ``` are left to the terminal, for they may be copied, and so are words longer than a line.
+// Wrapper writes text that comes in parts, and lets no word be cut by the screen's edge: a word
+// that turns out not to fit is taken back and written on the next line. Lines inside ``` are left
+// to the terminal, for they may be copied, and so are words longer than a line.
 type Wrapper struct {
 	out     io.Writer
 	columns func() int
@@ -102,7 +103,8 @@ func wide(s string) bool {
 	return w == 2
 }
 
-// Fold breaks s at blanks into lines of at most columns; each after the first begins with indent. Lines in s stay lines.
+// Fold breaks s at blanks into lines of at most columns; each after the first begins with indent.
+// Lines in s stay lines.
 func Fold(s, indent string, columns int) string {
 	var out strings.Builder
 	for i, line := range strings.Split(s, "\n") {

@@ -1,8 +1,11 @@
-// Package ahead reads the files of a model before a card asks for them. A card's library reads a file through its mapping while it sends
-// it, so a slow disk and the link would take turns. With this package the disk goes on to the next file while the link sends this one. What
-// is read lands in the system's page cache and nowhere else. Nothing drops it from there, so a model that is loaded again finds it.
+// Package ahead reads the files of a model before a card asks for them. A card's library reads a
+// file through its mapping while it sends it, so a slow disk and the link would take turns. With
+// this package the disk goes on to the next file while the link sends this one. What is read lands
+// in the system's page cache and nowhere else. Nothing drops it from there, so a model that is
+// loaded again finds it.
 //
-// A Reader belongs to the goroutine that loads, which calls all its methods; Stop ends the goroutine that reads. A nil Reader does nothing.
+// A Reader belongs to the goroutine that loads, which calls all its methods; Stop ends the
+// goroutine that reads. A nil Reader does nothing.
 package ahead
 
 import (
@@ -14,8 +17,9 @@ import (
 	"github.com/axle-llm/axle/internal/regular"
 )
 
-// Window is how many bytes are read ahead of the file that is being sent; the next file is, whatever its size. What is read too early on a
-// machine of little memory is gone again when its turn comes.
+// Window is how many bytes are read ahead of the file that is being sent; the next file is,
+// whatever its size. What is read too early on a machine of little memory is gone again when its
+// turn comes.
 const Window = 256 << 20
 
 const chunk = 1 << 20
@@ -52,7 +56,8 @@ type file struct {
 	size int64
 }
 
-// Start begins to read the files, in the order in which the card will take them. One that cannot be opened is left to the load.
+// Start begins to read the files, in the order in which the card will take them. One that cannot be
+// opened is left to the load.
 func Start(paths []string, o Options) *Reader {
 	if o.Open == nil {
 		o.Open = open
@@ -187,7 +192,8 @@ func (r *Reader) Rates() (x Rates) {
 	return x
 }
 
-// Stop ends the reading and waits for it. What was read stays where it is. A second Stop does nothing.
+// Stop ends the reading and waits for it. What was read stays where it is. A second Stop does
+// nothing.
 func (r *Reader) Stop() {
 	if r == nil {
 		return

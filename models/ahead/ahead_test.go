@@ -16,8 +16,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestBothAtOnce: a disk of 45 MB/s and a link of 35 take turns without reading ahead; with it the link alone counts, from the first file
-// on, and the rates and what holds the load back are told.
+// TestBothAtOnce: a disk of 45 MB/s and a link of 35 take turns without reading ahead; with it the
+// link alone counts, from the first file on, and the rates and what holds the load back are told.
 func TestBothAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -128,8 +128,8 @@ func (m *machine) open(path string) (io.ReadCloser, int64, error) {
 	return &opened{m: m, path: path}, m.sizes[path], nil
 }
 
-// load is a card that takes the files as the vendor's library does: page by page, each from its mapping and then over the link. It tells
-// how long that took.
+// load is a card that takes the files as the vendor's library does: page by page, each from its
+// mapping and then over the link. It tells how long that took.
 func (m *machine) load(paths []string, link float64, r *Reader) (took time.Duration, rates []Rates) {
 	start := time.Now()
 	for _, p := range paths {
@@ -194,8 +194,8 @@ func TestWindow(t *testing.T) {
 	})
 }
 
-// TestStop: a load that ends early ends the reading, files that are not there are nobody's trouble here, and more calls than files are
-// none.
+// TestStop: a load that ends early ends the reading, files that are not there are nobody's trouble
+// here, and more calls than files are none.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		paths, sizes := qwen(4, 20_000_000, 20_000_000)

@@ -35,8 +35,9 @@ type Entry struct {
 	beside  int64 // bytes of tables that only some models have, which stay on the machine
 }
 
-// shape is a model's architecture, from its checkpoint's config.json, or what of it is known. Where keys is set, three of four layers keep
-// a state of that number of key and value heads, 128 values each; the others' queries have a gate.
+// shape is a model's architecture, from its checkpoint's config.json, or what of it is known. Where
+// keys is set, three of four layers keep a state of that number of key and value heads, 128 values
+// each; the others' queries have a gate.
 type shape struct{ hidden, ffn, heads, kv, headDim, vocab, keys, values int64 }
 
 // stateDim is how long a head of a layer with a state is, and interval which layer has attention.
@@ -58,14 +59,16 @@ func (x shape) state() int64 {
 // known says whether there is enough of the shape to count a layer's parameters.
 func (x shape) known() bool { return x.headDim > 0 && x.ffn > 0 && x.vocab > 0 }
 
-// overhead is what compiled files hold beyond the weights, for several groups of shapes: 1.2 GB of Qwen3-0.6B's repository, and the 6.3 GB
-// of card memory that Qwen3-4B takes, are 1.45 times their weights beside embeddings and cache.
+// overhead is what compiled files hold beyond the weights, for several groups of shapes: 1.2 GB of
+// Qwen3-0.6B's repository, and the 6.3 GB of card memory that Qwen3-4B takes, are 1.45 times their
+// weights beside embeddings and cache.
 const overhead = 1.45
 
 // Overhead is what files and card memory of compiled weights take, as a multiple of the weights.
 func Overhead(weights int64) int64 { return int64(overhead * float64(weights)) }
 
-// weight is how many bytes a parameter of a layer takes. What is not known is taken for the compiler's default, int8.
+// weight is how many bytes a parameter of a layer takes. What is not known is taken for the
+// compiler's default, int8.
 func (e *Entry) weight() float64 {
 	switch e.Quant {
 	case "W4A16":
@@ -76,8 +79,8 @@ func (e *Entry) weight() float64 {
 	return 1
 }
 
-// weights are the bytes of layers and head without what compiled files hold beyond them: from the architecture, or from the number of
-// parameters alone.
+// weights are the bytes of layers and head without what compiled files hold beyond them: from the
+// architecture, or from the number of parameters alone.
 func (e *Entry) weights() float64 {
 	x := e.shape
 	head := float64(x.vocab * x.hidden)
@@ -95,8 +98,9 @@ func (e *Entry) weights() float64 {
 // embeddings are the bytes of tables that stay on the machine.
 func (e *Entry) embeddings() float64 { return float64(2*e.shape.vocab*e.shape.hidden + e.beside) }
 
-// Size is how many bytes a pull fetches, about. Where that is unknown, it is estimated from the architecture, or from the number of
-// parameters alone; told is false then. It is for people to choose by: a pull itself asks the hub.
+// Size is how many bytes a pull fetches, about. Where that is unknown, it is estimated from the
+// architecture, or from the number of parameters alone; told is false then. It is for people to
+// choose by: a pull itself asks the hub.
 func (e Entry) Size() (bytes int64, told bool) {
 	if e.Download > 0 {
 		return e.Download, true
@@ -105,9 +109,10 @@ func (e Entry) Size() (bytes int64, told bool) {
 	return int64(math.Round(size/1e8)) * 1e8, false
 }
 
-// CardMemory is how many bytes of a card's memory the model takes, about: what its files hold beside tables that stay on the machine,
-// caches and states, and never less than somebody has seen it take; told says that it is what somebody has seen. An encoder of pictures
-// whose size is not published is not in it.
+// CardMemory is how many bytes of a card's memory the model takes, about: what its files hold
+// beside tables that stay on the machine, caches and states, and never less than somebody has seen
+// it take; told says that it is what somebody has seen. An encoder of pictures whose size is not
+// published is not in it.
 func (e Entry) CardMemory() (bytes int64, told bool) {
 	need := max(overhead*e.weights()+float64(e.encoder), float64(e.Download)-e.embeddings())
 	if h, ok := e.Hollow(); ok {
@@ -126,8 +131,9 @@ func (e Entry) CardMemory() (bytes int64, told bool) {
 	return max(e.Card, int64(need)), e.Card > int64(need)
 }
 
-// Hollow is the model as a shape without weights, to plan by: its layers as its checkpoint has them, with the groups that the repository's
-// name tells, else those of the vendor's most common build, 2047 rows in calls of 128. ok is false where too little of it is known.
+// Hollow is the model as a shape without weights, to plan by: its layers as its checkpoint has
+// them, with the groups that the repository's name tells, else those of the vendor's most common
+// build, 2047 rows in calls of 128. ok is false where too little of it is known.
 func (e Entry) Hollow() (s axmodel.HollowShape, ok bool) {
 	x := e.shape
 	if !x.known() || e.Layers == 0 {
@@ -147,12 +153,14 @@ func (e Entry) Hollow() (s axmodel.HollowShape, ok bool) {
 	return s, true
 }
 
-// Build is what a package was compiled for: rows of a prefill call, the longest prompt that such calls take, and rows of the cache.
+// Build is what a package was compiled for: rows of a prefill call, the longest prompt that such
+// calls take, and rows of the cache.
 type Build struct{ Chunk, Prompt, Context int }
 
 var buildName = regexp.MustCompile(`(?i)-C(\d+)[-_]P(\d+)(k?)[-_]CTX(\d+)(k?)`)
 
-// Build reads it out of the repository's name. ok is false where that does not tell; it is the most common one then.
+// Build reads it out of the repository's name. ok is false where that does not tell; it is the most
+// common one then.
 func (e *Entry) Build() (b Build, ok bool) {
 	m := buildName.FindStringSubmatch(e.Repo)
 	if m == nil {
@@ -201,8 +209,9 @@ func (e *UnknownError) Error() string {
 // Unwrap makes it [ErrNotFound].
 func (e *UnknownError) Unwrap() error { return ErrNotFound }
 
-// Locate says where to fetch a model from: a name without a namespace comes from the catalogue, any other is a repository, whose tag is
-// the revision. The hosts hf.co and huggingface.co mean the hub that the client is set to. It fails with an [UnknownError].
+// Locate says where to fetch a model from: a name without a namespace comes from the catalogue, any
+// other is a repository, whose tag is the revision. The hosts hf.co and huggingface.co mean the hub
+// that the client is set to. It fails with an [UnknownError].
 func Locate(n models.Name) (Source, error) {
 	host := strings.ToLower(n.Host())
 	hubHost := host == "hf.co" || host == "huggingface.co" || host == "www.huggingface.co"
@@ -230,7 +239,8 @@ func Locate(n models.Name) (Source, error) {
 	return s, nil
 }
 
-// Of is the entry whose package a repository holds, by its name on the hub; nil where the catalogue has none.
+// Of is the entry whose package a repository holds, by its name on the hub; nil where the catalogue
+// has none.
 func Of(repo string) *Entry {
 	for i := range Catalogue {
 		e := &Catalogue[i]
@@ -260,7 +270,8 @@ func billions(s string) float64 {
 	return v
 }
 
-// Nearest names the three models of the catalogue that are most like the one called s: of its family if there are any, then of its size.
+// Nearest names the three models of the catalogue that are most like the one called s: of its
+// family if there are any, then of its size.
 func Nearest(s string) []string {
 	s = strings.ToLower(s)
 	want := strings.TrimRightFunc(sizeName.ReplaceAllString(strings.ReplaceAll(s, ":", "-"), "-"),

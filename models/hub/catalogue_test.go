@@ -9,8 +9,8 @@ import (
 	"github.com/axle-llm/axle/models/hub"
 )
 
-// What a model is said to take of a card is never less than somebody has seen, nor less than its compiled weights and its cache. A model
-// that no card holds is not in the catalogue.
+// What a model is said to take of a card is never less than somebody has seen, nor less than its
+// compiled weights and its cache. A model that no card holds is not in the catalogue.
 func TestTakes(t *testing.T) {
 	want := map[string]struct {
 		from, to float64
@@ -75,7 +75,8 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// Each spelling of a repository leads to its entry, in any case of letters, and no two entries share one.
+// Each spelling of a repository leads to its entry, in any case of letters, and no two entries
+// share one.
 func TestSpellings(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range hub.Catalogue {

@@ -19,7 +19,8 @@ import (
 // DefaultEndpoint is where models come from when nothing else is set.
 const DefaultEndpoint = "https://huggingface.co"
 
-// Client fetches from one hub, or from mirrors of it. The zero Client fetches from [DefaultEndpoint] without a token.
+// Client fetches from one hub, or from mirrors of it. The zero Client fetches from
+// [DefaultEndpoint] without a token.
 type Client struct {
 	Endpoints   []string      // the hub, then its mirrors, tried in turn
 	Token       Secret        // sent to the first endpoint's host and to no other
@@ -51,7 +52,8 @@ func (Secret) String() string { return "***" }
 // MarshalText hides the token.
 func (Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
 
-// FromEnv reads HF_ENDPOINT (one, or several separated by commas: a hub and its mirrors) and HF_TOKEN.
+// FromEnv reads HF_ENDPOINT (one, or several separated by commas: a hub and its mirrors) and
+// HF_TOKEN.
 func FromEnv() *Client {
 	c := &Client{Token: Secret(strings.TrimSpace(cmp.Or(os.Getenv("HF_TOKEN"), os.Getenv("HUGGING_FACE_HUB_TOKEN"))))}
 	for e := range strings.SplitSeq(os.Getenv("HF_ENDPOINT"), ",") {
@@ -145,8 +147,9 @@ func (c *Client) CloseIdle() {
 
 const maxRedirects = 5
 
-// do sends one request and follows at most five redirects. The token goes only to the first endpoint's own scheme, host and port: a
-// redirect to a storage host, a mirror, or down to plain http never carries it. follow=false returns redirects to other hosts unfollowed.
+// do sends one request and follows at most five redirects. The token goes only to the first
+// endpoint's own scheme, host and port: a redirect to a storage host, a mirror, or down to plain
+// http never carries it. follow=false returns redirects to other hosts unfollowed.
 func (c *Client) do(ctx context.Context, what, method, target string, header http.Header, follow bool) (*http.Response, error) {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -221,7 +224,8 @@ func drain(resp *http.Response) {
 	resp.Body.Close()
 }
 
-// bare is an error without the address, which signed links, and users' names in it, fill with secrets.
+// bare is an error without the address, which signed links, and users' names in it, fill with
+// secrets.
 func bare(err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {
@@ -283,8 +287,8 @@ func (c *Client) wait(ctx context.Context, failures int, err error) error {
 	}
 }
 
-// try calls f for each endpoint, again and again, until it succeeds, fails for good everywhere, or has failed Retries times on each; three
-// times where no host could be reached yet.
+// try calls f for each endpoint, again and again, until it succeeds, fails for good everywhere, or
+// has failed Retries times on each; three times where no host could be reached yet.
 func (c *Client) try(ctx context.Context, f func(endpoint string) error) error {
 	var last error
 	dead := 0
@@ -298,7 +302,8 @@ func (c *Client) try(ctx context.Context, f func(endpoint string) error) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			// What the first endpoint says of a repository weighs more than a mirror's not having it.
+			// What the first endpoint says of a repository weighs more than a mirror's not having
+			// it.
 			if last == nil || !lasting(err) || !lasting(last) && e == c.Endpoints[0] {
 				last = err
 			}

@@ -19,7 +19,8 @@ var (
 	qwen35Large  = shape{hidden: 2560, ffn: 9216, heads: 16, kv: 4, headDim: 256, vocab: 248320, keys: 16, values: 32}
 )
 
-// untried is said of models that the software and the simulated card compute, and that were never reported on a real one.
+// untried is said of models that the software and the simulated card compute, and that were never
+// reported on a real one.
 const untried = "its states are proven when it is loaded; not yet tried on a real card"
 
 // Other notes that several models have, or that the page translates.
@@ -29,8 +30,8 @@ const (
 	omni    = "a jina-embeddings-v5-omni package (embedding): axle does not run it yet"
 )
 
-// Encoders of pictures, in bytes: of Qwen2.5-VL and Qwen3.5 as published; of Qwen3-VL and InternVL their
-// parameters at 8 bits.
+// Encoders of pictures, in bytes: of Qwen2.5-VL and Qwen3.5 as published; of Qwen3-VL and InternVL
+// their parameters at 8 bits.
 const (
 	encoder25 = 921_000_000
 	encoder3  = 406_000_000
@@ -41,14 +42,16 @@ const (
 // sees35 is what is published of Qwen3.5's encoder, whose input is that of Qwen3-VL's.
 const sees35 = "384×384 pixels to 144 rows"
 
-// garbled is said of Gemma-4. Of E2B the table holds 256 values for each of 262,144 tokens and 35 layers, in bf16.
+// garbled is said of Gemma-4. Of E2B the table holds 256 values for each of 262,144 tokens and 35
+// layers, in bf16.
 const (
 	garbled = "4.7 GB of it is a table that stays on the machine's disk, mapped; the vendor's runtime garbles this model on cards over " +
 		"PCIe: what a card computes is proven when it is loaded; not yet tried on a real card"
 	e2bTable = 262_144 * 35 * 256 * 2
 )
 
-// Catalogue lists the models with short names. Speeds are what others measured and published (docs/models.md names them); most are unknown.
+// Catalogue lists the models with short names. Speeds are what others measured and published
+// (docs/models.md names them); most are unknown.
 var Catalogue = []Entry{
 	{Name: "qwen3:0.6b", Repo: "AXERA-TECH/Qwen3-0.6B", Layout: "A", Parameters: "0.6B", Quant: "W8A16", Layers: 28,
 		Download: 1_200_000_000, Speed: 10.2, SpeedNote: "vendor's newest runtime; 12.9 with an older one, 19.7 with a tuned host loop",

@@ -14,8 +14,8 @@ import (
 	"github.com/axle-llm/axle/internal/ranked"
 )
 
-// State is how far the parts of a download are. It is kept beside the unfinished file, as JSON; what it claims is only a hint where to go
-// on: the hash of the whole file decides.
+// State is how far the parts of a download are. It is kept beside the unfinished file, as JSON;
+// what it claims is only a hint where to go on: the hash of the whole file decides.
 type State struct {
 	Size  int64  `json:"size"`
 	Parts []Part `json:"parts"`
@@ -30,7 +30,8 @@ type Part struct {
 	Have  int64 `json:"have"`
 }
 
-// NewState divides size bytes into parts of at most part bytes; more than 1,024 parts are never made.
+// NewState divides size bytes into parts of at most part bytes; more than 1,024 parts are never
+// made.
 func NewState(size, part int64) *State {
 	part = max(part, size/1024+1, 1)
 	s := &State{Size: size}
@@ -40,7 +41,8 @@ func NewState(size, part int64) *State {
 	return s
 }
 
-// Valid says whether a state read back can be one of a file of size bytes: parts in order, without gaps.
+// Valid says whether a state read back can be one of a file of size bytes: parts in order, without
+// gaps.
 func (s *State) Valid(size int64) bool {
 	at := int64(0)
 	for _, p := range s.Parts {
@@ -66,9 +68,10 @@ func (s *State) Done() (n int64) {
 func (s *State) Lock()   { s.mu.Lock() }
 func (s *State) Unlock() { s.mu.Unlock() }
 
-// Fetch writes what st says is missing of f to dst, by as many connections as there are parts and the client allows. progress is called
-// with the bytes just written, from several goroutines. It returns when all bytes are written, or with the first failure that lasts: a
-// part's connection is tried again while it makes progress, and [Client.Retries] times in a row when it makes none.
+// Fetch writes what st says is missing of f to dst, by as many connections as there are parts and
+// the client allows. progress is called with the bytes just written, from several goroutines. It
+// returns when all bytes are written, or with the first failure that lasts: a part's connection is
+// tried again while it makes progress, and [Client.Retries] times in a row when it makes none.
 func (c *Client) Fetch(ctx context.Context, s *Snapshot, f File, st *State, dst io.WriterAt, progress func(n int64)) error {
 	c.init()
 	g, ctx := errgroup.WithContext(ctx)
@@ -110,7 +113,8 @@ func (c *Client) part(ctx context.Context, s *Snapshot, f File, st *State, p *Pa
 		if errors.As(err, &disk) {
 			return disk.error
 		}
-		// A signed link may have run out, or a mirror not have the file: another try gets a new link, or another mirror.
+		// A signed link may have run out, or a mirror not have the file: another try gets a new
+		// link, or another mirror.
 		if lasting(err) {
 			if denied++; denied > 2+len(c.Endpoints) {
 				return err
@@ -130,7 +134,8 @@ func (c *Client) part(ctx context.Context, s *Snapshot, f File, st *State, p *Pa
 // writeError marks a failure of the disk, which no other connection would heal.
 type writeError struct{ error }
 
-// attempt makes one request for what is left of a part and writes what comes. It returns how much that was.
+// attempt makes one request for what is left of a part and writes what comes. It returns how much
+// that was.
 func (c *Client) attempt(ctx context.Context, target string, f File, st *State, p *Part, dst io.WriterAt, buf []byte,
 	progress func(int64)) (written int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)

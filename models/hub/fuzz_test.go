@@ -16,7 +16,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// A listing is refused or names files inside the package, whatever the hub says; no other host is asked.
+// A listing is refused or names files inside the package, whatever the hub says; no other host is
+// asked.
 func FuzzListing(f *testing.F) {
 	const (
 		sha   = "0123456789abcdef0123456789abcdef01234567"

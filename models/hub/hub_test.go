@@ -21,7 +21,8 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// T11: the token goes to the endpoint's own scheme, host and port, whoever redirects where; five redirects are followed and no more.
+// T11: the token goes to the endpoint's own scheme, host and port, whoever redirects where; five
+// redirects are followed and no more.
 func TestToken(t *testing.T) {
 	const home = "https://hub.example"
 	file := home + "/o/m/resolve/main/f"
@@ -230,7 +231,8 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
-// A hub without the tree call, or without hashes in it, is served by the older answer and by asking for each file.
+// A hub without the tree call, or without hashes in it, is served by the older answer and by asking
+// for each file.
 func TestOlderHubs(t *testing.T) {
 	data := []byte("some content")
 	sum := models.Digest(sha256.Sum256(data))
@@ -297,7 +299,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// Sizes that nobody has told come out near those that somebody has: of Qwen3-0.6B's repository, and what Qwen3-4B takes of a card's memory.
+// Sizes that nobody has told come out near those that somebody has: of Qwen3-0.6B's repository, and
+// what Qwen3-4B takes of a card's memory.
 func TestSize(t *testing.T) {
 	for _, e := range hub.Catalogue {
 		n, told := e.Size()

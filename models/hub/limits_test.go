@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// A listing that no repository has is refused at once, whatever is wrong with it, and takes no more memory than what is kept of one.
+// A listing that no repository has is refused at once, whatever is wrong with it, and takes no more
+// memory than what is kept of one.
 func TestListingLimits(t *testing.T) {
 	entry := func(i int) string { return fmt.Sprintf(`{"type":"file","path":"f%d","size":1},`, i) }
 	many := func(n int, entry func(int) string) string {
@@ -51,7 +52,8 @@ func TestListingLimits(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 				if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 128 {
-					// of all that was ever made: three times the listing's own text, its request's included
+					// of all that was ever made: three times the listing's own text, its request's
+					// included
 					t.Errorf("%s: %d MiB", what, n)
 				}
 			}

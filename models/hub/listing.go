@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// Limits of a listing. It is read as it comes, an entry at a time, so that what it takes is what is kept of it.
+// Limits of a listing. It is read as it comes, an entry at a time, so that what it takes is what is
+// kept of it.
 const (
 	maxListing = 8 << 20 // bytes of a page
 	maxPages   = 100
@@ -20,7 +21,8 @@ const (
 	maxNames   = 4 << 20 // bytes of all names
 )
 
-// ErrListing is a listing that no repository has: too long, or one that contradicts itself. Another try would not help.
+// ErrListing is a listing that no repository has: too long, or one that contradicts itself. Another
+// try would not help.
 var ErrListing = errors.New("models: the hub's listing cannot be used")
 
 // list fills s from one endpoint.
@@ -146,7 +148,8 @@ func (c *Client) stream(ctx context.Context, what, target string, f func(*json.D
 	return resp, nil
 }
 
-// elements calls each for every element of the list that comes next, which each takes. null is an empty list.
+// elements calls each for every element of the list that comes next, which each takes. null is an
+// empty list.
 func elements(d *json.Decoder, each func() error) error {
 	t, err := d.Token()
 	if err != nil || t == nil {
@@ -164,7 +167,8 @@ func elements(d *json.Decoder, each func() error) error {
 	return err
 }
 
-// fields calls each with every key of the object that comes next, whose value each takes. null is an empty object.
+// fields calls each with every key of the object that comes next, whose value each takes. null is
+// an empty object.
 func fields(d *json.Decoder, each func(key string) error) error {
 	t, err := d.Token()
 	if err != nil || t == nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ErrNear is a redirect to an address of this machine or of its network, by a hub that is not there itself: it would make us ask a
-// neighbour what no client outside may ask.
+// ErrNear is a redirect to an address of this machine or of its network, by a hub that is not there
+// itself: it would make us ask a neighbour what no client outside may ask.
 var ErrNear = errors.New("models: a redirect to an address of this network")
 
 func nearError(what, host string) error {
@@ -30,7 +30,8 @@ type route struct {
 
 type routeKey struct{}
 
-// near says whether a redirect may lead to a host as far as its name tells; dial looks at the address that a name has.
+// near says whether a redirect may lead to a host as far as its name tells; dial looks at the
+// address that a name has.
 func (r *route) near(host string) bool { return !nearName(host) || r.mayNear() }
 
 func (r *route) mayNear() bool {
@@ -38,7 +39,8 @@ func (r *route) mayNear() bool {
 	return r.allowed || found
 }
 
-// nearName says whether a name or an address in a URL is this machine's or network's without asking anybody.
+// nearName says whether a name or an address in a URL is this machine's or network's without asking
+// anybody.
 func nearName(host string) bool {
 	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return nearAddr(a)
@@ -56,8 +58,8 @@ func nearAddr(a netip.Addr) bool {
 		shared.Contains(a)
 }
 
-// dial connects, unless a redirect's host turns out to have a near address. It learns from it where the hub itself is. Behind a proxy the
-// address is the proxy's, and says nothing.
+// dial connects, unless a redirect's host turns out to have a near address. It learns from it where
+// the hub itself is. Behind a proxy the address is the proxy's, and says nothing.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
 	r, ok := ctx.Value(routeKey{}).(*route)

@@ -10,7 +10,8 @@ import (
 	"github.com/axle-llm/axle/models/hub"
 )
 
-// T14: neither the token nor a user and password in HF_ENDPOINT is printed, by whatever verb, or told in an error.
+// T14: neither the token nor a user and password in HF_ENDPOINT is printed, by whatever verb, or
+// told in an error.
 func TestSecrets(t *testing.T) {
 	//proves:T14
 	c := &hub.Client{Token: "canary-token"}

@@ -15,7 +15,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// File is one file of a repository. Its hash is SHA-256 where the hub keeps the file in LFS, else Git's own, else unknown.
+// File is one file of a repository. Its hash is SHA-256 where the hub keeps the file in LFS, else
+// Git's own, else unknown.
 type File struct {
 	Path   string
 	Size   int64
@@ -32,8 +33,8 @@ type Snapshot struct {
 	seen, names int // entries, and bytes of names, so far
 }
 
-// Snapshot lists the repository repo (org/name) at a revision; empty means main. It fails with [ErrNotFound], [ErrDenied], or what the
-// network said.
+// Snapshot lists the repository repo (org/name) at a revision; empty means main. It fails with
+// [ErrNotFound], [ErrDenied], or what the network said.
 func (c *Client) Snapshot(ctx context.Context, repo, rev string) (*Snapshot, error) {
 	c.init()
 	rev = cmp.Or(rev, "main")
@@ -118,8 +119,8 @@ func (s *Snapshot) fileURL(endpoint, path string) string {
 
 const emptyGit = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 
-// Describe asks for size and hash of a file whose listing gave none: X-Linked-Etag is the SHA-256 of an LFS file, ETag the Git id of
-// another.
+// Describe asks for size and hash of a file whose listing gave none: X-Linked-Etag is the SHA-256
+// of an LFS file, ETag the Git id of another.
 func (c *Client) Describe(ctx context.Context, s *Snapshot, f File) (File, error) {
 	c.init()
 	if (!f.Digest.IsZero() || f.Git != "") && (f.Size > 0 || f.Git == emptyGit) {
@@ -151,7 +152,8 @@ func (c *Client) Describe(ctx context.Context, s *Snapshot, f File) (File, error
 	return f, err
 }
 
-// Read fetches a small file whole; more than limit bytes is an error. The content is not compared with its hash.
+// Read fetches a small file whole; more than limit bytes is an error. The content is not compared
+// with its hash.
 func (c *Client) Read(ctx context.Context, s *Snapshot, f File, limit int64) (data []byte, err error) {
 	c.init()
 	if f.Size > limit {
@@ -184,7 +186,8 @@ func (c *Client) Read(ctx context.Context, s *Snapshot, f File, limit int64) (da
 	return data, err
 }
 
-// ReadAt reads len(dst) bytes of a file from the offset at, by one request. It fails where the hub gives other bytes than were asked for.
+// ReadAt reads len(dst) bytes of a file from the offset at, by one request. It fails where the hub
+// gives other bytes than were asked for.
 func (c *Client) ReadAt(ctx context.Context, s *Snapshot, f File, dst []byte, at int64) error {
 	c.init()
 	return c.try(ctx, func(endpoint string) error {

@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// unreached is an error of a host that gave no answer, in words: what the operating system says of it tells most people nothing.
+// unreached is an error of a host that gave no answer, in words: what the operating system says of
+// it tells most people nothing.
 func (c *Client) unreached(what, host string, err error) *Error {
 	e := &Error{What: what, Host: host, Detail: unreachedWords(err), Err: err}
 	var cert *tls.CertificateVerificationError
@@ -46,7 +47,8 @@ func unreachedWords(err error) string {
 	return err.Error()
 }
 
-// quickly says that a host cannot be reached at all, which no short wait changes: while none has answered yet, one is told of it soon.
+// quickly says that a host cannot be reached at all, which no short wait changes: while none has
+// answered yet, one is told of it soon.
 func quickly(err error) bool {
 	var dns *net.DNSError
 	return errors.As(err, &dns) && !dns.IsTimeout || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.ENETDOWN) ||

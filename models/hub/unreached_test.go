@@ -17,7 +17,8 @@ import (
 	"github.com/axle-llm/axle/models/hub"
 )
 
-// What a hub that cannot be reached means is told in words, with the way out, and soon where a wait changes nothing.
+// What a hub that cannot be reached means is told in words, with the way out, and soon where a wait
+// changes nothing.
 func TestUnreached(t *testing.T) {
 	dial := func(err error) error {
 		return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", err)}

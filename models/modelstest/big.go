@@ -51,7 +51,8 @@ func splice(o axmodeltest.ONNX, weights int, seed uint64) Content {
 	return spliced{string(data[:at]), Noise{seed, int64(weights)}, string(data[at+weights:])}
 }
 
-// Big is a package of layout A in the vendor's container, with this many layers of this many bytes of weights: something to pull.
+// Big is a package of layout A in the vendor's container, with this many layers of this many bytes
+// of weights: something to pull.
 func Big(layers, weights int, seed uint64) map[string]Content {
 	const vocab, hidden = 4096, 64
 	out := map[string]Content{

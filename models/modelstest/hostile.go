@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// HostileNames are more than two hundred strings that someone might send as a model's name to reach a file, a host or a shell. Some are
-// valid names that merely look odd; none may touch anything outside the store.
+// HostileNames are more than two hundred strings that someone might send as a model's name to reach
+// a file, a host or a shell. Some are valid names that merely look odd; none may touch anything
+// outside the store.
 func HostileNames() []string {
 	parts := []string{
 		"..", "../..", "../../etc/passwd", "../../../../../../etc/shadow", "..\\..\\windows", "/etc/passwd", "//etc/passwd", "/", "./x",

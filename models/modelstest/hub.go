@@ -73,7 +73,8 @@ const (
 	Away           // one more redirect, to another host
 )
 
-// Hub serves repositories as Hugging Face does: listings and small files from one host, large files by redirect from another. Close it.
+// Hub serves repositories as Hugging Face does: listings and small files from one host, large files
+// by redirect from another. Close it.
 type Hub struct {
 	URL string // the endpoint
 

@@ -11,8 +11,8 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
 
-// Kind is a small package of a kind that is no language model, in one of its layouts. Its nets have the tensors that such packages have,
-// and no weights.
+// Kind is a small package of a kind that is no language model, in one of its layouts. Its nets have
+// the tensors that such packages have, and no weights.
 type Kind struct {
 	Name, Layout string // as models has them
 	Files        map[string][]byte

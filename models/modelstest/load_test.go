@@ -9,7 +9,8 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// The small package of every layout loads: tokenizer, template, layers and head on the software card.
+// The small package of every layout loads: tokenizer, template, layers and head on the software
+// card.
 func TestLoad(t *testing.T) {
 	for _, layout := range modelstest.Layouts {
 		dir := filepath.Join("../../testdata/packages", layout)

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Odd puts what is no regular file under a name, by the kind's: pipes, sockets, folders, devices and links to them. Who may make no
-// devices gets syscall.EPERM for one.
+// Odd puts what is no regular file under a name, by the kind's: pipes, sockets, folders, devices
+// and links to them. Who may make no devices gets syscall.EPERM for one.
 func Odd() map[string]func(name string) error {
 	link := func(to string) func(string) error {
 		return func(name string) error { return os.Symlink(to, name) }

@@ -17,11 +17,13 @@ import (
 
 var update = flag.Bool("update", false, "write golden/goldens.json anew from the weights in the tree")
 
-// leastTaught is the share of the goldens that are what the corpus teaches. They are asked as the corpus asks, so it is near one where
-// training was long enough; it rises when better weights are put in.
+// leastTaught is the share of the goldens that are what the corpus teaches. They are asked as the
+// corpus asks, so it is near one where training was long enough; it rises when better weights are
+// put in.
 const leastTaught = 0.9
 
-// TestGoldens asks the engine every golden question, greedily. The answers are what the end-to-end tests of the dialects compare with.
+// TestGoldens asks the engine every golden question, greedily. The answers are what the end-to-end
+// tests of the dialects compare with.
 func TestGoldens(t *testing.T) {
 	all, err := golden.All()
 	if err != nil {

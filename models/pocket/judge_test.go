@@ -16,7 +16,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// TestJudged asks pocket every held-out question, through the whole engine, and judges the greedy answers by the key.
+// TestJudged asks pocket every held-out question, through the whole engine, and judges the greedy
+// answers by the key.
 func TestJudged(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
@@ -98,7 +99,8 @@ func TestJudged(t *testing.T) {
 	}
 }
 
-// heldOut is a line of testdata/pocket/heldout.jsonl: a question that training never saw, and what its answer must hold.
+// heldOut is a line of testdata/pocket/heldout.jsonl: a question that training never saw, and what
+// its answer must hold.
 type heldOut struct {
 	Category, Question, System, Call string
 	Must                             []string
@@ -131,8 +133,9 @@ func open(t *testing.T) *engine.Model {
 	return m
 }
 
-// least is the share of the held-out questions that the weights in the tree answer rightly, less a little for other processors' rounding.
-// It rises when better weights are put in; testdata/pocket/README.md has the figures.
+// least is the share of the held-out questions that the weights in the tree answer rightly, less a
+// little for other processors' rounding. It rises when better weights are put in;
+// testdata/pocket/README.md has the figures.
 const least = 0.90
 
 // spaced writes JSON as the key expects it, with spaces.

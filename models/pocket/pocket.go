@@ -1,6 +1,6 @@
-// Package pocket holds the model that ships inside the program: a package for the software cards of three million parameters that sees a
-// little, trained on what testdata/pocket generates. It shows that everything works, from a clean clone to an answer; real answers come
-// from real models.
+// Package pocket holds the model that ships inside the program: a package for the software cards of
+// three million parameters that sees a little, trained on what testdata/pocket generates. It shows
+// that everything works, from a clean clone to an answer; real answers come from real models.
 //
 // FS is read-only and may be used from any goroutine.
 package pocket

@@ -18,8 +18,9 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
-// What pocket says it would say again with weights of eight and of four bits: the perplexity of its own answers rises by no more than the
-// bound over that of bf16 weights. docs/performance.md has the figures.
+// What pocket says it would say again with weights of eight and of four bits: the perplexity of its
+// own answers rises by no more than the bound over that of bf16 weights. docs/performance.md has
+// the figures.
 func TestQuantised(t *testing.T) {
 	from, texts := said(t)
 	want := perplexity(t, from, axmodel.BF16, 0, texts)
@@ -60,9 +61,10 @@ func said(t *testing.T) (from string, texts [][]int32) {
 	return from, texts
 }
 
-// Pocket's weights have eight bits, and what the software card loses of their inputs is little beside that: its logits are nearer to those
-// that the same weights give as numbers, without rounding inputs, than bf16 weights would take them. With inputs of eight bits they were
-// off by 0.0142 of their size. docs/performance.md has the figures.
+// Pocket's weights have eight bits, and what the software card loses of their inputs is little
+// beside that: its logits are nearer to those that the same weights give as numbers, without
+// rounding inputs, than bf16 weights would take them. With inputs of eight bits they were off by
+// 0.0142 of their size. docs/performance.md has the figures.
 func TestQuantisedInputs(t *testing.T) {
 	from, texts := said(t)
 	want, got := logits(t, from, axmodel.F32, 0, texts), logits(t, from, 0, 0, texts)
@@ -85,7 +87,8 @@ func TestQuantisedInputs(t *testing.T) {
 	}
 }
 
-// perplexity is that of the texts, after their first eight tokens, with pocket's matrices kept in another way.
+// perplexity is that of the texts, after their first eight tokens, with pocket's matrices kept in
+// another way.
 func perplexity(t *testing.T, from string, kind axmodel.DType, group int, texts [][]int32) float64 {
 	t.Helper()
 	sum, n := 0.0, 0
@@ -102,7 +105,8 @@ func perplexity(t *testing.T, from string, kind axmodel.DType, group int, texts 
 	return math.Exp(sum / float64(n))
 }
 
-// logits is what follows each token of each text, with pocket's matrices kept in another way, or as they are where no kind is given.
+// logits is what follows each token of each text, with pocket's matrices kept in another way, or as
+// they are where no kind is given.
 func logits(t *testing.T, from string, kind axmodel.DType, group int, texts [][]int32) (all [][][]float32) {
 	t.Helper()
 	dir := t.TempDir()

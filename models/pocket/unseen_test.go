@@ -19,12 +19,12 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// leastSeen is the share of the questions about pictures that the weights in the tree must answer rightly; testdata/pocket/README.md has
-// what they do answer.
+// leastSeen is the share of the questions about pictures that the weights in the tree must answer
+// rightly; testdata/pocket/README.md has what they do answer.
 const leastSeen = 0.9
 
-// TestUnseen asks pocket about pictures that training never saw: png, jpeg and webp, larger and smaller than its encoder's, some of them
-// lying as cameras write them, upright only by their EXIF.
+// TestUnseen asks pocket about pictures that training never saw: png, jpeg and webp, larger and
+// smaller than its encoder's, some of them lying as cameras write them, upright only by their EXIF.
 func TestUnseen(t *testing.T) {
 	//proves:G19
 	all := unseen(t)
@@ -34,7 +34,8 @@ func TestUnseen(t *testing.T) {
 	testUnseen(t, open(t), all)
 }
 
-// TestReadmePicture: pocket says that it sees, and what it answers of the picture that the README shows is what is there.
+// TestReadmePicture: pocket says that it sees, and what it answers of the picture that the README
+// shows is what is there.
 func TestReadmePicture(t *testing.T) {
 	p, err := models.OpenFS(pocket.FS(), ".")
 	if err != nil {
@@ -49,8 +50,9 @@ func TestReadmePicture(t *testing.T) {
 	}
 }
 
-// TestUpright: a photo is seen upright, however the camera was held: in each of EXIF's eight orientations the answer is that of the upright
-// picture, and what the file has without it is another one.
+// TestUpright: a photo is seen upright, however the camera was held: in each of EXIF's eight
+// orientations the answer is that of the upright picture, and what the file has without it is
+// another one.
 func TestUpright(t *testing.T) {
 	f, err := os.Open(filepath.Join(unseenDir, "../shapes.png"))
 	if err != nil {
@@ -80,8 +82,8 @@ func TestUpright(t *testing.T) {
 	}
 }
 
-// held is what a camera stores of a scene that EXIF's orientation o puts upright again. It is wider than high, so
-// that a side cannot be taken for the other.
+// held is what a camera stores of a scene that EXIF's orientation o puts upright again. It is wider
+// than high, so that a side cannot be taken for the other.
 func held(scene image.Image, o int) image.Image {
 	const w, h = 240, 180
 	b := scene.Bounds()
@@ -115,7 +117,8 @@ func held(scene image.Image, o int) image.Image {
 	return out
 }
 
-// asked is a line of testdata/pocket/unseen/questions.jsonl: a question about pictures, and the whole answer.
+// asked is a line of testdata/pocket/unseen/questions.jsonl: a question about pictures, and the
+// whole answer.
 type asked struct {
 	Kind, Question, Answer string
 	Pictures               []string
@@ -140,8 +143,8 @@ func unseen(t *testing.T) (all []asked) {
 	return all
 }
 
-// testUnseen judges the answers: nothing but the answer that is taught counts. Half of the questions have their text before the pictures,
-// and every third is thought about.
+// testUnseen judges the answers: nothing but the answer that is taught counts. Half of the
+// questions have their text before the pictures, and every third is thought about.
 func testUnseen(t *testing.T, m *engine.Model, all []asked) {
 	t.Helper()
 	right := 0

@@ -18,8 +18,9 @@ import (
 
 var errFull = syscall.ENOSPC
 
-// How long a change waits for another process's, and how often it looks. A server does not listen, nor end, while it waits: whoever holds
-// the lock for longer does not make room, it hangs or was stopped.
+// How long a change waits for another process's, and how often it looks. A server does not listen,
+// nor end, while it waits: whoever holds the lock for longer does not make room, it hangs or was
+// stopped.
 const (
 	lockWait = 2 * time.Second
 	lockLook = 5 * time.Millisecond
@@ -35,7 +36,8 @@ type file interface {
 	Sync() error
 }
 
-// disk is every operation on files that is done here, so that a test can make each of them fail, or forget what was not synced.
+// disk is every operation on files that is done here, so that a test can make each of them fail, or
+// forget what was not synced.
 type disk interface {
 	Open(name string) (file, error)
 	Create(name string) (file, error) // a new one, for its owner only
@@ -116,8 +118,9 @@ func (d *folder) Free() (int64, error) {
 	return int64(st.Bavail) * int64(st.Bsize), nil // of different types on different processors
 }
 
-// Lock waits in turn: who holds the lock and wants it again comes after the one that waits for it. Without .turn, a server that keeps many
-// blocks one after the other would leave another only the moments in between.
+// Lock waits in turn: who holds the lock and wants it again comes after the one that waits for it.
+// Without .turn, a server that keeps many blocks one after the other would leave another only the
+// moments in between.
 func (d *folder) Lock() (func() error, error) {
 	end := time.Now().Add(d.wait)
 	turn, err := d.flock(".turn", end)

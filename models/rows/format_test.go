@@ -11,8 +11,9 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/folder anew, which forgets what earlier versions wrote")
 
-// TestFormat: testdata/folder was written by an earlier version. Its block and its state are found under the names that this version gives
-// them, and this version writes the same files, to the byte.
+// TestFormat: testdata/folder was written by an earlier version. Its block and its state are found
+// under the names that this version gives them, and this version writes the same files, to the
+// byte.
 func TestFormat(t *testing.T) {
 	const folder = "testdata/folder"
 	owner := Owner{Package: "sha256-0123", Model: "qwen3:0.6b", Card: "axcl", Key: "ann", Row: 6, State: 10}

@@ -15,8 +15,8 @@ import (
 	"github.com/axle-llm/axle/prefix"
 )
 
-// TestLockHeld: a folder whose lock another process does not give up is not waited for: it is told, and rows are off; once the lock is
-// free, all is as it was.
+// TestLockHeld: a folder whose lock another process does not give up is not waited for: it is told,
+// and rows are off; once the lock is free, all is as it was.
 func TestLockHeld(t *testing.T) {
 	//proves:D10 rows on disk that another process holds
 	dir := filepath.Join(t.TempDir(), "rows")

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// mem is a disk in memory that can fail at any operation, and whose power can be cut: what was not synced may then be there, or not, or be
-// something else.
+// mem is a disk in memory that can fail at any operation, and whose power can be cut: what was not
+// synced may then be there, or not, or be something else.
 type mem struct {
 	names  map[string]*inode // as programs see it
 	synced map[string]*inode // as a power cut leaves it at the least

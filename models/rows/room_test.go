@@ -12,8 +12,8 @@ import (
 	"github.com/axle-llm/axle/prefix"
 )
 
-// TestFullDiskPasses: a full disk is told once and keeps nothing new, what is there is found, and once it has room again rows are kept as
-// before, without a restart.
+// TestFullDiskPasses: a full disk is told once and keeps nothing new, what is there is found, and
+// once it has room again rows are kept as before, without a restart.
 func TestFullDiskPasses(t *testing.T) {
 	m := newMem()
 	now := time.Now()
@@ -48,7 +48,8 @@ func TestFullDiskPasses(t *testing.T) {
 	}
 }
 
-// TestYield: rows give way to others who need room, what was used longest ago first, and no more of them than that takes.
+// TestYield: rows give way to others who need room, what was used longest ago first, and no more of
+// them than that takes.
 func TestYield(t *testing.T) {
 	//proves:D11
 	now := time.Now()

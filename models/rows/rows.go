@@ -1,5 +1,5 @@
-// Package rows keeps rows of K and V on disk, so that a conversation which a server has evaluated once is not evaluated again after a
-// restart.
+// Package rows keeps rows of K and V on disk, so that a conversation which a server has evaluated
+// once is not evaluated again after a restart.
 //
 //	secret                     32 random bytes: names and sums are made with it
 //	.lock                      held by a process that writes, removes or makes room
@@ -9,17 +9,19 @@
 //	<32 hex>/<64 hex>          a block: the rows of prefix.Shared tokens, by everything that they depend on
 //	<32 hex>/<64 hex>.state    a state, where layers keep one, and the rows between the last block and it (states.go)
 //
-// A block's name is that of the text up to its last token (package prefix), for the package, the card, the API key and the row's size.
-// So what one key has said is never found by another, and a name says nothing without the secret. A file is its header, its
-// rows and a keyed SHA-256 of both, which is held against it before a byte of it is used; one that does not fit is removed and taken for
-// absent.
+// A block's name is that of the text up to its last token (package prefix), for the package, the
+// card, the API key and the row's size. So what one key has said is never found by another, and a
+// name says nothing without the secret. A file is its header, its rows and a keyed SHA-256 of both,
+// which is held against it before a byte of it is used; one that does not fit is removed and taken
+// for absent.
 //
-// A block is written under another name, synced, renamed, its folder synced: a kill or a power cut leaves all of it or none. All changes
-// are made under the lock file, so that several servers may share a folder and its limit; reading takes no lock. Files are for their owner
-// only.
+// A block is written under another name, synced, renamed, its folder synced: a kill or a power cut
+// leaves all of it or none. All changes are made under the lock file, so that several servers may
+// share a folder and its limit; reading takes no lock. Files are for their owner only.
 //
-// A Disk may be used from any goroutine. Whatever its disk cannot do switches it off: from then on nothing is found and nothing is kept. A
-// full disk does not: what is there is found, and once a minute it is tried whether there is room for more.
+// A Disk may be used from any goroutine. Whatever its disk cannot do switches it off: from then on
+// nothing is found and nothing is kept. A full disk does not: what is there is found, and once a
+// minute it is tried whether there is room for more.
 package rows
 
 import (
@@ -95,7 +97,8 @@ type Stats struct {
 	Full          bool // nothing new is kept until the disk has room again
 }
 
-// Open opens or makes the folder, and removes what a killed server left unfinished. Errors: the disk's, each with the folder's name.
+// Open opens or makes the folder, and removes what a killed server left unfinished. Errors: the
+// disk's, each with the folder's name.
 func Open(o Options) (*Disk, error) {
 	if o.Size <= 0 {
 		return nil, fmt.Errorf("rows: %s: a limit of %d bytes keeps nothing; say how much, or leave the disk out", o.Dir, o.Size)
@@ -139,7 +142,8 @@ func (d *Disk) Close() error {
 	return d.disk.Close()
 }
 
-// Fit is how many tokens a folder of that size holds, whose rows have that size, in files of [prefix.Shared].
+// Fit is how many tokens a folder of that size holds, whose rows have that size, in files of
+// [prefix.Shared].
 func Fit(size int64, row int) int64 { return size / int64(overhead+prefix.Shared*row) * prefix.Shared }
 
 // Block is how many tokens' rows a block holds.
@@ -205,7 +209,8 @@ func (s *Space) Keys(ids []int32) []Key {
 
 func (s *Space) file(k Key) string { return s.dir + "/" + k.name.String() }
 
-// Find is how many of the keys, from the first on, seem to be there. Only Load knows whether they are sound.
+// Find is how many of the keys, from the first on, seem to be there. Only Load knows whether they
+// are sound.
 func (s *Space) Find(keys []Key) int {
 	for i, k := range keys {
 		if s.d.off.Load() {
@@ -222,8 +227,8 @@ func (s *Space) Find(keys []Key) int {
 	return len(keys)
 }
 
-// Load reads a block's rows, Block × Owner.Row bytes, and reports whether they are there, whole and sound. Where it gives false, to holds
-// nothing that may be used.
+// Load reads a block's rows, Block × Owner.Row bytes, and reports whether they are there, whole and
+// sound. Where it gives false, to holds nothing that may be used.
 func (s *Space) Load(k Key, to []byte) bool {
 	if len(to) != s.d.o.Block*s.o.Row {
 		return false
@@ -314,8 +319,8 @@ func (s *Space) sum(head []byte, parts [][]byte) []byte {
 	return h.Sum(nil)
 }
 
-// touch makes the block the last used. Of blocks that are used together the first of a text stays longest: without it the others are
-// nothing.
+// touch makes the block the last used. Of blocks that are used together the first of a text stays
+// longest: without it the others are nothing.
 func (d *Disk) touch(name string, k Key, at time.Time) {
 	now := d.o.Now()
 	if now.Sub(at) > touchEvery {
@@ -325,9 +330,10 @@ func (d *Disk) touch(name string, k Key, at time.Time) {
 
 func used(now time.Time, k Key) time.Time { return now.Add(-time.Duration(k.depth) * time.Millisecond) }
 
-// Save keeps a block's rows, and makes room for them. It waits for the disk: a caller that has better to do gives it a goroutine. One that
-// is there already is not written again; one that is larger than the limit is not kept. Errors: ErrOff, or why the disk is switched off by
-// this very call; nothing need be done about either.
+// Save keeps a block's rows, and makes room for them. It waits for the disk: a caller that has
+// better to do gives it a goroutine. One that is there already is not written again; one that is
+// larger than the limit is not kept. Errors: ErrOff, or why the disk is switched off by this very
+// call; nothing need be done about either.
 func (s *Space) Save(k Key, rows []byte) error {
 	if s.d.off.Load() {
 		return ErrOff
@@ -494,8 +500,8 @@ func isHex(s string, n int) bool {
 	return err == nil && len(s) == n
 }
 
-// room removes what is unfinished, and then what was used longest ago until this many bytes fit within the limit, and on the disk. It runs
-// under the lock.
+// room removes what is unfinished, and then what was used longest ago until this many bytes fit
+// within the limit, and on the disk. It runs under the lock.
 func (d *Disk) room(all []entry, need int64) error {
 	total := int64(0)
 	for _, e := range all {
@@ -543,8 +549,8 @@ func (d *Disk) room(all []entry, need int64) error {
 	return nil
 }
 
-// Yield makes room for others: it removes what was used longest ago until need bytes are free that were not before, and says how many
-// are.
+// Yield makes room for others: it removes what was used longest ago until need bytes are free that
+// were not before, and says how many are.
 func (d *Disk) Yield(need int64) (freed int64) {
 	if d.off.Load() || need <= 0 {
 		return 0
@@ -568,7 +574,8 @@ func (d *Disk) Yield(need int64) (freed int64) {
 	return freed
 }
 
-// secret reads the folder's secret, or makes one. What was kept with another is never found again, and is evicted in time.
+// secret reads the folder's secret, or makes one. What was kept with another is never found again,
+// and is evicted in time.
 func secret(d disk) ([]byte, error) {
 	f, err := d.Open("secret")
 	if err == nil {

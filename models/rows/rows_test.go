@@ -21,7 +21,8 @@ import (
 	"github.com/axle-llm/axle/prefix"
 )
 
-// TestRowsRestart: what one process kept the next one finds, of the same beginning only, and only for the same package, card, key and row.
+// TestRowsRestart: what one process kept the next one finds, of the same beginning only, and only
+// for the same package, card, key and row.
 func TestRowsRestart(t *testing.T) {
 	//proves:T17 on disk
 	dir := filepath.Join(t.TempDir(), "rows")
@@ -103,7 +104,8 @@ func text(seed uint64, n int) []int32 {
 	return ids
 }
 
-// content is what the i-th block of a text holds: a matter of all tokens up to its end, as rows are.
+// content is what the i-th block of a text holds: a matter of all tokens up to its end, as rows
+// are.
 func content(ids []int32, i int) []byte {
 	seed := uint64(7)
 	for _, id := range ids[:(i+1)*prefix.Shared] {
@@ -164,7 +166,8 @@ func files(t testing.TB, dir string) (all []string) {
 	return m
 }
 
-// TestKeysOnDisk (T17): of 1,000 keys that say the same, none finds what another one said; names tell nothing without the folder's secret.
+// TestKeysOnDisk (T17): of 1,000 keys that say the same, none finds what another one said; names
+// tell nothing without the folder's secret.
 func TestKeysOnDisk(t *testing.T) {
 	//proves:T17 on disk: 1,000 keys
 	m := newMem()
@@ -193,7 +196,8 @@ func TestKeysOnDisk(t *testing.T) {
 	}
 }
 
-// TestDamagedRows: with any byte changed, whatever is cut off or put behind, a block is not used, and not kept.
+// TestDamagedRows: with any byte changed, whatever is cut off or put behind, a block is not used,
+// and not kept.
 func TestDamagedRows(t *testing.T) {
 	//proves:D12 kept rows: each byte
 	//proves:G20
@@ -246,7 +250,8 @@ func TestDamagedRows(t *testing.T) {
 	}
 }
 
-// TestRowsOwnerOnly: files and folders are their owner's, and nothing else lies there once a block is kept.
+// TestRowsOwnerOnly: files and folders are their owner's, and nothing else lies there once a block
+// is kept.
 func TestRowsOwnerOnly(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
@@ -272,7 +277,8 @@ func TestRowsOwnerOnly(t *testing.T) {
 	}
 }
 
-// TestRowsLimit: the limit holds to the byte, what was used longest ago goes first, and of one text its end before its beginning.
+// TestRowsLimit: the limit holds to the byte, what was used longest ago goes first, and of one text
+// its end before its beginning.
 func TestRowsLimit(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	m := newMem()
@@ -338,7 +344,8 @@ func TestRowsLimit(t *testing.T) {
 	}
 }
 
-// TestRowsFaults: whichever operation fails, the disk is switched off with one line or goes on, and what is found afterwards is right.
+// TestRowsFaults: whichever operation fails, the disk is switched off with one line or goes on, and
+// what is found afterwards is right.
 func TestRowsFaults(t *testing.T) {
 	//proves:D13 kept rows
 	life := func(m *mem) (lines []error, d *Disk, err error) {
@@ -397,7 +404,8 @@ func TestRowsFaults(t *testing.T) {
 	t.Logf("%d operations, each failed in three ways", clean.ops)
 }
 
-// TestRowsPowerCut: whatever a power cut leaves, at any point, the next server finds only what is right, and keeps rows again.
+// TestRowsPowerCut: whatever a power cut leaves, at any point, the next server finds only what is
+// right, and keeps rows again.
 func TestRowsPowerCut(t *testing.T) {
 	//proves:D13 kept rows: over 1,000 images
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -461,7 +469,8 @@ func TestRowsLast(t *testing.T) {
 	}
 }
 
-// TestRowsKilled: a server that is killed at any moment leaves nothing wrong, nothing unfinished that lasts, and no more than the limit.
+// TestRowsKilled: a server that is killed at any moment leaves nothing wrong, nothing unfinished
+// that lasts, and no more than the limit.
 func TestRowsKilled(t *testing.T) {
 	//proves:D13 kept rows
 	dir, loops := t.TempDir(), 40
@@ -515,7 +524,8 @@ func TestRowsKilled(t *testing.T) {
 	}
 }
 
-// TestRowsClear: what a folder holds is shown by package, and goes by package, for every key, or all of it; a server at work does not mind.
+// TestRowsClear: what a folder holds is shown by package, and goes by package, for every key, or
+// all of it; a server at work does not mind.
 func TestRowsClear(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "rows")
 	if u, err := Look(dir); err != nil || u != nil {
@@ -553,7 +563,8 @@ func TestRowsClear(t *testing.T) {
 	}
 }
 
-// TestOddRows: what somebody else put into the folder is never opened for what it is not, and does no harm.
+// TestOddRows: what somebody else put into the folder is never opened for what it is not, and does
+// no harm.
 func TestOddRows(t *testing.T) {
 	dir := t.TempDir()
 	canary := filepath.Join(t.TempDir(), "canary")

@@ -7,9 +7,10 @@ import (
 	"github.com/axle-llm/axle/prefix"
 )
 
-// This file keeps the states of models whose layers have some. A state belongs after any row, and is of use with all rows before it only:
-// its file, <64 hex>.state, also holds the rows behind the last whole block, and is not found where a block before it is missing. It lasts
-// less long than they do. Otherwise it is a file as blocks are.
+// This file keeps the states of models whose layers have some. A state belongs after any row, and
+// is of use with all rows before it only: its file, <64 hex>.state, also holds the rows behind the
+// last whole block, and is not found where a block before it is missing. It lasts less long than
+// they do. Otherwise it is a file as blocks are.
 
 const (
 	stateMagic = "axlesta1"
@@ -25,7 +26,8 @@ type StateKey struct {
 // Length is how many rows the state is after.
 func (s *Space) Length(k StateKey) int { return k.depth*s.d.o.Block + k.tail }
 
-// StateKey is the name of the state after the tokens, of which keys are the whole blocks (or more); there is at least one token.
+// StateKey is the name of the state after the tokens, of which keys are the whole blocks (or more);
+// there is at least one token.
 func (s *Space) StateKey(ids []int32, keys []Key) StateKey {
 	n := s.d.o.Block
 	depth := len(ids) / n
@@ -51,8 +53,8 @@ func (s *Space) HasState(k StateKey) bool {
 	return err == nil && st.Size() == int64(s.stateSize(k))
 }
 
-// FindState is the longest beginning of the tokens after which a state seems to be there, and all blocks before it; false where there is
-// none. Keys are the names of the tokens' blocks.
+// FindState is the longest beginning of the tokens after which a state seems to be there, and all
+// blocks before it; false where there is none. Keys are the names of the tokens' blocks.
 func (s *Space) FindState(ids []int32, keys []Key) (StateKey, bool) {
 	n := s.d.o.Block
 	for b := s.Find(keys); b >= 0 && !s.d.off.Load(); b-- {
@@ -65,8 +67,9 @@ func (s *Space) FindState(ids []int32, keys []Key) (StateKey, bool) {
 	return StateKey{}, false
 }
 
-// LoadState reads a state and the rows behind the last block before it: as many as those are, times Owner.Row, and Owner.State bytes. It
-// reports whether they are there, whole and sound; else rows and state hold nothing that may be used.
+// LoadState reads a state and the rows behind the last block before it: as many as those are, times
+// Owner.Row, and Owner.State bytes. It reports whether they are there, whole and sound; else rows
+// and state hold nothing that may be used.
 func (s *Space) LoadState(k StateKey, rows, state []byte) bool {
 	if !s.fits(k, rows, state) {
 		return false
@@ -74,7 +77,8 @@ func (s *Space) LoadState(k StateKey, rows, state []byte) bool {
 	return s.load(s.stateFile(k), k.Key, s.stateHeader(k), rows, state)
 }
 
-// SaveState is Save for a state and the rows behind the last block before it, which are to be kept already.
+// SaveState is Save for a state and the rows behind the last block before it, which are to be kept
+// already.
 func (s *Space) SaveState(k StateKey, rows, state []byte) error {
 	if s.d.off.Load() {
 		return ErrOff

@@ -15,8 +15,9 @@ import (
 	"github.com/axle-llm/axle/prefix"
 )
 
-// TestStatesOnDisk (T17): a state is found at whatever row it is after, the longest first, of the same beginning only and by its own key;
-// not where a block before it is missing. Files are their owner's, and a usage counts them.
+// TestStatesOnDisk (T17): a state is found at whatever row it is after, the longest first, of the
+// same beginning only and by its own key; not where a block before it is missing. Files are their
+// owner's, and a usage counts them.
 func TestStatesOnDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "rows")
 	d := open(t, Options{Dir: dir, Size: 1 << 20})
@@ -101,7 +102,8 @@ func keepState(t testing.TB, s *Space, ids []int32) {
 	}
 }
 
-// foundState is after how many rows of the text the longest state is that is there, whole; what is there must be right.
+// foundState is after how many rows of the text the longest state is that is there, whole; what is
+// there must be right.
 func foundState(t testing.TB, s *Space, ids []int32) int {
 	t.Helper()
 	k, ok := s.FindState(ids, s.Keys(ids))
@@ -119,7 +121,8 @@ func foundState(t testing.TB, s *Space, ids []int32) int {
 	return n
 }
 
-// TestDamagedStates: with any byte changed, whatever is cut off or put behind, a state is not used, and not kept.
+// TestDamagedStates: with any byte changed, whatever is cut off or put behind, a state is not used,
+// and not kept.
 func TestDamagedStates(t *testing.T) {
 	//proves:G20
 	dir := t.TempDir()
@@ -165,8 +168,8 @@ func TestDamagedStates(t *testing.T) {
 	}
 }
 
-// TestStatesPowerCut: whichever operation fails, or whenever the power is cut, what is found afterwards is right, and states are kept
-// again; what SaveState has said is kept lasts.
+// TestStatesPowerCut: whichever operation fails, or whenever the power is cut, what is found
+// afterwards is right, and states are kept again; what SaveState has said is kept lasts.
 func TestStatesPowerCut(t *testing.T) {
 	//proves:D13 kept rows
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -230,8 +233,8 @@ func TestStatesPowerCut(t *testing.T) {
 	t.Logf("%d operations; %d images, %d states found in them", clean.ops, images, kept)
 }
 
-// TestStatesLimit: states count within the limit to the byte, what was used longest ago goes first, and of what is used together the state
-// before the rows.
+// TestStatesLimit: states count within the limit to the byte, what was used longest ago goes first,
+// and of what is used together the state before the rows.
 func TestStatesLimit(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	m := newMem()

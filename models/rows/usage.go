@@ -20,7 +20,8 @@ type Usage struct {
 	dir    string
 }
 
-// Look lists what the packages in dir have there, the last used first, without changing anything. A folder that is not there holds nothing.
+// Look lists what the packages in dir have there, the last used first, without changing anything. A
+// folder that is not there holds nothing.
 func Look(dir string) ([]Usage, error) {
 	d, err := openFolder(dir, false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,8 +83,9 @@ func label(d disk, name string) string {
 	return string(b)
 }
 
-// Clear removes what packages have in dir for which want says so, of everybody and every key, and gives how many bytes that were; a nil
-// want removes all. Servers at work find nothing there from then on, and may keep new rows. A folder that is not there is clear.
+// Clear removes what packages have in dir for which want says so, of everybody and every key, and
+// gives how many bytes that were; a nil want removes all. Servers at work find nothing there from
+// then on, and may keep new rows. A folder that is not there is clear.
 func Clear(dir string, want func(Usage) bool) (freed int64, err error) {
 	d, err := openFolder(dir, false)
 	if errors.Is(err, fs.ErrNotExist) {

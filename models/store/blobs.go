@@ -16,7 +16,8 @@ import (
 
 func randomName() string { return rand.Text()[:16] }
 
-// HasBlob says whether a blob is in the store, and how large it is. One that was found rotten is not: whoever has it may send it again.
+// HasBlob says whether a blob is in the store, and how large it is. One that was found rotten is
+// not: whoever has it may send it again.
 func (s *Store) HasBlob(d models.Digest) (size int64, ok bool, err error) {
 	st, err := s.disk.Stat("blobs/" + d.File())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -31,9 +32,10 @@ func (s *Store) HasBlob(d models.Digest) (size int64, ok bool, err error) {
 	return st.Size(), true, nil
 }
 
-// PutBlob stores what r gives as the blob d. created is false when the blob was there already, and r then unread. Content that is not d's
-// leaves nothing and fails with [ErrMismatch], in Ollama's words. What r gives may come from anyone and have any size: before the disk is
-// full of it, it fails with [ErrSpace], and leaves nothing either.
+// PutBlob stores what r gives as the blob d. created is false when the blob was there already, and
+// r then unread. Content that is not d's leaves nothing and fails with [ErrMismatch], in Ollama's
+// words. What r gives may come from anyone and have any size: before the disk is full of it, it
+// fails with [ErrSpace], and leaves nothing either.
 func (s *Store) PutBlob(ctx context.Context, d models.Digest, r io.Reader) (created bool, err error) {
 	if _, ok, err := s.HasBlob(d); ok || err != nil {
 		return false, err
@@ -55,8 +57,8 @@ func (s *Store) PutBlob(ctx context.Context, d models.Digest, r io.Reader) (crea
 // What others upload leaves this much of the disk for logs and for the system itself.
 const reserve = 512 << 20
 
-// spaceReader reads as long as the disk has room, which it takes before it reads what fills it: uploads that come together, or that stop
-// on their way, never have more of it than there is.
+// spaceReader reads as long as the disk has room, which it takes before it reads what fills it:
+// uploads that come together, or that stop on their way, never have more of it than there is.
 type spaceReader struct {
 	r    io.Reader
 	s    *Store
@@ -190,7 +192,8 @@ func (s *Store) adopt(name string, d models.Digest) error {
 	return nil
 }
 
-// hashFile reads a file back from disk whole. A blob that has the hash of its name is known to be sound as it is.
+// hashFile reads a file back from disk whole. A blob that has the hash of its name is known to be
+// sound as it is.
 func (s *Store) hashFile(ctx context.Context, name string) (d models.Digest, size int64, err error) {
 	f, err := s.disk.Open(name)
 	if err != nil {
@@ -209,9 +212,10 @@ func (s *Store) hashFile(ctx context.Context, name string) (d models.Digest, siz
 	return d, size, nil
 }
 
-// Verify reads every file of a model back and compares its hash. report is called after each file with what was wrong with it, or nil; it
-// may be nil. The error joins all that was wrong. For a package in place or built in there are no hashes to compare with: it is opened,
-// which checks shapes and sizes, unless it brings a SHA256SUMS file.
+// Verify reads every file of a model back and compares its hash. report is called after each file
+// with what was wrong with it, or nil; it may be nil. The error joins all that was wrong. For a
+// package in place or built in there are no hashes to compare with: it is opened, which checks
+// shapes and sizes, unless it brings a SHA256SUMS file.
 func (s *Store) Verify(ctx context.Context, name string, report func(file string, size int64, err error)) error {
 	m, err := s.Get(name)
 	if err != nil {

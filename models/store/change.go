@@ -11,8 +11,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// Copy gives a model a second name; both share all files. The name is taken over if it exists. Errors as Get, and for dst models.ErrName
-// and [ErrTaken].
+// Copy gives a model a second name; both share all files. The name is taken over if it exists.
+// Errors as Get, and for dst models.ErrName and [ErrTaken].
 func (s *Store) Copy(src, dst string) error {
 	to, err := models.ParseName(dst)
 	if err != nil {
@@ -31,8 +31,9 @@ func (s *Store) Copy(src, dst string) error {
 	})
 }
 
-// Delete removes a model, sound or not, and every blob that no other model names. Errors: models.ErrName, [ErrNotFound], [ErrReadOnly] for
-// packages in place and built-in ones, [ErrGGUF] and [ErrForeign] for Ollama's own, which stay, and the disk's.
+// Delete removes a model, sound or not, and every blob that no other model names. Errors:
+// models.ErrName, [ErrNotFound], [ErrReadOnly] for packages in place and built-in ones, [ErrGGUF]
+// and [ErrForeign] for Ollama's own, which stay, and the disk's.
 func (s *Store) Delete(name string) error {
 	n, err := models.ParseName(name)
 	if err != nil {
@@ -57,8 +58,8 @@ func (s *Store) Delete(name string) error {
 	})
 }
 
-// remove takes a manifest away for good before any blob goes: a power cut between the two leaves blobs that nothing names, never the
-// reverse.
+// remove takes a manifest away for good before any blob goes: a power cut between the two leaves
+// blobs that nothing names, never the reverse.
 func (s *Store) remove(p string) error {
 	var refs []models.Digest
 	if data, err := readAll(s.disk, p, maxManifest); err == nil {
@@ -102,9 +103,10 @@ func (s *Store) drop(refs []models.Digest) error {
 	return errors.Join(errs...)
 }
 
-// references lists every digest that some manifest names, and says whether every manifest could be read. It fails when the disk cannot be
-// read: then nothing may be removed. A manifest that is gone from sight may be back after a power cut, if the sync after its removal
-// failed, and its blobs would not: so all folders are synced first.
+// references lists every digest that some manifest names, and says whether every manifest could be
+// read. It fails when the disk cannot be read: then nothing may be removed. A manifest that is gone
+// from sight may be back after a power cut, if the sync after its removal failed, and its blobs
+// would not: so all folders are synced first.
 func (s *Store) references() (used map[models.Digest]bool, whole bool, err error) {
 	//rule:G9 TestDiskErrors s.walk(s.disk.SyncDir) => s.manifests()
 	paths, err := s.walk(s.disk.SyncDir)
@@ -135,8 +137,8 @@ func (s *Store) references() (used map[models.Digest]bool, whole bool, err error
 
 const pullingPrefix = ".pulling-"
 
-// announce makes a pull known to [Store.Prune] in every process until done is called or this process ends. Where the file system has no
-// locks the pull is known by its files' times only.
+// announce makes a pull known to [Store.Prune] in every process until done is called or this
+// process ends. Where the file system has no locks the pull is known by its files' times only.
 func (s *Store) announce() (done func()) {
 	name := pullingPrefix + randomName()
 	tmp := ".tmp" + name // locked before it has its name: it is never found without its lock
@@ -154,7 +156,8 @@ func (s *Store) announce() (done func()) {
 	}
 }
 
-// pulling says whether some process pulls. What pulls that were killed have left of their announcements is removed.
+// pulling says whether some process pulls. What pulls that were killed have left of their
+// announcements is removed.
 func (s *Store) pulling() (bool, error) {
 	list, err := s.disk.ReadDir(".")
 	if err != nil {
@@ -176,8 +179,9 @@ func (s *Store) pulling() (bool, error) {
 	return busy, nil
 }
 
-// Prune removes blobs that no model names and downloads that were left, if untouched for the given time. It returns the bytes freed.
-// Nothing is removed while some process pulls, and no whole blob while there is a manifest that cannot be read: it may be that one's.
+// Prune removes blobs that no model names and downloads that were left, if untouched for the given
+// time. It returns the bytes freed. Nothing is removed while some process pulls, and no whole blob
+// while there is a manifest that cannot be read: it may be that one's.
 func (s *Store) Prune(idle time.Duration) (freed int64, err error) {
 	err = s.locked(func() error {
 		if busy, err := s.pulling(); busy || err != nil {
@@ -227,15 +231,16 @@ func (s *Store) locked(f func() error) error {
 	return f()
 }
 
-// errGone is what commit finds when a blob was removed, by another process's delete, while its model was being made.
+// errGone is what commit finds when a blob was removed, by another process's delete, while its
+// model was being made.
 type errGone struct{ d descriptor }
 
 func (e *errGone) Error() string {
 	return fmt.Sprintf("models: blob %s is missing or short", e.d.Digest)
 }
 
-// notForeign fails with ErrTaken, given what get said of a name, where the name is that of a model of Ollama's own: a manifest in its place
-// would take that model's files.
+// notForeign fails with ErrTaken, given what get said of a name, where the name is that of a model
+// of Ollama's own: a manifest in its place would take that model's files.
 func notForeign(n models.Name, got error) error {
 	if errors.Is(got, ErrGGUF) || errors.Is(got, ErrForeign) {
 		return fmt.Errorf("models: %s is %w in this folder and stays as it is; choose another name, or another folder with AXLE_MODELS", n,
@@ -244,8 +249,9 @@ func notForeign(n models.Name, got error) error {
 	return nil
 }
 
-// commit makes m the manifest of name, after all its blobs are known to be there; what the name's old manifest alone named is removed. It
-// is called under locked. Errors other than the disk's: ErrTaken, *errGone.
+// commit makes m the manifest of name, after all its blobs are known to be there; what the name's
+// old manifest alone named is removed. It is called under locked. Errors other than the disk's:
+// ErrTaken, *errGone.
 func (s *Store) commit(name models.Name, m *manifest) error {
 	p, err := s.find(name)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/axle-llm/axle/models/hub"
 )
 
-// This file chooses what of a repository a pull fetches: the small files are read, as if they were a folder, for what package they make.
+// This file chooses what of a repository a pull fetches: the small files are read, as if they were
+// a folder, for what package they make.
 
 // What of a repository is read to know what it is, and what its licences may be.
 const (
@@ -46,14 +47,15 @@ type smallFile struct {
 func (f smallFile) Stat() (fs.FileInfo, error) { return f.info, nil }
 func (f smallFile) Close() error               { return nil }
 
-// What is read of files that are not fetched yet, to know what they are: a piece at a time, as far as this goes.
+// What is read of files that are not fetched yet, to know what they are: a piece at a time, as far
+// as this goes.
 const (
 	peekPiece = 32 << 10
 	peekMost  = 8 << 20
 )
 
-// listedFS serves the files read for planning, and the beginnings of .axmodel files as far as somebody reads them. The first that a hub
-// does not serve in parts is the last.
+// listedFS serves the files read for planning, and the beginnings of .axmodel files as far as
+// somebody reads them. The first that a hub does not serve in parts is the last.
 type listedFS struct {
 	smallFS
 	ctx   context.Context

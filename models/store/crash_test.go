@@ -21,7 +21,8 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// G9: whatever a power cut leaves, at 1,000 random points of a store's life, manifests name only whole blobs.
+// G9: whatever a power cut leaves, at 1,000 random points of a store's life, manifests name only
+// whole blobs.
 func TestCrashImages(t *testing.T) {
 	_, c := testHub(t)
 	d := newMemDisk()
@@ -86,8 +87,8 @@ func TestCrashImages(t *testing.T) {
 	}
 }
 
-// whole fails if a manifest on the disk does not parse, or names a blob that is missing, short or not what its name says (promises D13,
-// G9).
+// whole fails if a manifest on the disk does not parse, or names a blob that is missing, short or
+// not what its name says (promises D13, G9).
 func whole(d *memDisk) error {
 	s, err := Open(Options{Disk: d})
 	if err != nil {
@@ -202,8 +203,8 @@ func testHub(t testing.TB) (*modelstest.Hub, *hub.Client) {
 	return h, &hub.Client{Endpoints: []string{h.URL}, Backoff: time.Millisecond, Part: 8 << 10, Transport: h.Transport()}
 }
 
-// lasting fails if some image of a power cut now is not whole, or lists other models than these; with none named it asks only for
-// wholeness.
+// lasting fails if some image of a power cut now is not whole, or lists other models than these;
+// with none named it asks only for wholeness.
 func lasting(d *memDisk, seed uint64, want ...string) error {
 	d.mu.Lock()
 	n := len(d.log)
@@ -236,8 +237,9 @@ func lasting(d *memDisk, seed uint64, want ...string) error {
 	return nil
 }
 
-// A disk error at every single write, sync, rename, create and remove: it surfaces, or what was asked for is there whole, also after a
-// power cut. Nothing visible is damaged, and the same work succeeds afterwards on what is left, to last.
+// A disk error at every single write, sync, rename, create and remove: it surfaces, or what was
+// asked for is there whole, also after a power cut. Nothing visible is damaged, and the same work
+// succeeds afterwards on what is left, to last.
 func TestDiskErrors(t *testing.T) {
 	//proves:D11
 	//proves:G9 every kind of error at every operation, then power cuts
@@ -282,7 +284,8 @@ func TestDiskErrors(t *testing.T) {
 						t.Fatalf("operation %d: %v", at, err)
 					}
 				} else if err := lasting(d, seed, "axle/one:latest", "axle/two:latest"); err != nil {
-					// A swallowed fault may cost only what is not needed: state of a download, a file left over, an empty folder.
+					// A swallowed fault may cost only what is not needed: state of a download, a
+					// file left over, an empty folder.
 					t.Fatalf("operation %d failed and nobody noticed: %v", at, err)
 				}
 				d.mu.Lock()
@@ -316,7 +319,8 @@ func TestDiskErrors(t *testing.T) {
 	}
 }
 
-// D11: a disk that fills up during a pull. The error names the file, what came stays and is used, nothing is visible.
+// D11: a disk that fills up during a pull. The error names the file, what came stays and is used,
+// nothing is visible.
 func TestDiskFull(t *testing.T) {
 	//proves:D11
 	h := modelstest.NewHub()
@@ -367,7 +371,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// T9: names, digests and package files that mean to leave the store do not, and no canary is touched.
+// T9: names, digests and package files that mean to leave the store do not, and no canary is
+// touched.
 func TestHostileNames(t *testing.T) {
 	base := t.TempDir()
 	canaries := map[string]string{}

@@ -14,8 +14,9 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// CreateRequest describes a derived model. Exactly one of From, Files and Folder says what it is derived from. A nil Template, System,
-// Messages or Params keeps the parent's; Params adds to the parent's by key; License adds.
+// CreateRequest describes a derived model. Exactly one of From, Files and Folder says what it is
+// derived from. A nil Template, System, Messages or Params keeps the parent's; Params adds to the
+// parent's by key; License adds.
 type CreateRequest struct {
 	Name     string
 	From     string                   // a model of the store
@@ -31,12 +32,14 @@ type CreateRequest struct {
 // ErrNoBase is Create without anything to derive from.
 var ErrNoBase = errors.New("neither 'from' or 'files' was specified")
 
-// ErrRequest is Create of files that cannot be: a name that is no path, a blob that was not uploaded.
+// ErrRequest is Create of files that cannot be: a name that is no path, a blob that was not
+// uploaded.
 var ErrRequest = errors.New("not what a package can be made of")
 
-// Create makes a model that shares its parent's files. status gets Ollama's lines and may be nil. Errors: models.ErrName, [ErrTaken],
-// [ErrNoBase], [ErrRequest], [ErrNotFound] for the parent (which the caller may pull), [ErrGGUF] and [ErrForeign] for one of Ollama's own,
-// those of models.Open when uploaded files are no package, and the disk's.
+// Create makes a model that shares its parent's files. status gets Ollama's lines and may be nil.
+// Errors: models.ErrName, [ErrTaken], [ErrNoBase], [ErrRequest], [ErrNotFound] for the parent
+// (which the caller may pull), [ErrGGUF] and [ErrForeign] for one of Ollama's own, those of
+// models.Open when uploaded files are no package, and the disk's.
 func (s *Store) Create(ctx context.Context, r CreateRequest, status func(string)) error {
 	if status == nil {
 		status = func(string) {}
@@ -62,8 +65,8 @@ func (s *Store) Create(ctx context.Context, r CreateRequest, status func(string)
 	return err
 }
 
-// remakes is how often a model is made once more because deletes took a blob of it between making and committing. Each round needs another
-// delete at the right moment.
+// remakes is how often a model is made once more because deletes took a blob of it between making
+// and committing. Each round needs another delete at the right moment.
 const remakes = 30
 
 func (s *Store) create(ctx context.Context, name models.Name, r CreateRequest, status func(string)) error {

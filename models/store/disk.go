@@ -25,8 +25,8 @@ type File interface {
 	Truncate(size int64) error
 }
 
-// Disk is every operation on files that the store does, so that a test can make each of them fail, or forget what was not synced. Names are
-// slash paths inside one folder.
+// Disk is every operation on files that the store does, so that a test can make each of them fail,
+// or forget what was not synced. Names are slash paths inside one folder.
 type Disk interface {
 	Open(name string) (File, error)   // for reading
 	Create(name string) (File, error) // for reading and writing; an existing file keeps its content
@@ -38,7 +38,8 @@ type Disk interface {
 	ReadDir(name string) ([]fs.DirEntry, error)
 	Free() (int64, error)        // bytes that can still be written; negative when unknown
 	Lock() (func() error, error) // excludes other processes until the function is called; blocks
-	// Hold locks a file until release is called or the process ends; ok is false where another holds it.
+	// Hold locks a file until release is called or the process ends; ok is false where another
+	// holds it.
 	Hold(name string, create bool) (release func() error, ok bool, err error)
 	Path(name string) string // the real path; empty when there is none
 	Close() error
@@ -107,7 +108,8 @@ func (d *rootDisk) SyncDir(name string) error {
 		return err
 	}
 	defer f.Close()
-	// Some file systems (FUSE, SMB) cannot sync folders and say so; there is nothing better to do there.
+	// Some file systems (FUSE, SMB) cannot sync folders and say so; there is nothing better to do
+	// there.
 	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
 		return err
 	}

@@ -13,9 +13,10 @@ import (
 	"time"
 )
 
-// memDisk is a disk in memory that can fail at the n-th write, sync or rename, and that remembers what was synced, so that it can say what
-// a power cut might have left. A file's sync that fails loses what was written since the last: as on Linux, it can be read until the power
-// goes, and no later sync saves it. A folder's names stay unsynced and a later sync makes them last.
+// memDisk is a disk in memory that can fail at the n-th write, sync or rename, and that remembers
+// what was synced, so that it can say what a power cut might have left. A file's sync that fails
+// loses what was written since the last: as on Linux, it can be read until the power goes, and no
+// later sync saves it. A folder's names stay unsynced and a later sync makes them last.
 type memDisk struct {
 	mu     sync.Mutex
 	inodes []*inode
@@ -369,9 +370,10 @@ func anyLuck(r *rand.Rand) luck {
 	}
 }
 
-// crash is what might be on disk if the power went after the first n events: what was synced is there; of the rest, every write may have
-// reached the disk, in part or not at all, and every name may have been made, changed or removed, each by itself and in any order of
-// arrival that keeps the order of what depends on each other.
+// crash is what might be on disk if the power went after the first n events: what was synced is
+// there; of the rest, every write may have reached the disk, in part or not at all, and every name
+// may have been made, changed or removed, each by itself and in any order of arrival that keeps the
+// order of what depends on each other.
 func (d *memDisk) crash(n int, l luck) *memDisk {
 	log := d.log[:n]
 	fate := make([]byte, n)     // of each write: s, f, or 0 for neither

@@ -15,8 +15,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// TestForeign: in a folder shared with Ollama its models are not listed, not deleted and not written over, whatever kind they are, and all
-// that their manifests name stays.
+// TestForeign: in a folder shared with Ollama its models are not listed, not deleted and not
+// written over, whatever kind they are, and all that their manifests name stays.
 func TestForeign(t *testing.T) {
 	lane.Slow(t)
 	ctx := context.Background()

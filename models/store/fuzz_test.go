@@ -70,7 +70,8 @@ func manifested(t *testing.T, data []byte) {
 	}
 }
 
-// A state that is read back is one of the file: its parts are in it, one after the other, and none claims more than it has.
+// A state that is read back is one of the file: its parts are in it, one after the other, and none
+// claims more than it has.
 func FuzzState(f *testing.F) {
 	//proves:T10
 	st := hub.NewState(1000, 300)

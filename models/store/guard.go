@@ -26,17 +26,19 @@ type GuardOptions struct {
 
 const markerPrefix = ".serving-"
 
-// Guard is for a server: it holds a marker file in the store, locked and synced, until leave is called. A marker without a holder is of a
-// server that was killed, or of a power cut. Then every model is hashed in the background, a quarter of the time at most, models that are
-// opened meanwhile first; so the server answers at once (promise D9). What is found rotten is not opened from then on: the error names the
-// file (D12). Pulling the model again mends it. Where leave is called before all is hashed, the marker stays, and the next server hashes;
-// also where a file could not be read.
+// Guard is for a server: it holds a marker file in the store, locked and synced, until leave is
+// called. A marker without a holder is of a server that was killed, or of a power cut. Then every
+// model is hashed in the background, a quarter of the time at most, models that are opened
+// meanwhile first; so the server answers at once (promise D9). What is found rotten is not opened
+// from then on: the error names the file (D12). Pulling the model again mends it. Where leave is
+// called before all is hashed, the marker stays, and the next server hashes; also where a file
+// could not be read.
 //
-// A blob whose size or time is another than when it was last hashed is hashed so too: found at the beginning, and whenever its model is
-// opened.
+// A blob whose size or time is another than when it was last hashed is hashed so too: found at the
+// beginning, and whenever its model is opened.
 //
-// leave stops the hashing, waits for it, and is called once, before Close. Errors: the file system's, or that it has no locks; then nothing
-// is watched and leave is nil.
+// leave stops the hashing, waits for it, and is called once, before Close. Errors: the file
+// system's, or that it has no locks; then nothing is watched and leave is nil.
 func (s *Store) Guard(o GuardOptions) (leave func() error, err error) {
 	marker := markerPrefix + randomName()
 	// Made under another name and locked before it has its own: it is never found without its lock.
@@ -84,8 +86,8 @@ func (s *Store) Guard(o GuardOptions) (leave func() error, err error) {
 		cancel()
 		var err error
 		if <-done {
-			// Not synced, which can take a disk seconds: where the power goes before it is on disk, the next server hashes, and that is
-			// right.
+			// Not synced, which can take a disk seconds: where the power goes before it is on disk,
+			// the next server hashes, and that is right.
 			err = s.disk.Remove(marker)
 		}
 		return errors.Join(err, release())
@@ -106,8 +108,8 @@ type rotFound struct {
 	err   error
 }
 
-// check hashes what is pending, then whatever is opened that was not hashed as it is, until ctx ends. It reports whether nothing is left of
-// what an unclean end made doubtful.
+// check hashes what is pending, then whatever is opened that was not hashed as it is, until ctx
+// ends. It reports whether nothing is left of what an unclean end made doubtful.
 func (s *Store) check(ctx context.Context, o GuardOptions, unclean bool, wake <-chan struct{}) (sound bool) {
 	if unclean && o.Unclean != nil {
 		o.Unclean()
@@ -203,8 +205,9 @@ type unreadError struct{ error }
 
 func (e unreadError) Unwrap() error { return e.error }
 
-// checkModel hashes what of a model is not in known yet, and remembers what is rotten. What is missing every load sees by itself. Errors:
-// [ErrMismatch], unreadError. Where ctx ends, what was hashed until then counts.
+// checkModel hashes what of a model is not in known yet, and remembers what is rotten. What is
+// missing every load sees by itself. Errors: [ErrMismatch], unreadError. Where ctx ends, what was
+// hashed until then counts.
 func (s *Store) checkModel(ctx context.Context, m *Model, known map[models.Digest]error) (read int64, err error) {
 	if m.Folder != "" {
 		err := m.verifyOpened(ctx, func(_ string, n int64, _ error) { read += n })
@@ -276,7 +279,8 @@ func (s *Store) wanted(name models.Name) {
 	}
 }
 
-// Rotten is the error that Open gives for a model with a file that was found to be another than was stored (see [Store.Guard]), or nil.
+// Rotten is the error that Open gives for a model with a file that was found to be another than was
+// stored (see [Store.Guard]), or nil.
 func (m *Model) Rotten() error {
 	m.s.checking.mu.Lock()
 	none := len(m.s.checking.rotten) == 0

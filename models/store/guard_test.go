@@ -15,8 +15,9 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// TestGuard (D12): after a server that did not end in order every model is hashed; a rotten file is named, and its models are refused until
-// they are pulled again. After an orderly end, and beside a server that lives, nothing is hashed.
+// TestGuard (D12): after a server that did not end in order every model is hashed; a rotten file is
+// named, and its models are refused until they are pulled again. After an orderly end, and beside a
+// server that lives, nothing is hashed.
 func TestGuard(t *testing.T) {
 	_, c := testHub(t)
 	ctx := context.Background()
@@ -128,7 +129,8 @@ type watched struct {
 	done    chan struct{}
 }
 
-// guard is a server's life on a store: what it was told when all was hashed, or at once where nothing had to be.
+// guard is a server's life on a store: what it was told when all was hashed, or at once where
+// nothing had to be.
 func guard(t *testing.T, s *Store) (*watched, func() error) {
 	t.Helper()
 	w := &watched{rotten: map[string]error{}, done: make(chan struct{})}
@@ -168,7 +170,8 @@ func digestOf(t *testing.T, blob string) models.Digest {
 	return d
 }
 
-// TestGuardUnfinished: a server that ends in order before all is hashed leaves the hashing to the next.
+// TestGuardUnfinished: a server that ends in order before all is hashed leaves the hashing to the
+// next.
 func TestGuardUnfinished(t *testing.T) {
 	_, c := testHub(t)
 	d := newMemDisk()
@@ -309,7 +312,8 @@ func (d *idle) Open(name string) (File, error) {
 	return f, err
 }
 
-// A server's hashing is such work: of a file that two reads of a second read, the first is rested from.
+// A server's hashing is such work: of a file that two reads of a second read, the first is rested
+// from.
 func TestGuardRests(t *testing.T) {
 	s, d := pulled(t)
 	_, leave := guard(t, s)
@@ -331,8 +335,8 @@ func TestGuardRests(t *testing.T) {
 	})
 }
 
-// Every thread is as important as the process while a server hashes: the least important one would be the last to die, and the process
-// with it (D7).
+// Every thread is as important as the process while a server hashes: the least important one would
+// be the last to die, and the process with it (D7).
 func TestGuardThreads(t *testing.T) {
 	//proves:D7 hashing in the background does not delay the exit
 	s, d := pulled(t)
@@ -358,7 +362,8 @@ func TestGuardThreads(t *testing.T) {
 	}
 }
 
-// niceOf is the nineteenth field of a stat file, counted behind the name in brackets; empty where the thread has ended.
+// niceOf is the nineteenth field of a stat file, counted behind the name in brackets; empty where
+// the thread has ended.
 func niceOf(stat string) string {
 	b, err := os.ReadFile(stat)
 	if err != nil {

@@ -10,12 +10,13 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// hashedFile keeps what each blob looked like when it was last hashed and found sound: its size and time, by its name. It is written
-// without a sync and may be lost: then the blobs are hashed once more.
+// hashedFile keeps what each blob looked like when it was last hashed and found sound: its size and
+// time, by its name. It is written without a sync and may be lost: then the blobs are hashed once
+// more.
 const hashedFile = ".hashed"
 
-// saw notes what a blob looked like that was hashed just now. Where st is nil it could not be, or is rotten:
-// the next server hashes it again.
+// saw notes what a blob looked like that was hashed just now. Where st is nil it could not be, or
+// is rotten: the next server hashes it again.
 func (s *Store) saw(d models.Digest, st fs.FileInfo) {
 	stamp := ""
 	if st != nil {
@@ -44,7 +45,8 @@ func (s *Store) hashed() map[string]string {
 	return all
 }
 
-// keepHashed writes down what this process has hashed since, and forgets what is gone. It is called under locked.
+// keepHashed writes down what this process has hashed since, and forgets what is gone. It is called
+// under locked.
 func (s *Store) keepHashed() {
 	s.checking.mu.Lock()
 	news := maps.Clone(s.checking.seen)
@@ -71,7 +73,8 @@ func (s *Store) keepHashed() {
 	maps.DeleteFunc(s.checking.seen, func(name, stamp string) bool { return news[name] == stamp })
 }
 
-// unhashed says whether a blob of a model is not as it was when it was last hashed. What is missing every load sees by itself.
+// unhashed says whether a blob of a model is not as it was when it was last hashed. What is missing
+// every load sees by itself.
 func (s *Store) unhashed(m *Model, all map[string]string) bool {
 	for _, l := range m.m.Layers {
 		if st, err := s.disk.Stat(blobPath(l)); err == nil && stampOf(st) != all[l.Digest.File()] {
@@ -81,7 +84,8 @@ func (s *Store) unhashed(m *Model, all map[string]string) bool {
 	return false
 }
 
-// suspect has a model hashed whose blobs are not as they were hashed last, where there is a server to do it.
+// suspect has a model hashed whose blobs are not as they were hashed last, where there is a server
+// to do it.
 func (s *Store) suspect(m *Model) {
 	c := &s.checking
 	c.mu.Lock()

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// TestTouched (D12): a blob with another time than when it was last hashed is hashed, once: when a server starts, and when the model is
-// opened. A rotten one is named, and named again by the next server. What nobody touched is hashed by no server.
+// TestTouched (D12): a blob with another time than when it was last hashed is hashed, once: when a
+// server starts, and when the model is opened. A rotten one is named, and named again by the next
+// server. What nobody touched is hashed by no server.
 func TestTouched(t *testing.T) {
 	//proves:D12
 	_, c := testHub(t)
@@ -166,7 +167,8 @@ func (d *unreadable) Open(name string) (File, error) {
 	return f, err
 }
 
-// TestUnread (D12): a file that cannot be read counts as neither sound nor rotten: it is told, and the next server tries again.
+// TestUnread (D12): a file that cannot be read counts as neither sound nor rotten: it is told, and
+// the next server tries again.
 func TestUnread(t *testing.T) {
 	//proves:D12
 	s, d := pulled(t)
@@ -220,8 +222,8 @@ func (d *endless) Open(name string) (File, error) {
 	return f, err
 }
 
-// TestLeftWhileHashing (D12): a server that ends while a model is hashed has told of the files that it found rotten by then, and the next
-// hashes none again that it found sound.
+// TestLeftWhileHashing (D12): a server that ends while a model is hashed has told of the files that
+// it found rotten by then, and the next hashes none again that it found sound.
 func TestLeftWhileHashing(t *testing.T) {
 	//proves:D12
 	s, d := pulled(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// inPlace lists the packages found in the folders of Paths, without opening any: their names come from their folders. Where only is given,
-// none of another name is looked into.
+// inPlace lists the packages found in the folders of Paths, without opening any: their names come
+// from their folders. Where only is given, none of another name is looked into.
 func (s *Store) inPlace(only ...models.Name) []*Model {
 	var out []*Model
 	for _, p := range s.paths {
@@ -41,7 +41,8 @@ func (s *Store) inPlace(only ...models.Name) []*Model {
 	return out
 }
 
-// folderName makes a valid name of a folder's path: Qwen3-0.6B, AXERA-TECH/Qwen3-0.6B, and models--AXERA-TECH--Qwen3-0.6B as the same.
+// folderName makes a valid name of a folder's path: Qwen3-0.6B, AXERA-TECH/Qwen3-0.6B, and
+// models--AXERA-TECH--Qwen3-0.6B as the same.
 func folderName(rel []string) (models.Name, bool) {
 	last := rel[len(rel)-1]
 	if repo, ok := strings.CutPrefix(last, "models--"); ok {
@@ -76,7 +77,8 @@ func clean(s string, dots bool) string {
 	return s[:min(len(s), 80)]
 }
 
-// folderModel describes a package in place by its listing; nil when no file in it is a compiled model.
+// folderModel describes a package in place by its listing; nil when no file in it is a compiled
+// model.
 func (s *Store) folderModel(n models.Name, dir string) *Model {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real // a link to a folder is how people add one
@@ -128,7 +130,8 @@ func (m *Model) listing() bool {
 	return compiled
 }
 
-// builtins describes the packages that ship inside the program; where only is given, none of another name.
+// builtins describes the packages that ship inside the program; where only is given, none of
+// another name.
 func (s *Store) builtins(only ...models.Name) []*Model {
 	var out []*Model
 	for full := range s.builtin {
@@ -156,7 +159,8 @@ type builtinSum struct {
 	digest string
 }
 
-// builtinFiles lists a built-in package's files with their hashes, which are made once: what is in the program does not change.
+// builtinFiles lists a built-in package's files with their hashes, which are made once: what is in
+// the program does not change.
 func (s *Store) builtinFiles(full string) (files []FileInfo, digest string, err error) {
 	s.builtinMu.Lock()
 	defer s.builtinMu.Unlock()
@@ -201,7 +205,8 @@ var programTime = sync.OnceValue(func() time.Time {
 	return time.Unix(0, 0).UTC()
 })
 
-// openBuiltin writes a built-in package to the store's cache, where libraries can open its files by path, and opens it there.
+// openBuiltin writes a built-in package to the store's cache, where libraries can open its files by
+// path, and opens it there.
 func (s *Store) openBuiltin(full string) (*models.Package, error) {
 	fsys, ok := s.builtin[full]
 	if !ok {
@@ -218,7 +223,8 @@ func (s *Store) openBuiltin(full string) (*models.Package, error) {
 	return models.Open(dir)
 }
 
-// verifyOpened checks a package that has no manifest: against SHA256SUMS if it brings one, and by opening it.
+// verifyOpened checks a package that has no manifest: against SHA256SUMS if it brings one, and by
+// opening it.
 func (m *Model) verifyOpened(ctx context.Context, report func(string, int64, error)) error {
 	p, err := m.Open()
 	if kind := new(models.KindError); errors.As(err, &kind) {
@@ -248,7 +254,8 @@ func (m *Model) verifyOpened(ctx context.Context, report func(string, int64, err
 	return errors.Join(errs...)
 }
 
-// sums reads what sha256sum writes: hash and name, a line each. What is no such line is passed over.
+// sums reads what sha256sum writes: hash and name, a line each. What is no such line is passed
+// over.
 func sums(text string) iter.Seq2[string, models.Digest] {
 	return func(yield func(string, models.Digest) bool) {
 		for line := range strings.Lines(text) {

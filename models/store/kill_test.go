@@ -24,8 +24,8 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// G8: fifty kills at random moments of pulls, every second time with what is unfinished tampered with: nothing corrupt is ever visible, and
-// a last pull converges.
+// G8: fifty kills at random moments of pulls, every second time with what is unfinished tampered
+// with: nothing corrupt is ever visible, and a last pull converges.
 func TestKill(t *testing.T) {
 	//proves:T10
 	//proves:D9
@@ -59,7 +59,8 @@ func TestKill(t *testing.T) {
 	defer s.Close()
 	r := rand.New(rand.NewPCG(8, 8))
 	ctx := context.Background()
-	// What an undisturbed pull gives: a hash that agrees with a file that was tampered with proves nothing.
+	// What an undisturbed pull gives: a hash that agrees with a file that was tampered with proves
+	// nothing.
 	calm := openStore(t)
 	if err := calm.Pull(ctx, "axle/big", c, nil); err != nil {
 		t.Fatal(err)
@@ -76,7 +77,8 @@ func TestKill(t *testing.T) {
 		}
 		exited := make(chan error, 1)
 		go func() { exited <- cmd.Wait() }()
-		// Killed after a random number of requests have been served: a moment that depends on no clock.
+		// Killed after a random number of requests have been served: a moment that depends on no
+		// clock.
 		for n := r.IntN(80); n > 0; {
 			select {
 			case <-wake:

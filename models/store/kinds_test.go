@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// A package of any kind is fetched whole, is told apart before and after, and is listed, described and deleted as any model; so it is where
-// a hub serves no parts of files: then what it is is seen when it has come.
+// A package of any kind is fetched whole, is told apart before and after, and is listed, described
+// and deleted as any model; so it is where a hub serves no parts of files: then what it is is seen
+// when it has come.
 func TestPullKinds(t *testing.T) {
 	for i, k := range modelstest.Kinds() {
 		for _, parts := range []bool{true, false} {

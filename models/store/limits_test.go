@@ -14,7 +14,8 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// TestPullPlans: what is read of a repository to know what it is has a limit in all, and its licences too.
+// TestPullPlans: what is read of a repository to know what it is has a limit in all, and its
+// licences too.
 func TestPullPlans(t *testing.T) {
 	lane.Slow(t)
 	h := modelstest.NewHub()
@@ -54,7 +55,8 @@ func TestPullPlans(t *testing.T) {
 	}
 }
 
-// TestPullQueue: three pulls work at once; a fourth says that it waits, may be given up, and gets its turn.
+// TestPullQueue: three pulls work at once; a fourth says that it waits, may be given up, and gets
+// its turn.
 func TestPullQueue(t *testing.T) {
 	//proves:T7
 	h, c := bigHub(t, 2, 1000)
@@ -92,7 +94,8 @@ func TestPullQueue(t *testing.T) {
 	s.pulls <- struct{}{}
 }
 
-// TestPartialsApart: where the hub gives no hash, what is kept of a file is kept apart for each repository, commit, name and size.
+// TestPartialsApart: where the hub gives no hash, what is kept of a file is kept apart for each
+// repository, commit, name and size.
 func TestPartialsApart(t *testing.T) {
 	seen := map[string]string{}
 	for _, repo := range []string{"a/m", "b/m"} {

@@ -16,7 +16,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// Media types of a manifest's layers. A package's files have ours; what a Modelfile adds has Ollama's.
+// Media types of a manifest's layers. A package's files have ours; what a Modelfile adds has
+// Ollama's.
 const (
 	mediaManifest = "application/vnd.docker.distribution.manifest.v2+json"
 	mediaFile     = "application/vnd.axle.file"
@@ -57,7 +58,8 @@ type manifest struct {
 	Axle          *origin      `json:"axle,omitempty"` // nil in a manifest of Ollama's own
 }
 
-// foreignManifest reads what Ollama writes in addition: its config counts as a reference, so that we never remove it.
+// foreignManifest reads what Ollama writes in addition: its config counts as a reference, so that
+// we never remove it.
 type foreignManifest struct {
 	manifest
 	Config *struct {
@@ -71,8 +73,9 @@ type foreignManifest struct {
 	} `json:"layers"`
 }
 
-// foreign is [ErrGGUF] or [ErrForeign] for a manifest of Ollama's own: of GGUF files, of safetensors, of a model in its cloud. All of ours
-// have the key axle. What is no JSON is damaged, whoever wrote it.
+// foreign is [ErrGGUF] or [ErrForeign] for a manifest of Ollama's own: of GGUF files, of
+// safetensors, of a model in its cloud. All of ours have the key axle. What is no JSON is damaged,
+// whoever wrote it.
 func foreign(data []byte) error {
 	var m struct {
 		Axle   any `json:"axle"`
@@ -93,7 +96,8 @@ func foreign(data []byte) error {
 	return ErrForeign
 }
 
-// parseManifest reads and checks a manifest. refs are all digests in it, also of manifests that are not ours.
+// parseManifest reads and checks a manifest. refs are all digests in it, also of manifests that are
+// not ours.
 func parseManifest(data []byte) (m *manifest, refs []models.Digest, err error) {
 	if len(data) > maxManifest {
 		return nil, nil, fmt.Errorf("a manifest of %d bytes, limit %d", len(data), maxManifest)

@@ -17,8 +17,9 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// TestOddFiles: a pipe, a socket, a device or a folder in place of any file of a package keeps nobody waiting and eats no memory, wherever
-// a store reads it; a package that needs the file fails with an error that names it.
+// TestOddFiles: a pipe, a socket, a device or a folder in place of any file of a package keeps
+// nobody waiting and eats no memory, wherever a store reads it; a package that needs the file fails
+// with an error that names it.
 func TestOddFiles(t *testing.T) {
 	//proves:T1
 	lane.Slow(t)
@@ -76,7 +77,8 @@ func TestOddFiles(t *testing.T) {
 	}
 }
 
-// odd is a package of a layout below a folder of packages, with something that is no file in place of one of its files.
+// odd is a package of a layout below a folder of packages, with something that is no file in place
+// of one of its files.
 func odd(t *testing.T, layout, file, kind string) (paths string) {
 	t.Helper()
 	paths = t.TempDir()
@@ -114,7 +116,8 @@ func soon(t *testing.T, what string, f func() error) (err error) {
 	return err
 }
 
-// TestOddSwap: what is swapped for a pipe once the package was looked through keeps nobody waiting either.
+// TestOddSwap: what is swapped for a pipe once the package was looked through keeps nobody waiting
+// either.
 func TestOddSwap(t *testing.T) {
 	dir := t.TempDir()
 	if err := modelstest.Write(dir, "A"); err != nil {
@@ -139,7 +142,8 @@ func TestOddSwap(t *testing.T) {
 	}
 }
 
-// TestOddBlobs: a pipe in place of a blob, a manifest or a partial file keeps nobody waiting with the store's lock in hand.
+// TestOddBlobs: a pipe in place of a blob, a manifest or a partial file keeps nobody waiting with
+// the store's lock in hand.
 func TestOddBlobs(t *testing.T) {
 	ctx := context.Background()
 	_, c := testHub(t)

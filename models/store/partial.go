@@ -10,10 +10,11 @@ import (
 	"github.com/axle-llm/axle/models/hub"
 )
 
-// This file is what the disk knows of a download that is not at its end: which parts of it are there.
+// This file is what the disk knows of a download that is not at its end: which parts of it are
+// there.
 
-// alone lets one download of a file run at a time in this process; the next one finds the result. Between processes two may write the same
-// bytes to the same places, which does no harm.
+// alone lets one download of a file run at a time in this process; the next one finds the result.
+// Between processes two may write the same bytes to the same places, which does no harm.
 func (s *Store) alone(key string) (done func()) {
 	for {
 		ch := make(chan struct{})
@@ -25,7 +26,8 @@ func (s *Store) alone(key string) (done func()) {
 	}
 }
 
-// forget removes the state of a download whose sync failed. Until that succeeds the state on disk claims what is not there.
+// forget removes the state of a download whose sync failed. Until that succeeds the state on disk
+// claims what is not there.
 func (s *Store) forget(key string) error {
 	if _, ok := s.unsynced.Load(key); !ok {
 		return nil
@@ -49,8 +51,9 @@ func (s *Store) readState(key string, size int64) *hub.State {
 	return st
 }
 
-// writeState is best effort: without it a pull starts the file anew. The file is replaced whole; where there is no room for a second one
-// it is written over, which its padding makes possible: a full disk is when the state is wanted most.
+// writeState is best effort: without it a pull starts the file anew. The file is replaced whole;
+// where there is no room for a second one it is written over, which its padding makes possible: a
+// full disk is when the state is wanted most.
 func (s *Store) writeState(key string, st *hub.State) {
 	st.Lock()
 	data, err := json.Marshal(st)

@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// packageFS shows the blobs of a manifest as the folder they were: names lead to blobs, and RealPath says where those lie. So a package
-// needs no folder of links, which would have to be kept true to the manifest, and on file systems without links could not be.
+// packageFS shows the blobs of a manifest as the folder they were: names lead to blobs, and
+// RealPath says where those lie. So a package needs no folder of links, which would have to be kept
+// true to the manifest, and on file systems without links could not be.
 type packageFS struct {
 	disk   Disk
 	files  map[string]descriptor
@@ -70,7 +71,8 @@ func (p *packageFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	return slices.Clone(list), nil
 }
 
-// Stat is the blob's own size and time: where they are not the manifest's, opening a model has already failed.
+// Stat is the blob's own size and time: where they are not the manifest's, opening a model has
+// already failed.
 func (p *packageFS) Stat(name string) (fs.FileInfo, error) {
 	if f, ok := p.files[name]; ok {
 		return p.disk.Stat(blobPath(f))

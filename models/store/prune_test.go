@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// What pulls left is removed when nobody touches it any more, never while another process pulls, and no whole blob that an unreadable
-// manifest may name.
+// What pulls left is removed when nobody touches it any more, never while another process pulls,
+// and no whole blob that an unreadable manifest may name.
 func TestPruneBesidePull(t *testing.T) {
 	_, c := testHub(t)
 	s := openStore(t)

@@ -23,8 +23,9 @@ import (
 	"github.com/axle-llm/axle/models/hub"
 )
 
-// Progress is one of Ollama's status lines: "pulling manifest"; "pulling <12 hex>" with digest, total and completed bytes, again and again;
-// "verifying sha256 digest"; "writing manifest"; "success".
+// Progress is one of Ollama's status lines: "pulling manifest"; "pulling <12 hex>" with digest,
+// total and completed bytes, again and again; "verifying sha256 digest"; "writing manifest";
+// "success".
 type Progress struct {
 	Status    string `json:"status"`
 	Digest    string `json:"digest,omitempty"`
@@ -32,16 +33,20 @@ type Progress struct {
 	Completed int64  `json:"completed,omitempty"`
 }
 
-// Pull fetches a model by name from the client's hub; nil means [hub.FromEnv]. Only the files that make up the package for this machine are
-// fetched, each is compared with the hub's hash, and the model appears in the store when all are there and the package opens. An
-// interrupted pull, however it ended, goes on where it stopped. report may be nil. It is called on the caller's goroutine and in order,
-// and may take its time: the pull goes on meanwhile, and of a file's progress only the latest is kept for it.
+// Pull fetches a model by name from the client's hub; nil means [hub.FromEnv]. Only the files that
+// make up the package for this machine are fetched, each is compared with the hub's hash, and the
+// model appears in the store when all are there and the package opens. An interrupted pull, however
+// it ended, goes on where it stopped. report may be nil. It is called on the caller's goroutine and
+// in order, and may take its time: the pull goes on meanwhile, and of a file's progress only the
+// latest is kept for it.
 //
-// A model that is here, did not come from the repository of its name, and is not in the catalogue has nothing newer anywhere: it is not
-// fetched, and that is a success, as clients expect that pull whatever they are about to use.
+// A model that is here, did not come from the repository of its name, and is not in the catalogue
+// has nothing newer anywhere: it is not fetched, and that is a success, as clients expect that pull
+// whatever they are about to use.
 //
-// Errors: models.ErrName, [ErrTaken], a *[hub.UnknownError], hub.ErrNotFound and hub.ErrDenied, those of models.Open when the repository
-// holds no package, [ErrMismatch] when the hub keeps sending something else than it lists, [ErrSpace], ctx's, and the disk's.
+// Errors: models.ErrName, [ErrTaken], a *[hub.UnknownError], hub.ErrNotFound and hub.ErrDenied,
+// those of models.Open when the repository holds no package, [ErrMismatch] when the hub keeps
+// sending something else than it lists, [ErrSpace], ctx's, and the disk's.
 func (s *Store) Pull(ctx context.Context, name string, c *hub.Client, report func(Progress)) error {
 	n, err := models.ParseName(name)
 	if err != nil {
@@ -152,7 +157,8 @@ func (p *pull) run(ctx context.Context, n models.Name, src hub.Source) (err erro
 	}
 }
 
-// find lists the repository, under the first of its spellings that the hub knows. Hubs say of what is not there that one may not see it.
+// find lists the repository, under the first of its spellings that the hub knows. Hubs say of what
+// is not there that one may not see it.
 func (p *pull) find(ctx context.Context, src hub.Source) (err error) {
 	if p.snap, err = p.c.Snapshot(ctx, src.Repo, src.Revision); err == nil || len(src.Also) == 0 {
 		return err
@@ -170,8 +176,8 @@ func (p *pull) find(ctx context.Context, src hub.Source) (err error) {
 	return fmt.Errorf("%w; nor is there %s", err, strings.Join(src.Also, " or "))
 }
 
-// queue waits until fewer than maxPulls are at work, telling so once if it has to, and counts this one until leave is called: what pulls
-// hold in memory is bounded, whatever the hub says.
+// queue waits until fewer than maxPulls are at work, telling so once if it has to, and counts this
+// one until leave is called: what pulls hold in memory is bounded, whatever the hub says.
 func (s *Store) queue(ctx context.Context, wait func()) (leave func(), err error) {
 	select {
 	case s.pulls <- struct{}{}:
@@ -210,7 +216,8 @@ type pull struct {
 	last    map[string]time.Time
 }
 
-// say leaves a report for its listeners, and does not wait: under a lock, and behind a client that reads slowly, others would wait too.
+// say leaves a report for its listeners, and does not wait: under a lock, and behind a client that
+// reads slowly, others would wait too.
 func (p *pull) say(pr Progress) {
 	if p.quiet {
 		return
@@ -318,8 +325,8 @@ func (p *pull) space() error {
 	return nil
 }
 
-// partialName is where a file's bytes are kept until all are there: by its hash, and where there is none by where it comes from, so that
-// two repositories' bytes are never mixed.
+// partialName is where a file's bytes are kept until all are there: by its hash, and where there is
+// none by where it comes from, so that two repositories' bytes are never mixed.
 func (p *pull) partialName(f hub.File) string {
 	if f.Digest.IsZero() {
 		key := f.Git
@@ -456,8 +463,8 @@ func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 	}
 	//rule:D13 TestCrashImages w.Sync() => error(nil)
 	if err := w.Sync(); err != nil {
-		// Linux counts what it could not write as written: it can be read until the power goes, and no later sync saves it. So none of it
-		// counts.
+		// Linux counts what it could not write as written: it can be read until the power goes, and
+		// no later sync saves it. So none of it counts.
 		//rule:D13 TestDiskErrors drop
 		p.s.unsynced.Store(key, true)
 		_ = p.s.forget(key)
@@ -481,7 +488,8 @@ func (p *pull) partSize() int64 {
 	return 32 << 20
 }
 
-// verify hashes the blobs that were there before this pull: it is the moment to find a rotten one, which is removed. bad says that one was.
+// verify hashes the blobs that were there before this pull: it is the moment to find a rotten one,
+// which is removed. bad says that one was.
 func (p *pull) verify(ctx context.Context, m *manifest) (bad bool, err error) {
 	p.say(Progress{Status: "verifying sha256 digest"})
 	for _, l := range m.Layers {

@@ -196,7 +196,8 @@ func asListed(t *testing.T, s *Store, c *hub.Client, name string) {
 	}
 }
 
-// A pull that was interrupted goes on where it stopped, and one that was tampered with meanwhile starts that file anew.
+// A pull that was interrupted goes on where it stopped, and one that was tampered with meanwhile
+// starts that file anew.
 func TestPullResumes(t *testing.T) {
 	//proves:T10
 	for _, tamper := range []bool{false, true} {
@@ -263,7 +264,8 @@ func TestPullResumes(t *testing.T) {
 	}
 }
 
-// A blob that rotted on disk is found when the model is pulled again, and replaced; verify names it.
+// A blob that rotted on disk is found when the model is pulled again, and replaced; verify names
+// it.
 func TestRottenBlob(t *testing.T) {
 	//proves:T10
 	//proves:D12
@@ -417,7 +419,8 @@ func TestPullErrors(t *testing.T) {
 	})
 }
 
-// Two pulls of one model at once, beside deletes and lists: each succeeds, and what is left is whole.
+// Two pulls of one model at once, beside deletes and lists: each succeeds, and what is left is
+// whole.
 func TestPullConcurrent(t *testing.T) {
 	_, c := bigHub(t, 2, 256<<10)
 	s := openStore(t)
@@ -457,7 +460,8 @@ func TestPullConcurrent(t *testing.T) {
 	}
 }
 
-// Where a repository is known under several names, a pull tries one after the other, and tells of all where there is none.
+// Where a repository is known under several names, a pull tries one after the other, and tells of
+// all where there is none.
 func TestPullSpellings(t *testing.T) {
 	n, err := models.ParseName("qwen3.5:2b")
 	if err != nil {
@@ -532,8 +536,8 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// A model that was made here, lies in place or ships inside is there already: whoever pulls it before using it hears so, with no hub
-// asked. One that came from a hub is asked for again.
+// A model that was made here, lies in place or ships inside is there already: whoever pulls it
+// before using it hears so, with no hub asked. One that came from a hub is asked for again.
 func TestPullOfWhatIsHere(t *testing.T) {
 	_, c := testHub(t)
 	s := openStore(t)

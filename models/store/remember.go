@@ -9,9 +9,9 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// This file remembers what Get found, for a server asks for the same few models at each request. What was found holds as long as every
-// file that it was read from is the same file with the same times, and for a built-in model, which any manifest would hide, every folder
-// of manifests.
+// This file remembers what Get found, for a server asks for the same few models at each request.
+// What was found holds as long as every file that it was read from is the same file with the same
+// times, and for a built-in model, which any manifest would hide, every folder of manifests.
 
 // mostKnown bounds how many names are remembered; a client chooses how it spells them.
 const mostKnown = 256
@@ -25,7 +25,8 @@ type stamp struct {
 
 // stamper is a [Disk] that can say in one call whether a file is the one it was.
 type stamper interface {
-	// stamp is what is at a path now. It says nothing of whether the path stays inside the disk: what is read is read through Open.
+	// stamp is what is at a path now. It says nothing of whether the path stays inside the disk:
+	// what is read is read through Open.
 	stamp(name string) (s stamp, err error)
 }
 
@@ -55,7 +56,8 @@ type seen struct {
 	stamp
 }
 
-// look notes what is at a path; false where that cannot be told, or changed so lately that the next change might look the same.
+// look notes what is at a path; false where that cannot be told, or changed so lately that the next
+// change might look the same.
 func (k *known) look(on stamper, name string) bool {
 	s, err := on.stamp(name)
 	k.seen = append(k.seen, seen{name, s})
@@ -88,7 +90,8 @@ func (s *Store) recall(n models.Name) *Model {
 	return nil
 }
 
-// remember keeps what Get found, if it can be told later whether it still holds. began is when Get began.
+// remember keeps what Get found, if it can be told later whether it still holds. began is when Get
+// began.
 func (s *Store) remember(n models.Name, m *Model, began time.Time) {
 	on, ok := s.disk.(stamper)
 	if !ok || m.Folder != "" { // what is in folders of others is looked at each time

@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// TestRemember: a model that Get found is given again without a look at its manifest, and each change of what it was found by is seen at
-// the next request: changed, replaced, copied over, removed, its small files damaged, hidden by another, and one that came and went.
+// TestRemember: a model that Get found is given again without a look at its manifest, and each
+// change of what it was found by is seen at the next request: changed, replaced, copied over,
+// removed, its small files damaged, hidden by another, and one that came and went.
 func TestRemember(t *testing.T) {
 	dir, place := t.TempDir(), t.TempDir()
 	small := fstest.MapFS{}
@@ -42,7 +43,8 @@ func TestRemember(t *testing.T) {
 	}
 	create("mine", "one")
 	create("other", "two")
-	// What changed a moment ago is not remembered. So that this test need not wait, Get is done as if much later.
+	// What changed a moment ago is not remembered. So that this test need not wait, Get is done as
+	// if much later.
 	get := func(name string) (*Model, error) {
 		m, err := s.Get(name)
 		if err == nil {
@@ -118,7 +120,8 @@ func TestRemember(t *testing.T) {
 	create("mine", "again")
 	system("again")
 
-	// A built-in model is hidden by a manifest of any spelling, and by a package in place, and comes back.
+	// A built-in model is hidden by a manifest of any spelling, and by a package in place, and
+	// comes back.
 	if m := same("small"); !m.Builtin || m.path != "" {
 		t.Errorf("%+v", m)
 	}
@@ -144,7 +147,8 @@ func TestRemember(t *testing.T) {
 	}
 	same("small")
 
-	// A change of a moment ago is told from none only by what it is, so nothing is remembered on it.
+	// A change of a moment ago is told from none only by what it is, so nothing is remembered on
+	// it.
 	create("mine", "fresh")
 	age(t, dir) // anyone can say that a file is old, but not that it was not touched now
 	a, _ := s.Get("mine")

@@ -77,7 +77,8 @@ func (a *announced) Read(p []byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-// TestGiveWay: where uploads and pulls lack room, who keeps what can be made again is asked for as much as lacks, before they are refused.
+// TestGiveWay: where uploads and pulls lack room, who keeps what can be made again is asked for as
+// much as lacks, before they are refused.
 func TestGiveWay(t *testing.T) {
 	d := newMemDisk()
 	s, err := Open(Options{Disk: d})
@@ -113,7 +114,8 @@ func TestGiveWay(t *testing.T) {
 	}
 }
 
-// However many uploads stop on their way, the room that they may still write leaves the reserve alone, and comes back with their end.
+// However many uploads stop on their way, the room that they may still write leaves the reserve
+// alone, and comes back with their end.
 func TestUploadsReserve(t *testing.T) {
 	d := newMemDisk()
 	s, err := Open(Options{Disk: d})

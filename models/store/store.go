@@ -31,7 +31,8 @@ var (
 	ErrMismatch = errors.New("digest mismatch")
 )
 
-// Options say where models are. The zero Options are a store in the default folder with nothing in place and nothing built in.
+// Options say where models are. The zero Options are a store in the default folder with nothing in
+// place and nothing built in.
 type Options struct {
 	Dir     string           // the store's folder; empty: [DefaultDir]
 	Paths   []string         // folders that hold packages, or are one: each is a model, nothing is copied
@@ -39,7 +40,8 @@ type Options struct {
 	Disk    Disk             // instead of Dir, for tests
 }
 
-// FromEnv reads AXLE_MODELS or OLLAMA_MODELS (the folder) and AXLE_MODEL_PATH (a list separated as PATH is).
+// FromEnv reads AXLE_MODELS or OLLAMA_MODELS (the folder) and AXLE_MODEL_PATH (a list separated as
+// PATH is).
 func FromEnv() Options {
 	return Options{
 		Dir:   cmp.Or(os.Getenv("AXLE_MODELS"), os.Getenv("OLLAMA_MODELS")),
@@ -82,7 +84,8 @@ type Store struct {
 	checking checking // what is known of files' soundness after a server did not end in order
 }
 
-// Open opens the store, making its folder where there is none. Folders of Paths that do not exist are passed over.
+// Open opens the store, making its folder where there is none. Folders of Paths that do not exist
+// are passed over.
 func Open(o Options) (*Store, error) {
 	s := &Store{disk: o.Disk, pulls: make(chan struct{}, maxPulls), builtin: map[string]fs.FS{}, infos: map[string]models.Info{},
 		builtinSums: map[string]builtinSum{}}
@@ -154,13 +157,15 @@ type Model struct {
 	path string // of the manifest; empty for a package in place that has none
 }
 
-// BuiltinName is the full name of the built-in package this model is, or was made from; empty for any other.
+// BuiltinName is the full name of the built-in package this model is, or was made from; empty for
+// any other.
 func (m *Model) BuiltinName() string { return m.m.Axle.Builtin }
 
 // Managed says whether the model can be deleted: packages found in place and built-in ones cannot.
 func (m *Model) Managed() bool { return m.path != "" }
 
-// List returns all models, newest first. What cannot be read is passed over: a manifest of Ollama's own, a damaged one.
+// List returns all models, newest first. What cannot be read is passed over: a manifest of Ollama's
+// own, a damaged one.
 func (s *Store) List(ctx context.Context) ([]*Model, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -193,8 +198,9 @@ func (s *Store) List(ctx context.Context) ([]*Model, error) {
 	return out, nil
 }
 
-// Get finds a model by name, letters of either case being the same as in Ollama. It fails with models.ErrName, [ErrNotFound], [ErrGGUF] or
-// [ErrForeign]. As long as nothing on disk changed it may give the same Model again: it is never changed.
+// Get finds a model by name, letters of either case being the same as in Ollama. It fails with
+// models.ErrName, [ErrNotFound], [ErrGGUF] or [ErrForeign]. As long as nothing on disk changed it
+// may give the same Model again: it is never changed.
 func (s *Store) Get(name string) (*Model, error) {
 	n, err := models.ParseName(name)
 	if err != nil {
@@ -374,9 +380,11 @@ func (m *Model) take(l descriptor) error {
 	return nil
 }
 
-// Open opens the model's package; the caller closes it. Every file is first checked for being there with its size, and for not having been
-// found rotten (promise D12); the error names the one that is not as it was. One with another time than when it was last hashed is hashed
-// in the background, where there is a server (see [Store.Guard]). Derived models open the package they share: it has the same digest.
+// Open opens the model's package; the caller closes it. Every file is first checked for being there
+// with its size, and for not having been found rotten (promise D12); the error names the one that
+// is not as it was. One with another time than when it was last hashed is hashed in the background,
+// where there is a server (see [Store.Guard]). Derived models open the package they share: it has
+// the same digest.
 func (m *Model) Open() (*models.Package, error) {
 	m.s.wanted(m.Name)
 	switch {
@@ -428,8 +436,9 @@ func (m *Model) fs() (*packageFS, error) {
 
 func (s *Store) where(name string) string { return cmp.Or(s.disk.Path(name), name) }
 
-// Info describes the model's package; it opens it once for each content and remembers the answer. A package of another kind than a language
-// model's is described too ([models.Info.Says]), though [Model.Open] fails with its [models.KindError].
+// Info describes the model's package; it opens it once for each content and remembers the answer. A
+// package of another kind than a language model's is described too ([models.Info.Says]), though
+// [Model.Open] fails with its [models.KindError].
 func (m *Model) Info() (models.Info, error) {
 	key := m.Digest
 	m.s.infoMu.Lock()
@@ -458,9 +467,10 @@ func (m *Model) Info() (models.Info, error) {
 	return i, nil
 }
 
-// A copy in the background rests restFactor times as long as it has worked, after every workTime. A thread of low priority would leave
-// more to others, but a process is gone when its last thread is: one that gets no processor, since others are busy, holds up the end of a
-// server that lost its card by seconds (promise D7).
+// A copy in the background rests restFactor times as long as it has worked, after every workTime. A
+// thread of low priority would leave more to others, but a process is gone when its last thread is:
+// one that gets no processor, since others are busy, holds up the end of a server that lost its
+// card by seconds (promise D7).
 const (
 	workTime   = 10 * time.Millisecond
 	restFactor = 3

@@ -62,7 +62,8 @@ func TestCreate(t *testing.T) {
 	if d := cmp.Diff(map[string]any{"temperature": 0.5, "stop": []any{"<|end|>", "\n\n"}, "num_ctx": 2048.0}, m.Params); d != "" {
 		t.Error(d)
 	}
-	// A model of a derived model: what is not said is inherited, parameters add up, licences too, "" removes.
+	// A model of a derived model: what is not said is inherited, parameters add up, licences too,
+	// "" removes.
 	if err := s.Create(ctx, CreateRequest{Name: "second", From: "ns/derived:v1", System: str(""), License: []string{"Apache-2.0"},
 		Params: map[string]any{"temperature": 0.9}}, nil); err != nil {
 		t.Fatal(err)
@@ -285,7 +286,8 @@ func TestListAndNames(t *testing.T) {
 	}
 }
 
-// Ollama's own models in the same folder are passed over, never harmed, and named for what they are.
+// Ollama's own models in the same folder are passed over, never harmed, and named for what they
+// are.
 func TestBesideOllama(t *testing.T) {
 	s, _ := withFiles(t)
 	gguf := []byte("GGUF...")
@@ -498,7 +500,8 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
-// The model inside opens as any other: written out once, with a tokenizer and a template that knows tools and thinking.
+// The model inside opens as any other: written out once, with a tokenizer and a template that knows
+// tools and thinking.
 func TestPocket(t *testing.T) {
 	s, err := Open(Options{Dir: t.TempDir(), Builtin: map[string]fs.FS{pocket.Name: pocket.FS()}})
 	if err != nil {
@@ -622,7 +625,8 @@ func TestFromEnv(t *testing.T) {
 	}
 }
 
-// Many goroutines do everything at once; whatever order it happened in, what is left is whole and every error is one that was asked for.
+// Many goroutines do everything at once; whatever order it happened in, what is left is whole and
+// every error is one that was asked for.
 func TestConcurrent(t *testing.T) {
 	s, _ := withFiles(t)
 	ctx := context.Background()

@@ -11,8 +11,9 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// This file finds packages in folders that others fill, at each request. What was found holds as long as all that was looked at has the
-// times it had, so that a request costs a look at each folder's time and not at each file.
+// This file finds packages in folders that others fill, at each request. What was found holds as
+// long as all that was looked at has the times it had, so that a request costs a look at each
+// folder's time and not at each file.
 
 // walk is what was found below a folder, and by what.
 type walk struct {
@@ -34,7 +35,8 @@ type looked struct {
 	time time.Time
 }
 
-// settled is how old a change must be for its time to tell it from the next one: file systems count as coarsely as this.
+// settled is how old a change must be for its time to tell it from the next one: file systems count
+// as coarsely as this.
 const settled = 2500 * time.Millisecond
 
 func look(path string) looked {
@@ -125,7 +127,8 @@ func marked(list []os.DirEntry) bool {
 	return false
 }
 
-// reaching says whether a sub-folder's config.json names layers outside that sub-folder but inside dir: layout B, whose package is dir.
+// reaching says whether a sub-folder's config.json names layers outside that sub-folder but inside
+// dir: layout B, whose package is dir.
 func (w *walk) reaching(dir string, list []os.DirEntry) bool {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

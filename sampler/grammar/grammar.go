@@ -1,22 +1,25 @@
 // Package grammar turns JSON mode, JSON schemas and GBNF into token masks.
 //
-// A [Grammar] is a pushdown automaton over bytes: frames (deterministic automata) that call each other. It is immutable,
-// safe for concurrent use; the last few compiled are remembered, so compiling for each request costs little. A [Matcher]
-// follows one request. A Matcher belongs to one goroutine. A [Trie] holds a tokenizer's vocabulary and serves every grammar.
-// Nothing here holds a resource, so nothing needs closing.
+// A [Grammar] is a pushdown automaton over bytes: frames (deterministic automata) that call each
+// other. It is immutable, safe for concurrent use; the last few compiled are remembered, so
+// compiling for each request costs little. A [Matcher] follows one request. A Matcher belongs to
+// one goroutine. A [Trie] holds a tokenizer's vocabulary and serves every grammar. Nothing here
+// holds a resource, so nothing needs closing.
 //
-// What a state of a frame allows is found once by walking the trie, as if nothing stood below the frame, and cached with
-// the grammar, or with the trie for the frames all grammars share (strings, numbers, white space, any JSON value). The
-// few tokens that reach beyond the frame's end are walked with the real stack each time. So the mask inside a string
-// costs microseconds, whatever schema the string is in.
+// What a state of a frame allows is found once by walking the trie, as if nothing stood below the
+// frame, and cached with the grammar, or with the trie for the frames all grammars share (strings,
+// numbers, white space, any JSON value). The few tokens that reach beyond the frame's end are
+// walked with the real stack each time. So the mask inside a string costs microseconds, whatever
+// schema the string is in.
 //
-// A text allowed by a schema validates against it. Where JSON leaves a choice of spelling, the grammar is narrower than
-// JSON: properties come in the schema's order, additional ones behind them; names, enums, constants and strings with a
-// pattern or format are spelled without needless escapes; integers have no fraction or exponent, and at most 18 digits unless
-// the bounds have more; other numbers at most 32 digits before and after the point, and no exponent where they are bounded.
-// White space between tokens is one blank, or one or two line ends with up to 32 blanks or tabs: nothing can
-// be generated for ever without getting on, except inside a string, an array or an object without a maximum.
-// Values nest at most 64 deep.
+// A text allowed by a schema validates against it. Where JSON leaves a choice of spelling, the
+// grammar is narrower than JSON: properties come in the schema's order, additional ones behind
+// them; names, enums, constants and strings with a pattern or format are spelled without needless
+// escapes; integers have no fraction or exponent, and at most 18 digits unless the bounds have
+// more; other numbers at most 32 digits before and after the point, and no exponent where they are
+// bounded. White space between tokens is one blank, or one or two line ends with up to 32 blanks or
+// tabs: nothing can be generated for ever without getting on, except inside a string, an array or
+// an object without a maximum. Values nest at most 64 deep.
 package grammar
 
 import (
@@ -26,7 +29,8 @@ import (
 	"weak"
 )
 
-// Depths that stacks are limited to: a JSON value is one frame, and needs one more for what it is made of.
+// Depths that stacks are limited to: a JSON value is one frame, and needs one more for what it is
+// made of.
 const (
 	jsonDepth = 66
 	gbnfDepth = 1000
@@ -62,7 +66,8 @@ func (g *Grammar) cacheFor(t *Trie) *maskCache {
 	return c
 }
 
-// Error says why a schema or GBNF text was refused: Where is a JSON pointer into the schema, or line:column in GBNF.
+// Error says why a schema or GBNF text was refused: Where is a JSON pointer into the schema, or
+// line:column in GBNF.
 type Error struct {
 	Where   string
 	Keyword string // the schema's keyword at fault, if it is one
@@ -192,7 +197,8 @@ var builtins = sync.OnceValue(func() *shared {
 	return b
 })
 
-// anyChar adds one character of a JSON string, in any spelling: escapes, and surrogates only in pairs.
+// anyChar adds one character of a JSON string, in any spelling: escapes, and surrogates only in
+// pairs.
 func anyChar(n *nfa, from, to int32) {
 	plain := func(lo, hi rune) { writeUTF8(n, from, lo, hi, to) }
 	plain(0x20, '"'-1)

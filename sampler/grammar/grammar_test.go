@@ -93,7 +93,8 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// words is a vocabulary made for tests: every byte, what JSON is made of, pieces that cross its joints, and control tokens.
+// words is a vocabulary made for tests: every byte, what JSON is made of, pieces that cross its
+// joints, and control tokens.
 type words struct {
 	list []string
 	ctl  map[string]bool
@@ -155,7 +156,8 @@ func checkMask(t testing.TB, m *Matcher) (allowed []int32) {
 	return allowed
 }
 
-// generate draws a text at random, hurrying to the end after a while. It never finds itself without a token.
+// generate draws a text at random, hurrying to the end after a while. It never finds itself without
+// a token.
 func generate(t testing.TB, g *Grammar, r *rand.Rand, hurry int) string {
 	t.Helper()
 	m := g.Matcher(testTrie())
@@ -313,7 +315,8 @@ var refusable = map[string]bool{
 	"multipleOf": true, // of 0.123456789: remainders are states
 }
 
-// suiteLoosely: what is not strict takes every schema that some value satisfies, and what it does not tell of it enforces.
+// suiteLoosely: what is not strict takes every schema that some value satisfies, and what it does
+// not tell of it enforces.
 func suiteLoosely(t *testing.T, name string, g suiteGroup) {
 	t.Helper()
 	gr, err := SchemaWith(g.Schema, Options{})

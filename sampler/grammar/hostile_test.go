@@ -23,7 +23,8 @@ func TestHostileSchemas(t *testing.T) {
 		var err error
 		d := fuzzguard.Busy(func() { _, err = Schema([]byte(c.schema)) })
 		if d > 20*time.Second {
-			// most take a millisecond, none alone on a machine half a second; what this guards against took minutes
+			// most take a millisecond, none alone on a machine half a second; what this guards
+			// against took minutes
 			t.Errorf("%s: took %v", name, d)
 		}
 		if testing.Verbose() {
@@ -87,8 +88,8 @@ var hostile = func() map[string]hostileSchema {
 	}
 }()
 
-// A mebibyte of schema or grammar, or what is just allowed, takes at most 64 MiB (promise G5): each compiles or is refused. The pattern of
-// a test that fails here is in its name.
+// A mebibyte of schema or grammar, or what is just allowed, takes at most 64 MiB (promise G5): each
+// compiles or is refused. The pattern of a test that fails here is in its name.
 func TestHostilePeak(t *testing.T) {
 	//proves:G5 a mebibyte of hostile bytes each
 	lane.Slow(t)
@@ -156,7 +157,8 @@ func TestHostilePeak(t *testing.T) {
 		if len(h.text) > 1<<20 {
 			t.Fatalf("%s: %d bytes", h.name, len(h.text))
 		}
-		// What is allocated while the collector works counts as held: on a busy machine that is more. The least of three is looked at.
+		// What is allocated while the collector works counts as held: on a busy machine that is
+		// more. The least of three is looked at.
 		const limit = 64 << 20 / 5 * 4
 		var took time.Duration
 		least, err := uint64(math.MaxUint64), error(nil)
@@ -170,14 +172,15 @@ func TestHostilePeak(t *testing.T) {
 		}
 		var own *Error
 		if least > limit || took > 20*time.Second || err != nil && !errors.As(err, &own) {
-			// most take a tenth of a second, all less than one; above what is held a quarter of it is garbage
+			// most take a tenth of a second, all less than one; above what is held a quarter of it
+			// is garbage
 			t.Errorf("%s: %d MiB, %v: %.200v", h.name, least>>20, took, err)
 		}
 	}
 }
 
-// peak is how much more was held at most while f ran, when the heap was collected. What is garbage is left out: how much of that there is
-// depends on when the collector gets a processor.
+// peak is how much more was held at most while f ran, when the heap was collected. What is garbage
+// is left out: how much of that there is depends on when the collector gets a processor.
 func peak(f func() error) (most uint64, err error) {
 	look := func() uint64 {
 		s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}

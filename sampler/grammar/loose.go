@@ -10,12 +10,15 @@ import (
 	"github.com/axle-llm/axle/ask"
 )
 
-// Options says how a schema is read. The zero Options is what a server wants that takes schemas from anybody.
+// Options says how a schema is read. The zero Options is what a server wants that takes schemas
+// from anybody.
 type Options struct {
-	// Strict refuses a schema that cannot be enforced whole. Without it what cannot be is left out and told: see [Grammar.Notes].
+	// Strict refuses a schema that cannot be enforced whole. Without it what cannot be is left out
+	// and told: see [Grammar.Notes].
 	Strict bool
-	// Open admits any further property where additionalProperties is absent, as the draft has it. Without it an object that lists
-	// properties has those only, as llama.cpp has it: small models go on inventing others.
+	// Open admits any further property where additionalProperties is absent, as the draft has it.
+	// Without it an object that lists properties has those only, as llama.cpp has it: small models
+	// go on inventing others.
 	Open bool
 }
 
@@ -95,7 +98,8 @@ const (
 	maxWork  = 2_000_000
 )
 
-// widen compiles until nothing is left that cannot be enforced, leaving out a keyword after the other, or what is around it.
+// widen compiles until nothing is left that cannot be enforced, leaving out a keyword after the
+// other, or what is around it.
 func widen(m *meter, compile func(*widened) (*compiler, *Grammar, error)) (*Grammar, error) {
 	w := &widened{open: map[int]bool{}, m: m}
 	for spent := 0; ; {
@@ -140,8 +144,8 @@ func (w *widened) try(compile func(*widened) (*compiler, *Grammar, error)) (c *c
 	return compile(w)
 }
 
-// spent leaves all but its type out of the document at which the steps ran out, or of all of them. The error is that of one that is to be
-// enforced whole.
+// spent leaves all but its type out of the document at which the steps ran out, or of all of them.
+// The error is that of one that is to be enforced whole.
 func (w *widened) spent(all bool) error {
 	if w.c == nil || len(w.c.roots) == 0 {
 		return &Error{Msg: errSpent.Error()}
@@ -258,7 +262,8 @@ func (v *value) put(key string, item *value) {
 	v.keys, v.items, v.index = append(v.keys, key), append(v.items, item), nil
 }
 
-// implied is the type that a schema without one has by the keyword that goes, or by all it has; 0: any.
+// implied is the type that a schema without one has by the keyword that goes, or by all it has; 0:
+// any.
 func implied(v *value, keyword string) (kinds kind) {
 	var values []*value
 	if e := v.get("enum"); e != nil && (keyword == "enum" || keyword == "") {

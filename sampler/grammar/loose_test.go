@@ -14,7 +14,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// TestConditions: keywords that speak of other values than the one at hand are enforced where that takes a bounded automaton.
+// TestConditions: keywords that speak of other values than the one at hand are enforced where that
+// takes a bounded automaton.
 func TestConditions(t *testing.T) {
 	const card = `{"type":"object","properties":{"pay":{"enum":["card","cash"]},"number":{"type":"integer"},"change":{"type":"boolean"}},"required":["pay"],
 		"if":{"properties":{"pay":{"const":"card"}}},"then":{"required":["number"]},"else":{"required":["change"]},"additionalProperties":false}`
@@ -84,7 +85,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestListedOnly: where additionalProperties is absent an object has the properties that its schemas list, all of them together.
+// TestListedOnly: where additionalProperties is absent an object has the properties that its
+// schemas list, all of them together.
 func TestListedOnly(t *testing.T) {
 	for _, c := range []struct {
 		schema  string
@@ -133,7 +135,8 @@ func TestListedOnly(t *testing.T) {
 	}
 }
 
-// TestNotes: what cannot be enforced is left out and told, keyword and place, and the rest is enforced; strict refuses the same.
+// TestNotes: what cannot be enforced is left out and told, keyword and place, and the rest is
+// enforced; strict refuses the same.
 func TestNotes(t *testing.T) {
 	for _, c := range []struct {
 		schema  string
@@ -219,7 +222,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestToolNotes: a tool's notes have its name, its strictness is its own, and its objects have the listed properties only.
+// TestToolNotes: a tool's notes have its name, its strictness is its own, and its objects have the
+// listed properties only.
 func TestToolNotes(t *testing.T) {
 	unique := []byte(`{"type":"object","properties":{"x":{"type":"array","uniqueItems":true,"items":{"type":"string"}}}}`)
 	for _, family := range chat.Families() {
@@ -246,7 +250,8 @@ func TestToolNotes(t *testing.T) {
 	}
 }
 
-// TestHostileNotes: a schema with more that cannot be enforced than is worth trying is held to its type soon.
+// TestHostileNotes: a schema with more that cannot be enforced than is worth trying is held to its
+// type soon.
 func TestHostileNotes(t *testing.T) {
 	//proves:T7 a process, nineteen kinds of hostile requests, 64 at once: 480 to 560 MiB were seen, 819 once
 	lane.Slow(t)
@@ -277,7 +282,8 @@ func TestHostileNotes(t *testing.T) {
 	}
 }
 
-// TestHostileLoosely: schemas that are large and mean are all taken, soon, and what became of them is told.
+// TestHostileLoosely: schemas that are large and mean are all taken, soon, and what became of them
+// is told.
 func TestHostileLoosely(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)

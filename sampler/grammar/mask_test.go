@@ -144,7 +144,8 @@ func grammars(t testing.TB) map[string]*Grammar {
 	return out
 }
 
-// Fill, Allowed and Accept must agree everywhere, cached or not, and some token must always be allowed.
+// Fill, Allowed and Accept must agree everywhere, cached or not, and some token must always be
+// allowed.
 func TestMasksAgreeWithTryingEveryToken(t *testing.T) {
 	lane.NoRace(t)
 	for name, g := range grammars(t) {
@@ -284,7 +285,8 @@ func TestEndOfText(t *testing.T) {
 	}
 }
 
-// A model that likes blanks too much must not be able to print them for ever; nor digits; nor nest without end.
+// A model that likes blanks too much must not be able to print them for ever; nor digits; nor nest
+// without end.
 func TestNothingGoesOnForEver(t *testing.T) {
 	for name, liked := range map[string]string{"blanks": " \n\t", "digits": "0123456789", "brackets": "[{"} {
 		m := mustSchema(t, `{"type":"array","items":{"anyOf":[{"type":"number"},{"$ref":"#"},{"type":"object","additionalProperties":{"$ref":"#"}}]}}`).Matcher(testTrie())
@@ -431,7 +433,8 @@ func TestSchemasThatAreRefused(t *testing.T) {
 			t.Errorf("%.60s: at %s, keyword %q: %v", c.schema, own.Where, own.Keyword, err)
 		}
 	}
-	// The same keywords are no trouble where they cannot apply, where finitely many values are left, or where they say nothing.
+	// The same keywords are no trouble where they cannot apply, where finitely many values are
+	// left, or where they say nothing.
 	for _, s := range []string{
 		`{"type":"string","uniqueItems":true,"contains":{},"minProperties":3}`,
 		`{"enum":[[1,1],[1,2]],"uniqueItems":true,"not":{"contains":{"const":3}}}`,

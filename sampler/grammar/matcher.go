@@ -5,26 +5,29 @@ import (
 	"slices"
 )
 
-// kernel is a place the text so far may have led to: a state, and the returns to make when its frame ends.
+// kernel is a place the text so far may have led to: a state, and the returns to make when its
+// frame ends.
 type kernel struct {
 	f  *frame
 	s  int32
 	up int32 // index into rets, −1: none
 }
 
-// ret is where a frame goes on after a call. Equal returns are one ret, so equal stacks are one number.
+// ret is where a frame goes on after a call. Equal returns are one ret, so equal stacks are one
+// number.
 type ret struct {
 	kernel
 	depth int32
 	chain int32 // the next ret in the same bucket
 }
 
-// maxKernels bounds how many places are followed at once. Only badly ambiguous GBNF comes near; what is beyond is not
-// followed, which makes the language smaller and nothing wrong.
+// maxKernels bounds how many places are followed at once. Only badly ambiguous GBNF comes near;
+// what is beyond is not followed, which makes the language smaller and nothing wrong.
 const maxKernels = 128
 
-// Matcher follows one text through a grammar and says which tokens may come next. It belongs to one request and one
-// goroutine, holds memory only, and after its first tokens allocates only to fill caches that outlive it.
+// Matcher follows one text through a grammar and says which tokens may come next. It belongs to one
+// request and one goroutine, holds memory only, and after its first tokens allocates only to fill
+// caches that outlive it.
 type Matcher struct {
 	g     *Grammar
 	t     *Trie
@@ -64,7 +67,8 @@ func (m *Matcher) Clone() *Matcher {
 	return c
 }
 
-// CopyFrom puts m where o is, without allocating once m has grown. Both must be of the same grammar and trie.
+// CopyFrom puts m where o is, without allocating once m has grown. Both must be of the same grammar
+// and trie.
 func (m *Matcher) CopyFrom(o *Matcher) {
 	m.cur = append(m.cur[:0], o.cur...)
 	m.rets = append(m.rets[:0], o.rets...)
@@ -84,7 +88,8 @@ func (m *Matcher) Done() bool {
 	return slices.ContainsFunc(m.cur, m.canEnd)
 }
 
-// Accept moves past token id. When the grammar does not allow it, the error says so and m stays where it was.
+// Accept moves past token id. When the grammar does not allow it, the error says so and m stays
+// where it was.
 func (m *Matcher) Accept(id int32) error {
 	if slices.Contains(m.t.eos, id) {
 		if !m.Done() {
@@ -102,7 +107,8 @@ func (m *Matcher) Accept(id int32) error {
 	return nil
 }
 
-// AcceptText moves past text that did not come as tokens; false, and no move, when the grammar does not allow it.
+// AcceptText moves past text that did not come as tokens; false, and no move, when the grammar does
+// not allow it.
 func (m *Matcher) AcceptText(text string) bool {
 	return !m.ended && m.advance([]byte(text), true)
 }
@@ -118,8 +124,8 @@ func (m *Matcher) Allowed(id int32) bool {
 	return !m.ended && m.t.words[id] != nil && m.advance(m.t.words[id], false)
 }
 
-// Fill overwrites bits with the mask of the tokens that may come next. End-of-text tokens are among them only when the
-// text is complete.
+// Fill overwrites bits with the mask of the tokens that may come next. End-of-text tokens are among
+// them only when the text is complete.
 func (m *Matcher) Fill(bits []uint64) {
 	clear(bits)
 	if m.ended || m.Done() {
@@ -158,7 +164,8 @@ func (m *Matcher) depthOf(up int32) int32 {
 	return m.rets[up].depth
 }
 
-// advance reads b and reports whether the grammar allows it; m moves only if it does and keep is set.
+// advance reads b and reports whether the grammar allows it; m moves only if it does and keep is
+// set.
 func (m *Matcher) advance(b []byte, keep bool) bool {
 	before := len(m.rets)
 	from := m.cur
@@ -199,8 +206,9 @@ func (m *Matcher) stepAll(out, from []kernel, b byte) []kernel {
 	return out
 }
 
-// step follows b from k: within the frame, into its calls, and, when the frame may end here, in its caller. entering: k is
-// a called frame's start; that the frame may be empty is the caller's business then.
+// step follows b from k: within the frame, into its calls, and, when the frame may end here, in its
+// caller. entering: k is a called frame's start; that the frame may be empty is the caller's
+// business then.
 func (m *Matcher) step(out []kernel, base int, k kernel, b byte, entering bool) []kernel {
 	f := k.f
 	if to := f.step(k.s, b); to != dead {
@@ -371,8 +379,9 @@ func (m *Matcher) local(k kernel) *mask {
 	return out
 }
 
-// walk sets the bits of the tokens in nodes [from, to), siblings of one depth and what is below them, that can be read
-// from k. exits, if not nil, gets the nodes where k's frame may be left with bytes to spare.
+// walk sets the bits of the tokens in nodes [from, to), siblings of one depth and what is below
+// them, that can be read from k. exits, if not nil, gets the nodes where k's frame may be left with
+// bytes to spare.
 func (m *Matcher) walk(k kernel, from, to int32, bits []uint64, exits *[]int32) {
 	if from >= to {
 		return
@@ -381,8 +390,8 @@ func (m *Matcher) walk(k kernel, from, to int32, bits []uint64, exits *[]int32) 
 		m.walkAll(k, from, to, bits, exits)
 		return
 	}
-	// Inside a string or a word the place is one state of one frame, and a node costs one look-up. Where a frame may end or
-	// be called, the subtree is walked with everything.
+	// Inside a string or a word the place is one state of one frame, and a node costs one look-up.
+	// Where a frame may end or be called, the subtree is walked with everything.
 	t, f := m.t, k.f
 	top := int(t.depth[from])
 	room := m.limit - m.depthOf(k.up)

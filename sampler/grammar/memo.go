@@ -12,8 +12,8 @@ import (
 	"github.com/axle-llm/axle/internal/fair"
 )
 
-// memo keeps the grammars compiled last: clients send the same schema with every request, and a grammar that is kept has
-// its masks.
+// memo keeps the grammars compiled last: clients send the same schema with every request, and a
+// grammar that is kept has its masks.
 type memo struct {
 	line func() *fair.Line
 
@@ -32,13 +32,14 @@ const (
 	memoBytes  = 8 << 20  // of all grammars that are kept
 )
 
-// compiling has a place for each processor, by turns of those who ask: a compilation may take what a mebibyte of schema does, and many at
-// once are no faster. Large ones share a room.
+// compiling has a place for each processor, by turns of those who ask: a compilation may take what
+// a mebibyte of schema does, and many at once are no faster. Large ones share a room.
 var compiling = sync.OnceValue(func() *fair.Line { return fair.New(runtime.GOMAXPROCS(0), budget.Get().Schemas) })
 
 var recent = memo{line: compiling}
 
-// get finds a grammar, or compiles it when it is the asker's turn. Errors are compile's, ctx's, and ErrRoom.
+// get finds a grammar, or compiles it when it is the asker's turn. Errors are compile's, ctx's, and
+// ErrRoom.
 func (m *memo) get(ctx context.Context, asker, key string, compile func(*meter) (*Grammar, error)) (*Grammar, error) {
 	if len(key) > memoKeyMax {
 		return m.inTurn(ctx, asker, len(key), compile)
@@ -74,7 +75,8 @@ const (
 	guess    = 64       // steps a byte of a source
 )
 
-// inTurn compiles when it is the asker's turn, and gives what came of it a part of the room for those in use.
+// inTurn compiles when it is the asker's turn, and gives what came of it a part of the room for
+// those in use.
 func (m *memo) inTurn(ctx context.Context, asker string, source int, compile func(*meter) (*Grammar, error)) (g *Grammar, err error) {
 	line, takes, work := m.line(), min(int64(source)*perByte, mostMade), int64(source)*guess
 	//rule:T16 TestSchemaTurns asker => ""

@@ -6,15 +6,17 @@ import (
 	"fmt"
 )
 
-// maxSteps is how much one compilation may do, in units of about a visited state: what real schemas take is a thousandth of it. A second
-// of a slow processor.
+// maxSteps is how much one compilation may do, in units of about a visited state: what real schemas
+// take is a thousandth of it. A second of a slow processor.
 const maxSteps = 12_000_000
 
-// ErrRoom is in the chain of the error of a schema whose automaton found no room beside those in use: the same works later.
+// ErrRoom is in the chain of the error of a schema whose automaton found no room beside those in
+// use: the same works later.
 var ErrRoom = errors.New("too many large schemas are in use at once, try again")
 
-// meter counts what one compilation does, and ends it from wherever it is when that is too much, or when its request has gone.
-// A nil meter does not count: what is compiled once for all is this package's own.
+// meter counts what one compilation does, and ends it from wherever it is when that is too much, or
+// when its request has gone. A nil meter does not count: what is compiled once for all is this
+// package's own.
 type meter struct {
 	ctx  context.Context //nolint:containedctx // a meter is one call's
 	left int

@@ -16,8 +16,9 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestSchemaBudget (T7): no schema is compiled for longer than the budget has steps: what takes more is held to its type and told so, or
-// refused where it is to be enforced whole. Tools beside such a one keep what they ask for.
+// TestSchemaBudget (T7): no schema is compiled for longer than the budget has steps: what takes
+// more is held to its type and told so, or refused where it is to be enforced whole. Tools beside
+// such a one keep what they ask for.
 func TestSchemaBudget(t *testing.T) {
 	lane.NoRace(t)
 	mean := branches(250)
@@ -49,7 +50,8 @@ func TestSchemaBudget(t *testing.T) {
 	}
 }
 
-// TestDeepSchema: a schema of values that nest deeper than there may be is refused with that, and not as one that no value satisfies.
+// TestDeepSchema: a schema of values that nest deeper than there may be is refused with that, and
+// not as one that no value satisfies.
 func TestDeepSchema(t *testing.T) {
 	//proves:T7 schemas
 	deep := func(n int) []byte {
@@ -68,7 +70,8 @@ func TestDeepSchema(t *testing.T) {
 	}
 }
 
-// TestNobodyWaits: a compilation ends soon after its client has left, and does not begin for one that has left before.
+// TestNobodyWaits: a compilation ends soon after its client has left, and does not begin for one
+// that has left before.
 func TestNobodyWaits(t *testing.T) {
 	//proves:T16 work is counted, no time measured
 	for looks := range 6 {
@@ -101,8 +104,8 @@ func TestNobodyWaits(t *testing.T) {
 	}
 }
 
-// TestSchemaTurns (T16): a key that has ordered many compilations keeps another key's waiting for the one under way, and then for as much
-// work as its own.
+// TestSchemaTurns (T16): a key that has ordered many compilations keeps another key's waiting for
+// the one under way, and then for as much work as its own.
 func TestSchemaTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line := fair.New(1, 0)
@@ -152,8 +155,9 @@ func TestSchemaTurns(t *testing.T) {
 	})
 }
 
-// TestGrammarRoom (T7): automata that somebody uses take no more memory together than there is for them; the rest is told to come again.
-// Those that nobody uses any more take none from the next request on.
+// TestGrammarRoom (T7): automata that somebody uses take no more memory together than there is for
+// them; the rest is told to come again. Those that nobody uses any more take none from the next
+// request on.
 func TestGrammarRoom(t *testing.T) {
 	var h held
 	most := budget.Get().Schemas
@@ -203,9 +207,9 @@ func TestGrammarRoom(t *testing.T) {
 	}
 }
 
-// TestMaskRoom: the masks of all grammars keep to their part of the budget, whatever is asked at once;
-// the grammar that was used longest ago gives its masks up, and has the same again when it is asked.
-// A cache that is no longer used takes nothing.
+// TestMaskRoom: the masks of all grammars keep to their part of the budget, whatever is asked at
+// once; the grammar that was used longest ago gives its masks up, and has the same again when it is
+// asked. A cache that is no longer used takes nothing.
 func TestMaskRoom(t *testing.T) {
 	var r maskRoom
 	most, each := budget.Get().Masks, int64(4<<20)
@@ -265,7 +269,8 @@ func TestMaskRoom(t *testing.T) {
 	}
 }
 
-// branches is a schema of many branches that have to be told apart, each by an automaton of a thousand states.
+// branches is a schema of many branches that have to be told apart, each by an automaton of a
+// thousand states.
 func branches(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// pattern compiles an ECMA-262 regular expression, searched anywhere in the text as JSON Schema's pattern is. What is not
-// regular (look-around, back references) and word boundaries are errors.
+// pattern compiles an ECMA-262 regular expression, searched anywhere in the text as JSON Schema's
+// pattern is. What is not regular (look-around, back references) and word boundaries are errors.
 func pattern(m *meter, source string) (*runes, error) {
 	translated, err := translate(source)
 	if err != nil {
@@ -219,7 +219,8 @@ func parseHex(s string, v *rune) bool {
 	return s != ""
 }
 
-// regexNFA is Thompson's construction over code points. Edges with at set are passed only at the text's begin or end.
+// regexNFA is Thompson's construction over code points. Edges with at set are passed only at the
+// text's begin or end.
 type regexNFA struct {
 	spans [][]span
 	eps   [][]regexEps
@@ -369,7 +370,8 @@ func (n *regexNFA) build(re *syntax.Regexp, from int32) (int32, error) {
 	return 0, fmt.Errorf("%s is not supported", re)
 }
 
-// determinise is the subset construction. With search, a set that holds the final state accepts whatever follows.
+// determinise is the subset construction. With search, a set that holds the final state accepts
+// whatever follows.
 func (n *regexNFA) determinise(final int32, search bool) (*runes, error) {
 	closure := func(set []int32, begin, end bool) []int32 {
 		seen := map[int32]bool{}

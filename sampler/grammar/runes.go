@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// runes is a DFA over Unicode code points (surrogates are none): what strings, property names and the digits of numbers
-// are constrained by, before anything is said about how they are written in bytes. State 0 is the start; a missing
-// transition means the text is not in the language. Every state can reach an accepting one, except the start of the
-// empty language.
+// runes is a DFA over Unicode code points (surrogates are none): what strings, property names and
+// the digits of numbers are constrained by, before anything is said about how they are written in
+// bytes. State 0 is the start; a missing transition means the text is not in the language. Every
+// state can reach an accepting one, except the start of the empty language.
 type runes struct {
 	accept []bool
 	trans  [][]span
@@ -227,7 +227,8 @@ func (d *runes) trim() *runes {
 	return out
 }
 
-// embed adds d to n behind from, each code point written by write, and returns the state behind an accepted text.
+// embed adds d to n behind from, each code point written by write, and returns the state behind an
+// accepted text.
 func (p *program) embed(n *nfa, from int32, d *runes, write writer) int32 {
 	at := make([]int32, len(d.accept))
 	end := n.state()
@@ -238,8 +239,8 @@ func (p *program) embed(n *nfa, from int32, d *runes, write writer) int32 {
 		}
 	}
 	n.eps(from, at[0])
-	// Spans with the same target are written once, however many states have them; classes of many spans (all letters) once for
-	// all targets, in a frame of their own.
+	// Spans with the same target are written once, however many states have them; classes of many
+	// spans (all letters) once for all targets, in a frame of their own.
 	type key struct {
 		lo, hi rune
 		to     int32
@@ -353,8 +354,9 @@ func writeUTF8(n *nfa, from int32, lo, hi rune, to int32) {
 	}
 }
 
-// writeString writes code points within a JSON string in their one canonical form: as they are but for ", \ and the
-// controls, which have their short escape or else \u00XX. One form a text, so that "any name but these" is exact.
+// writeString writes code points within a JSON string in their one canonical form: as they are but
+// for ", \ and the controls, which have their short escape or else \u00XX. One form a text, so that
+// "any name but these" is exact.
 func writeString(n *nfa, from int32, lo, hi rune, to int32) {
 	plain := func(a, b rune) { writeUTF8(n, from, max(lo, a), min(hi, b), to) }
 	plain(0x20, '"'-1)

@@ -10,32 +10,38 @@ import (
 	"strings"
 )
 
-// Schema compiles a JSON schema (draft 2020-12) to the grammar of the texts it validates; the package comment says which
-// spellings of a value are among them. A schema that cannot be honoured exactly is refused with an [*Error] that names the
-// keyword and where it is. [SchemaWith] is for schemas that may be honoured less exactly.
+// Schema compiles a JSON schema (draft 2020-12) to the grammar of the texts it validates; the
+// package comment says which spellings of a value are among them. A schema that cannot be honoured
+// exactly is refused with an [*Error] that names the keyword and where it is. [SchemaWith] is for
+// schemas that may be honoured less exactly.
 //
-// Understood: type, enum, const, $ref with $defs, $id and $anchor, allOf, anyOf, oneOf whose branches can be shown to exclude
-// each other, not and if, then, else where what is negated can be told otherwise (types, values, patterns, sizes, bounds, required,
-// properties, and allOf and anyOf of these), properties, required, additionalProperties, patternProperties, propertyNames, minProperties
-// and maxProperties, items, prefixItems, minItems, maxItems, contains with minContains and maxContains of small numbers, uniqueItems over
-// a few values, unevaluatedProperties and unevaluatedItems, minLength, maxLength, pattern, format, minimum, maximum, exclusiveMinimum,
-// exclusiveMaximum, multipleOf, dependentRequired, dependentSchemas. Where enum or const leaves finitely many values, every keyword of the
-// draft is understood but the dynamic and unevaluated ones: the values are tried. Annotations and unknown keywords mean nothing, as the
-// draft has it.
+// Understood: type, enum, const, $ref with $defs, $id and $anchor, allOf, anyOf, oneOf whose
+// branches can be shown to exclude each other, not and if, then, else where what is negated can be
+// told otherwise (types, values, patterns, sizes, bounds, required, properties, and allOf and anyOf
+// of these), properties, required, additionalProperties, patternProperties, propertyNames,
+// minProperties and maxProperties, items, prefixItems, minItems, maxItems, contains with
+// minContains and maxContains of small numbers, uniqueItems over a few values,
+// unevaluatedProperties and unevaluatedItems, minLength, maxLength, pattern, format, minimum,
+// maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, dependentRequired, dependentSchemas.
+// Where enum or const leaves finitely many values, every keyword of the draft is understood but the
+// dynamic and unevaluated ones: the values are tried. Annotations and unknown keywords mean
+// nothing, as the draft has it.
 func Schema(schema []byte) (*Grammar, error) {
 	return SchemaWith(schema, Options{Strict: true, Open: true})
 }
 
-// SchemaWith compiles a schema as the options say. What it has to leave out it tells: see [Grammar.Notes]. Errors are then those of a
-// schema that is none (not JSON, a type that is no type, a $ref that leads nowhere), that no value satisfies, or that is beyond all
-// limits. Without Strict an unknown format is an annotation, and the keywords of drafts before 2020-12 are read as what they are called
-// there.
+// SchemaWith compiles a schema as the options say. What it has to leave out it tells: see
+// [Grammar.Notes]. Errors are then those of a schema that is none (not JSON, a type that is no
+// type, a $ref that leads nowhere), that no value satisfies, or that is beyond all limits. Without
+// Strict an unknown format is an annotation, and the keywords of drafts before 2020-12 are read as
+// what they are called there.
 func SchemaWith(schema []byte, o Options) (*Grammar, error) {
 	return SchemaFor(context.Background(), "", schema, o)
 }
 
-// SchemaFor is SchemaWith for somebody who may leave: asker is the key they came with, whose turn it waits for where others compile, and
-// with ctx it ends. Errors are those of SchemaWith, ctx's cause, and [ErrRoom].
+// SchemaFor is SchemaWith for somebody who may leave: asker is the key they came with, whose turn
+// it waits for where others compile, and with ctx it ends. Errors are those of SchemaWith, ctx's
+// cause, and [ErrRoom].
 func SchemaFor(ctx context.Context, asker string, schema []byte, o Options) (*Grammar, error) {
 	if len(schema) > 1<<20 {
 		return nil, &Error{Msg: fmt.Sprintf("a schema of %d bytes is longer than 1 MiB", len(schema))}
@@ -255,7 +261,8 @@ func (c *compiler) refer(s *schema) (*schema, error) {
 	return to, c.index(to)
 }
 
-// compiler turns a document into frames, one for each conjunction of subschemas that some value must satisfy.
+// compiler turns a document into frames, one for each conjunction of subschemas that some value
+// must satisfy.
 type compiler struct {
 	program
 	b      *shared
@@ -390,8 +397,8 @@ func (c *compiler) fill(f *frame, set []*schema) error {
 	return nil
 }
 
-// alternative is a conjunction with nothing left to choose: schemas of which only their own keywords count, or, where
-// finite is set, the values that satisfy them.
+// alternative is a conjunction with nothing left to choose: schemas of which only their own
+// keywords count, or, where finite is set, the values that satisfy them.
 type alternative struct {
 	leaves []*schema
 	kinds  kind
@@ -408,14 +415,16 @@ func (c *compiler) alternatives(set []*schema) ([]alternative, error) {
 	return out, err
 }
 
-// choice is an anyOf or oneOf of which one branch is to be taken. line are the owners of the choices that led to it.
+// choice is an anyOf or oneOf of which one branch is to be taken. line are the owners of the
+// choices that led to it.
 type choice struct {
 	s       *schema
 	keyword string
 	line    []*schema
 }
 
-// expand adds todo, to which the choices of line led, to the leaves, then takes every branch of the open choices.
+// expand adds todo, to which the choices of line led, to the leaves, then takes every branch of the
+// open choices.
 func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]alternative) error {
 	work := 1 + len(todo) + len(line) + len(leaves) + len(open)
 	c.m.step(work)

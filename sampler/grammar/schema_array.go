@@ -4,7 +4,8 @@ import (
 	"slices"
 )
 
-// children returns the schemas that item i of an array must satisfy, and the length of the longest prefixItems.
+// children returns the schemas that item i of an array must satisfy, and the length of the longest
+// prefixItems.
 func (c *compiler) children(leaves []*schema, i int) (set []*schema, prefix int, err error) {
 	for _, s := range leaves {
 		items, n := s.v.get("items"), 0
@@ -44,7 +45,8 @@ func impossible(set []*schema) bool {
 	return slices.ContainsFunc(set, func(s *schema) bool { return s.v.kind == kindBool && !s.v.bool })
 }
 
-// holding is a contains: how many items must satisfy a schema, at least and at most (−1: any number).
+// holding is a contains: how many items must satisfy a schema, at least and at most (−1: any
+// number).
 type holding struct {
 	s     *schema // whose keyword it is
 	set   *schema
@@ -114,7 +116,8 @@ func (c *compiler) arrayAlt(n *nfa, leaves []*schema, _ kind) error {
 	if err != nil {
 		return err
 	}
-	// One place for each item that is special or counted, then, without a maximum, one for all others.
+	// One place for each item that is special or counted, then, without a maximum, one for all
+	// others.
 	special := max(lo, prefix)
 	if hi >= 0 {
 		special = hi
@@ -239,8 +242,8 @@ func asker(leaves []*schema, keyword string) *schema {
 	return leaves[0]
 }
 
-// uniqueArray is an array no item of which comes twice: that is bounded where the items are of a few values. Its states are the sets of
-// those that have come.
+// uniqueArray is an array no item of which comes twice: that is bounded where the items are of a
+// few values. Its states are the sets of those that have come.
 func (c *compiler) uniqueArray(n *nfa, owner *schema, leaves []*schema, hold []holding, lo, hi int) error {
 	cannot := owner.cannot("uniqueItems", "cannot be enforced while a text is being generated, but over a few values in an enum")
 	all, allowed, ok, err := c.itemValues(leaves)
@@ -321,7 +324,8 @@ func (c *compiler) uniqueArray(n *nfa, owner *schema, leaves []*schema, hold []h
 	return nil
 }
 
-// itemValues are the values that items may have, few of them, and which of them each item may. It is not ok where there are more.
+// itemValues are the values that items may have, few of them, and which of them each item may. It
+// is not ok where there are more.
 func (c *compiler) itemValues(leaves []*schema) (all []*value, allowed [][]int, ok bool, err error) {
 	number := map[string]int{}
 	for i := 0; i <= len(all); i++ {

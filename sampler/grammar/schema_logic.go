@@ -205,8 +205,8 @@ func (c *compiler) property(leaves []*schema, name string) ([]*schema, error) {
 	return set, failed
 }
 
-// valueSet is what the leaves ask of the value of a property that properties may name if declared is set, and whose name
-// the patterns match that matches says.
+// valueSet is what the leaves ask of the value of a property that properties may name if declared
+// is set, and whose name the patterns match that matches says.
 func (c *compiler) valueSet(leaves []*schema, name string, declared bool, matches func(s *schema, source string) bool) (out []*schema) {
 	var told []bool // which leaves evaluate it
 	for _, s := range leaves {
@@ -245,7 +245,8 @@ func (c *compiler) valueSet(leaves []*schema, name string, declared bool, matche
 	return out
 }
 
-// dependent writes dependentRequired and dependentSchemas as unions: the property is absent, or it is there and the rest holds.
+// dependent writes dependentRequired and dependentSchemas as unions: the property is absent, or it
+// is there and the rest holds.
 func (c *compiler) dependent(s *schema) ([]*schema, error) {
 	var out []*schema
 	for _, keyword := range []string{"dependentRequired", "dependentSchemas"} {

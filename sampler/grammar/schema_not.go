@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// This file is what not and if become: choices between schemas that need no negation but the plain one.
+// This file is what not and if become: choices between schemas that need no negation but the plain
+// one.
 
 func objectOf(pairs ...any) *value {
 	v := &value{kind: kindObject}
@@ -22,8 +23,8 @@ func boolOf(b bool) *value            { return &value{kind: kindBool, bool: b} }
 func ofType(name string) []any        { return []any{"type", textOf(name)} }
 func typed(n string, p ...any) *value { return objectOf(append(ofType(n), p...)...) }
 
-// conditional writes not and if as choices: one of the ways to fail what is negated; the condition and then, or one of the ways to fail it
-// and else.
+// conditional writes not and if as choices: one of the ways to fail what is negated; the condition
+// and then, or one of the ways to fail it and else.
 func (c *compiler) conditional(s *schema) ([]*schema, error) {
 	var out []*schema
 	union := func(keyword string, of *value, branches func() ([]*value, error)) error {
@@ -109,7 +110,8 @@ var understood = func() map[string]bool {
 	return out
 }()
 
-// plainNot says whether a not is honoured where it stands: over types, over values that are no lists or objects, over a pattern.
+// plainNot says whether a not is honoured where it stands: over types, over values that are no
+// lists or objects, over a pattern.
 func plainNot(n *value) bool {
 	if n.kind == kindBool {
 		return true
@@ -171,7 +173,8 @@ func excluded(leaves []*schema, kinds kind) (out []*value) {
 // maxNegation is how deep a negation may go: refs may lead back.
 const maxNegation = 40
 
-// opposites has of a keyword for sizes and limits the kind that it is about, and the keyword and the step that say when it fails.
+// opposites has of a keyword for sizes and limits the kind that it is about, and the keyword and
+// the step that say when it fails.
 var opposites = map[string]struct {
 	kind, other string
 	by          int64
@@ -193,8 +196,8 @@ func shifted(v *value, by int64) (*value, bool) {
 	return numberOf(x), x.Sign() >= 0
 }
 
-// negation is the ways to fail n: schemas of which a value satisfies one just when it does not satisfy n. Errors name the keyword of s
-// that it is for.
+// negation is the ways to fail n: schemas of which a value satisfies one just when it does not
+// satisfy n. Errors name the keyword of s that it is for.
 func (c *compiler) negation(s *schema, keyword string, n *schema, depth int) ([]*value, error) {
 	c.m.step(2 + len(n.v.keys))
 	if c.steps++; depth > maxNegation || c.steps > 200_000 {
@@ -274,7 +277,8 @@ func (c *compiler) negation(s *schema, keyword string, n *schema, depth int) ([]
 	return out, nil
 }
 
-// below are the schemas that say something about the same value as s, as far as they follow from it: whose properties count as evaluated.
+// below are the schemas that say something about the same value as s, as far as they follow from
+// it: whose properties count as evaluated.
 func (c *compiler) below(s *schema) map[*schema]bool {
 	if have := c.reach[s]; have != nil {
 		return have

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// numbers is the language of the numbers that the leaves allow; nil stands for a plain integer or number. wide makes it all
-// of them, of any length, for asking whether two languages share a value.
+// numbers is the language of the numbers that the leaves allow; nil stands for a plain integer or
+// number. wide makes it all of them, of any length, for asking whether two languages share a value.
 func numbers(m *meter, leaves []*schema, kinds kind, wide bool) (*runes, error) {
 	integer := kinds&kindNumber == 0
 	digits := 18
@@ -259,7 +259,8 @@ func intBelow(n string) string {
 	return "(?:" + out + ")"
 }
 
-// multiples is the language of the plain decimals that are multiples of m. With m = c/10^k it reads digits modulo c.
+// multiples is the language of the plain decimals that are multiples of m. With m = c/10^k it reads
+// digits modulo c.
 func multiples(m *big.Rat) (*runes, error) {
 	k := 0
 	scaled := new(big.Rat).Set(m)
@@ -274,7 +275,8 @@ func multiples(m *big.Rat) (*runes, error) {
 	}
 	c := scaled.Num().Int64()
 	d := &runes{}
-	// State 0 is the start, 1 behind the sign, then by how much of the fraction was read, −1 being none of it, the remainders.
+	// State 0 is the start, 1 behind the sign, then by how much of the fraction was read, −1 being
+	// none of it, the remainders.
 	zero := func(places int) int32 { return 2 + int32(int64(places+1)*c) }
 	for range int64(k+2)*c + 2 {
 		d.add(false)

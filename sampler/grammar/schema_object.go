@@ -220,12 +220,13 @@ func (c *compiler) objectAlt(n *nfa, leaves []*schema, _ kind) error {
 	if optional := len(o.members) - must; optional*optional/2 > maxSets/2 {
 		return asker(leaves, "properties").tooLarge("properties")
 	}
-	// Two additional properties may have the same name and be one property after all, so they count only where one is
-	// enough.
+	// Two additional properties may have the same name and be one property after all, so they count
+	// only where one is enough.
 	if o.lo > max(must, 1) && len(o.regions) > 0 {
 		return o.least.cannot("minProperties", "cannot be honoured with additional properties: their names may repeat")
 	}
-	// How many properties there are matters up to top; count 0 is also what tells whether a comma is due.
+	// How many properties there are matters up to top; count 0 is also what tells whether a comma
+	// is due.
 	top := 1
 	if o.lo > must || o.hi >= 0 {
 		top = max(top, o.lo, o.hi)
@@ -270,7 +271,8 @@ func (c *compiler) objectAlt(n *nfa, leaves []*schema, _ kind) error {
 			return asker(leaves, "properties").tooLarge("properties")
 		}
 		to := fresh()
-		// The name and value are written once for each count, or once for all where the count is only about the comma.
+		// The name and value are written once for each count, or once for all where the count is
+		// only about the comma.
 		body := func(in int32, out int32) {
 			colon := n.then(n.text(in, `"`+canonical(m.name)+`"`), c.b.space)
 			v := n.then(n.then(n.text(colon, ":"), c.b.space), f)

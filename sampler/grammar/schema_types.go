@@ -193,7 +193,8 @@ func (c *compiler) stringAlt(n *nfa, leaves []*schema, _ kind) error {
 	return nil
 }
 
-// formatAlone is the frame that all grammars share for a format, where it is all that is asked of the string.
+// formatAlone is the frame that all grammars share for a format, where it is all that is asked of
+// the string.
 func (c *compiler) formatAlone(leaves []*schema) *frame {
 	name := ""
 	for _, s := range leaves {

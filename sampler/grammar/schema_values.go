@@ -2,7 +2,8 @@ package grammar
 
 import "slices"
 
-// finite returns the values that satisfy the leaves, if an enum or const among them leaves only finitely many.
+// finite returns the values that satisfy the leaves, if an enum or const among them leaves only
+// finitely many.
 func (c *compiler) finite(leaves []*schema) ([]*value, bool, error) {
 	var candidates []*value
 	var source *schema // whose enum the candidates are

@@ -17,9 +17,10 @@ type Thought struct {
 // maxTag is the longest tag that thinking may begin or end with.
 const maxTag = 1000
 
-// Thinking is the grammar of a text that may think before it is one of g. Where one of the ways is begun by the prompt the text starts
-// with thinking, else its first token decides: a way's opening tag, or g at once. Thinking is anything up to the end tag, then blank
-// lines. Tags may be control tokens or plain text. How long a text may think is the [Matcher]'s: see [Matcher.LimitThinking].
+// Thinking is the grammar of a text that may think before it is one of g. Where one of the ways is
+// begun by the prompt the text starts with thinking, else its first token decides: a way's opening
+// tag, or g at once. Thinking is anything up to the end tag, then blank lines. Tags may be control
+// tokens or plain text. How long a text may think is the [Matcher]'s: see [Matcher.LimitThinking].
 func Thinking(g *Grammar, ways ...Thought) (*Grammar, error) {
 	if g == nil {
 		return nil, &Error{Msg: "there is no grammar for what comes after thinking"}
@@ -68,7 +69,8 @@ func Thinking(g *Grammar, ways ...Thought) (*Grammar, error) {
 	})
 }
 
-// opening adds a tag of which the part in angles may be a control token: Gemma's is one with a word behind it.
+// opening adds a tag of which the part in angles may be a control token: Gemma's is one with a word
+// behind it.
 func (n *nfa) opening(from int32, tag string) int32 {
 	i := strings.LastIndexByte(tag, '>') + 1
 	if i > 0 {
@@ -122,7 +124,8 @@ func (g *Grammar) derive(key derived, make func() (*Grammar, error)) (*Grammar, 
 	return out, nil
 }
 
-// ending is free text up to a tag: the frame of any such text, and the one that writes the tag and nothing else.
+// ending is free text up to a tag: the frame of any such text, and the one that writes the tag and
+// nothing else.
 type ending struct {
 	free   *frame
 	forced *frame
@@ -137,8 +140,8 @@ var endings struct {
 
 const maxEndings = 64
 
-// untilFrame is any text up to and with the first end, with none of not in it. With token set, a control token that is written like end
-// ends it too.
+// untilFrame is any text up to and with the first end, with none of not in it. With token set, a
+// control token that is written like end ends it too.
 func untilFrame(end string, not []string, token bool) *ending {
 	key := fmt.Sprintf("%q %q %v", end, not, token)
 	endings.Lock()
@@ -188,8 +191,9 @@ func untilFrame(end string, not []string, token bool) *ending {
 	return e
 }
 
-// until fills n with the automaton of Aho and Corasick: any bytes of text up to the first end, and no way on where one of not would be
-// complete. It returns what has been read last in the states it has made.
+// until fills n with the automaton of Aho and Corasick: any bytes of text up to the first end, and
+// no way on where one of not would be complete. It returns what has been read last in the states it
+// has made.
 func (n *nfa) until(end string, not []string) []string {
 	words, index := []string{""}, map[string]int{"": 0}
 	for _, w := range append([]string{end}, not...) {
@@ -244,8 +248,9 @@ func (n *nfa) until(end string, not []string) []string {
 	return live
 }
 
-// LimitThinking ends thinking after n tokens of it (at least one): from then on only the tag that ends it is allowed, from the next whole
-// character on. Without this a text may think without end. It has no effect on a grammar that does not think.
+// LimitThinking ends thinking after n tokens of it (at least one): from then on only the tag that
+// ends it is allowed, from the next whole character on. Without this a text may think without end.
+// It has no effect on a grammar that does not think.
 func (m *Matcher) LimitThinking(n int) {
 	m.think = int32(min(max(n, 1), 1<<30))
 	m.left = m.think

@@ -67,8 +67,8 @@ func TestThinking(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestThinkingEnds: whatever a text thinks, after as many tokens as it may there is only the way to the end tag, from where the tag
-// stands, and a character is not cut.
+// TestThinkingEnds: whatever a text thinks, after as many tokens as it may there is only the way to
+// the end tag, from where the tag stands, and a character is not cut.
 func TestThinkingEnds(t *testing.T) {
 	null := mustSchema(t, `{"type":"null"}`)
 	const end = "</think>"
@@ -96,7 +96,8 @@ func TestThinkingEnds(t *testing.T) {
 					if n%5 == 0 {
 						checkMask(t, m)
 					}
-					// Characters of several bytes, starts of the tag, anything else: but never the tag itself.
+					// Characters of several bytes, starts of the tag, anything else: but never the
+					// tag itself.
 					var ids []int32
 					for id := range int32(m.t.vocab) {
 						if bits[id>>6]>>(id&63)&1 == 1 && !(m.left > 0 && strings.HasSuffix(string(text)+string(m.t.words[id]), end)) {

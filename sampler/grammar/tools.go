@@ -8,16 +8,18 @@ import (
 	"strings"
 )
 
-// Tool is a function that may be called. Parameters is the JSON schema of its arguments; empty: any object.
+// Tool is a function that may be called. Parameters is the JSON schema of its arguments; empty: any
+// object.
 type Tool struct {
 	Name       string
 	Parameters []byte
 	Strict     bool // refuse what of Parameters cannot be enforced: see [Options]
 }
 
-// ToolCalls is the grammar of an answer that is a call of one of the tools, or with many set one call or several, in the
-// format of the family (see chat.Families): for tool_choice required. Errors are [Schema]'s, Where beginning with the
-// tool's name, and one for a family that has no format for calls.
+// ToolCalls is the grammar of an answer that is a call of one of the tools, or with many set one
+// call or several, in the format of the family (see chat.Families): for tool_choice required.
+// Errors are [Schema]'s, Where beginning with the tool's name, and one for a family that has no
+// format for calls.
 func ToolCalls(family string, tools []Tool, many bool) (*Grammar, error) {
 	return ToolCallsFor(context.Background(), "", family, tools, many)
 }
@@ -166,8 +168,8 @@ func (n *nfa) tag(from int32, text string) int32 {
 	return to
 }
 
-// element is how a family writes a parameter: behind open, the name and close, and before end. A string stands between quote and unquote
-// and goes on up to the latter, whatever it holds.
+// element is how a family writes a parameter: behind open, the name and close, and before end. A
+// string stands between quote and unquote and goes on up to the latter, whatever it holds.
 type element struct{ open, close, quote, unquote, end string }
 
 var (
@@ -183,8 +185,8 @@ func (e element) behind() string {
 	return e.end
 }
 
-// parameters adds the parameters of Qwen3-Coder's and MiniCPM5's calls: strings stand as they are, anything else as JSON. Only named
-// properties can be written so.
+// parameters adds the parameters of Qwen3-Coder's and MiniCPM5's calls: strings stand as they are,
+// anything else as JSON. Only named properties can be written so.
 func (c *compiler) parameters(n *nfa, from, to int32, leaves []*schema, e element) error {
 	o, err := c.object(leaves)
 	if err != nil {

@@ -17,8 +17,8 @@ var offered = []Tool{
 		"unit":{"enum":["celsius","fahrenheit"]},"exact":{"type":"boolean"},"tags":{"type":"array","items":{"type":"string","maxLength":5},"maxItems":2}},"required":["city","days"],"additionalProperties":false}`)},
 }
 
-// Whatever a required call's grammar lets a model write, the family's parser reads as calls with valid arguments, and
-// nothing is left over as text.
+// Whatever a required call's grammar lets a model write, the family's parser reads as calls with
+// valid arguments, and nothing is left over as text.
 func TestRequiredCallsParse(t *testing.T) {
 	tools := []chat.Tool{{Name: "get_time"}, {Name: "get_weather", Parameters: offered[1].Parameters}}
 	v := compileJudge(t, offered[1].Parameters)

@@ -17,16 +17,17 @@ type Vocabulary interface {
 	EOS() []int32          // what may end an answer; without any, a complete text leaves no token allowed
 }
 
-// control stands before the literal text of a control token. The byte is in no UTF-8 text, so only grammars that ask for
-// a control token can match one; ordinary tokens that hold it are left out.
+// control stands before the literal text of a control token. The byte is in no UTF-8 text, so only
+// grammars that ask for a control token can match one; ordinary tokens that hold it are left out.
 const control = 0xff
 
-// Trie holds a vocabulary's tokens by their bytes. It is built once for a tokenizer and is safe for concurrent use: what
-// it caches, masks of the automata that all grammars share, is behind a lock.
+// Trie holds a vocabulary's tokens by their bytes. It is built once for a tokenizer and is safe for
+// concurrent use: what it caches, masks of the automata that all grammars share, is behind a lock.
 type Trie struct {
 	vocab int
 	eos   []int32
-	// The nodes in depth-first order, children by byte: skipping a subtree is one jump, walking it one loop.
+	// The nodes in depth-first order, children by byte: skipping a subtree is one jump, walking it
+	// one loop.
 	char    []byte
 	depth   []uint16
 	end     []int32 // the node behind the subtree
@@ -41,7 +42,8 @@ type Trie struct {
 // maxToken keeps depths in a uint16; no tokenizer comes near.
 const maxToken = 4096
 
-// NewTrie builds the trie. Tokens without bytes, beyond 4 KiB, or not text are left out and never allowed.
+// NewTrie builds the trie. Tokens without bytes, beyond 4 KiB, or not text are left out and never
+// allowed.
 func NewTrie(v Vocabulary) *Trie {
 	t := &Trie{vocab: v.Vocab(), eos: slices.Clone(v.EOS())}
 	t.words = make([][]byte, t.vocab)
@@ -149,8 +151,8 @@ func (c *maskCache) drop() {
 	c.mu.Unlock()
 }
 
-// maskRoom is the memory of the masks that grammars keep for themselves. Where there is no more, the
-// cache that was added to longest ago is emptied.
+// maskRoom is the memory of the masks that grammars keep for themselves. Where there is no more,
+// the cache that was added to longest ago is emptied.
 type maskRoom struct {
 	mu    sync.Mutex
 	taken int64

@@ -37,7 +37,8 @@ const (
 	kindAll = kindNull | kindBool | kindNumber | kindString | kindArray | kindObject
 )
 
-// What a document may hold. Names and values are compared with one another, so that a large list costs the square of its length.
+// What a document may hold. Names and values are compared with one another, so that a large list
+// costs the square of its length.
 const (
 	maxNesting = 200
 	maxValues  = 50_000

@@ -1,7 +1,9 @@
-// Package access is who may ask a server, what, and how much of it: the file of keys, the roles that keys have, and what each key has used.
+// Package access is who may ask a server, what, and how much of it: the file of keys, the roles
+// that keys have, and what each key has used.
 //
-// What a key leaves behind (rows in the cache and on disk, conversations, items of answers) belongs to its [Key.Owner] and never to its
-// name or its line in the file, which may be another's tomorrow.
+// What a key leaves behind (rows in the cache and on disk, conversations, items of answers) belongs
+// to its [Key.Owner] and never to its name or its line in the file, which may be another's
+// tomorrow.
 //
 // [Keys] may be used from any goroutine. Nothing has to be closed.
 package access
@@ -39,7 +41,8 @@ func (Secret) GoString() string { return "***" }
 // MarshalText hides the key.
 func (Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
 
-// Role is what a key may do. The zero Role is none, so that what was given no role by mistake lets no client in.
+// Role is what a key may do. The zero Role is none, so that what was given no role by mistake lets
+// no client in.
 type Role int
 
 // The roles. Each may do what the one before it may.
@@ -71,7 +74,8 @@ func ParseRole(s string) (Role, error) {
 	return 0, errors.New("a role is ask or admin")
 }
 
-// Key is a key that a request came with. A nil Key is that of a server without keys: it may do everything.
+// Key is a key that a request came with. A nil Key is that of a server without keys: it may do
+// everything.
 type Key struct {
 	Name   string // for people: in logs and figures
 	Owner  string // what belongs to the key belongs to this; never shown
@@ -108,8 +112,8 @@ type Keys struct {
 	uses map[string]*use // by owner
 }
 
-// Load reads a file of keys, whose form is [Parse]'s. The file must be readable by its owner only. Errors name the line and never what is
-// in it.
+// Load reads a file of keys, whose form is [Parse]'s. The file must be readable by its owner only.
+// Errors name the line and never what is in it.
 func Load(path string) (*Keys, error) {
 	lines, err := Read(path)
 	if err != nil {
@@ -127,8 +131,8 @@ func New(lines ...Line) *Keys {
 	return k
 }
 
-// Reload reads the file again. Where that fails the keys stay as they are. What a key had used stays counted; requests that came with a key
-// that is gone may end.
+// Reload reads the file again. Where that fails the keys stay as they are. What a key had used
+// stays counted; requests that came with a key that is gone may end.
 func (k *Keys) Reload() error {
 	lines, err := Read(k.path)
 	if err != nil {
@@ -158,7 +162,8 @@ func (k *Keys) set(lines []Line) {
 	k.ring.Store(r)
 }
 
-// Of compares the request's key with each of ours, all of them and in constant time. It is nil where the request has none of them.
+// Of compares the request's key with each of ours, all of them and in constant time. It is nil
+// where the request has none of them.
 func (k *Keys) Of(r *http.Request) (found *Key) {
 	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !bearer {

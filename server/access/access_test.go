@@ -13,8 +13,9 @@ import (
 	"github.com/axle-llm/axle/server/access"
 )
 
-// What a key leaves behind is found by this key only, whatever is done to the file's lines (promise T17): a name, a place or a line without
-// a name that passes to another key takes nothing with it, and a key that keeps its id keeps what is its.
+// What a key leaves behind is found by this key only, whatever is done to the file's lines (promise
+// T17): a name, a place or a line without a name that passes to another key takes nothing with it,
+// and a key that keeps its id keeps what is its.
 func TestOwners(t *testing.T) {
 	const ann, bob = "secret-of-ann", "secret-of-bob"
 	const annID, bobID = " id=0123456789abcdef-ann", " id=0123456789abcdef-bob"
@@ -66,8 +67,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// A file that cannot be read leaves the keys as they are; one that can takes keys away, adds others and changes roles, and what a key has
-// used stays counted.
+// A file that cannot be read leaves the keys as they are; one that can takes keys away, adds others
+// and changes roles, and what a key has used stays counted.
 func TestReload(t *testing.T) {
 	//proves:T6
 	file := write(t, "ann: secret-of-ann\nbob: secret-of-bob role=ask\n")
@@ -110,7 +111,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// The limits of a key hold exactly, tell when to come again, and begin anew with the minute and the day.
+// The limits of a key hold exactly, tell when to come again, and begin anew with the minute and the
+// day.
 func TestKeyLimits(t *testing.T) {
 	//proves:T6
 	synctest.Test(t, func(t *testing.T) {

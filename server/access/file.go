@@ -35,7 +35,8 @@ const MaxLimit = 1_000_000_000_000
 // The settings that may follow a key.
 const settings = "id, role, requests, tokens and pictures"
 
-// Parse reads a file of keys, a line each: KEY, or NAME: KEY. After the key settings may follow, with spaces before them, in any order:
+// Parse reads a file of keys, a line each: KEY, or NAME: KEY. After the key settings may follow,
+// with spaces before them, in any order:
 //
 //	id=ID         16 to 64 letters, digits, - and _: what belongs to the key belongs to this ID, also when the name or the key changes
 //	role=ROLE     ask or admin; without it admin
@@ -43,9 +44,9 @@ const settings = "id, role, requests, tokens and pictures"
 //	tokens=N      at most N tokens a day, evaluated and written
 //	pictures=N    at most N pictures a minute
 //
-// Empty lines and lines that begin with # are skipped; a key has 8 characters or more and none of them is a space or a colon; no name, key
-// or id is another's. What a line without a name is called is its number among the keys: key3. Errors name the line and never what is in
-// it.
+// Empty lines and lines that begin with # are skipped; a key has 8 characters or more and none of
+// them is a space or a colon; no name, key or id is another's. What a line without a name is called
+// is its number among the keys: key3. Errors name the line and never what is in it.
 func Parse(file io.Reader) (lines []Line, err error) {
 	names, ids, sums := map[string]int{}, map[string]int{}, map[[sha256.Size]byte]int{} // and in which lines
 	sc := bufio.NewScanner(file)
@@ -81,7 +82,8 @@ func Parse(file io.Reader) (lines []Line, err error) {
 // parseLine reads a line that is the nth key.
 func parseLine(text string, nth int) (l Line, err error) {
 	name, rest, named := strings.Cut(text, ":")
-	// A colon that no space follows may be one of the key, whose first half would be in the log as a name.
+	// A colon that no space follows may be one of the key, whose first half would be in the log as
+	// a name.
 	if named && !strings.HasPrefix(rest, " ") && !strings.HasPrefix(rest, "\t") {
 		return l, errors.New("a colon without a space after it: a line is KEY or NAME: KEY, and there is no colon in a key")
 	}
@@ -187,8 +189,9 @@ var (
 	ErrNoKey = errors.New("no key of this name or id is there")
 )
 
-// Add makes a key for l, with an id, and appends it to the file at path, which is made where it is not there. The name is l's; its Key and
-// ID are not looked at. Errors: ErrNamed, one of the file's form, the disk's.
+// Add makes a key for l, with an id, and appends it to the file at path, which is made where it is
+// not there. The name is l's; its Key and ID are not looked at. Errors: ErrNamed, one of the file's
+// form, the disk's.
 func Add(path string, l Line) (Line, error) {
 	l.Name, l.Key, l.ID = strings.TrimSpace(l.Name), Secret("axle-"+rand.Text()), rand.Text()
 	switch {
@@ -232,7 +235,8 @@ func (l Line) text() string {
 	return s + "\n"
 }
 
-// Remove takes the key of that name or id out of the file at path. Errors: ErrNoKey, one of the file's form, the disk's.
+// Remove takes the key of that name or id out of the file at path. Errors: ErrNoKey, one of the
+// file's form, the disk's.
 func Remove(path, which string) error {
 	return change(path, false, func(old []byte, lines []Line) ([]byte, error) {
 		for _, l := range lines {
@@ -245,7 +249,8 @@ func Remove(path, which string) error {
 	})
 }
 
-// change replaces a file of keys by what f makes of it: whole or not at all, for its owner only, and one change at a time.
+// change replaces a file of keys by what f makes of it: whole or not at all, for its owner only,
+// and one change at a time.
 func change(path string, create bool, f func(old []byte, lines []Line) ([]byte, error)) (err error) {
 	defer func() {
 		if err != nil {

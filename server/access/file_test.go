@@ -14,8 +14,8 @@ import (
 	"github.com/axle-llm/axle/server/access"
 )
 
-// Each key has one name, each name one key, each id one key: what cached text belongs to, and what the log says (promise T17). An error
-// names the line and none of what is in it.
+// Each key has one name, each name one key, each id one key: what cached text belongs to, and what
+// the log says (promise T17). An error names the line and none of what is in it.
 func TestKeysFile(t *testing.T) {
 	//proves:T14
 	//proves:T17
@@ -94,7 +94,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// A key that is added has an id and the role that was asked for; what else stands in the file stays as it was, comments too.
+// A key that is added has an id and the role that was asked for; what else stands in the file stays
+// as it was, comments too.
 func TestAddRemove(t *testing.T) {
 	file := write(t, "# ours\nbare-secret-22\n\n# last, without an end")
 	ann, err := access.Add(file, access.Line{Name: "ann", Role: access.Ask, Limits: access.Limits{Tokens: 9}})

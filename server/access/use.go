@@ -43,8 +43,8 @@ type Tokens struct {
 	Output uint64 // written
 }
 
-// Begin begins a request of the key's. It is refused with a LimitError where as many run as may, or today's tokens are used; else end ends
-// it, once.
+// Begin begins a request of the key's. It is refused with a LimitError where as many run as may, or
+// today's tokens are used; else end ends it, once.
 func (k *Key) Begin() (end func(), err error) {
 	if k == nil {
 		return func() {}, nil
@@ -70,8 +70,8 @@ func (k *Key) Begin() (end func(), err error) {
 	return u.end, nil
 }
 
-// Beside takes a place of a request's for more work of one that runs already, where the key has one free; end gives it back, once. Nothing
-// is refused by it: without ok the work is done later.
+// Beside takes a place of a request's for more work of one that runs already, where the key has one
+// free; end gives it back, once. Nothing is refused by it: without ok the work is done later.
 func (k *Key) Beside() (end func(), ok bool) {
 	if k == nil {
 		return func() {}, true
@@ -135,7 +135,8 @@ func (k *Key) Room(n int64) error {
 	return nil
 }
 
-// Pictures takes n pictures of what the key may send a minute, or none of them: then the error is a LimitError.
+// Pictures takes n pictures of what the key may send a minute, or none of them: then the error is a
+// LimitError.
 func (k *Key) Pictures(n int) error {
 	if k == nil || n == 0 || k.Limits.Pictures == 0 {
 		return nil
@@ -170,7 +171,8 @@ type Used struct {
 	Refused uint64 // requests beyond a limit
 }
 
-// Used tells of what each key has used, by name: of all keys to one that may see all, else of its own.
+// Used tells of what each key has used, by name: of all keys to one that may see all, else of its
+// own.
 func (k *Keys) Used(to *Key) (all []Used) {
 	for _, key := range k.ring.Load().keys {
 		if !to.May(Admin) && key.Owner != to.Owner {

@@ -5,8 +5,8 @@ import (
 	"github.com/axle-llm/axle/server/access"
 )
 
-// account counts an answer's tokens for its key, as they come: an answer that is broken off has been paid for as far as it went. The zero
-// account counts nothing.
+// account counts an answer's tokens for its key, as they come: an answer that is broken off has
+// been paid for as far as it went. The zero account counts nothing.
 type account struct {
 	key    *access.Key
 	seen   func(ask.Usage)
@@ -25,7 +25,8 @@ func (a *account) usage(u ask.Usage) {
 	a.prompt, a.last = 0, u
 }
 
-// end counts a prompt whose answer never began: a client that leaves while it is evaluated has used the card all the same.
+// end counts a prompt whose answer never began: a client that leaves while it is evaluated has used
+// the card all the same.
 func (a *account) end() {
 	a.key.Count(access.Tokens{Prompt: uint64(a.prompt)})
 	a.prompt = 0

@@ -1,9 +1,10 @@
-// Package answer handles the requests that a model answers: conversations and bare prompts in every dialect, vectors, counts of tokens. How
-// models come and go is package manage's.
+// Package answer handles the requests that a model answers: conversations and bare prompts in every
+// dialect, vectors, counts of tokens. How models come and go is package manage's.
 //
-// Each dialect's handler has its body read, weighed and decoded into an [ollama.Prompt] ([exchange.Read]), and all go the same way from
-// there: check (check.go) makes of it an engine request that nothing is wrong with, run (run.go) takes the engine's events and sends them.
-// An [Answers] is used from any goroutine and owns nothing.
+// Each dialect's handler has its body read, weighed and decoded into an [ollama.Prompt]
+// ([exchange.Read]), and all go the same way from there: check (check.go) makes of it an engine
+// request that nothing is wrong with, run (run.go) takes the engine's events and sends them. An
+// [Answers] is used from any goroutine and owns nothing.
 package answer
 
 import (

@@ -1,7 +1,7 @@
 package answer
 
-// This file is the one way down of every prompt, whatever its dialect: from what a body was decoded to, to an engine request that nothing
-// is wrong with. run.go takes the way back.
+// This file is the one way down of every prompt, whatever its dialect: from what a body was decoded
+// to, to an engine request that nothing is wrong with. run.go takes the way back.
 
 import (
 	"context"
@@ -76,7 +76,8 @@ func respond[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, p ollam
 	return run(a, x, r, enc, k, q, start)
 }
 
-// checked is a request that nothing is wrong with: its model is loaded, its options are sound. Release it.
+// checked is a request that nothing is wrong with: its model is loaded, its options are sound.
+// Release it.
 type checked struct {
 	common     ollama.Common // what chats and bare prompts have in common
 	engine     ask.Request   // what it became
@@ -95,9 +96,9 @@ func (q *checked) release() {
 	q.account.end()
 }
 
-// check is the way that every prompt goes, whatever its dialect: the model is found, what it cannot do, pictures and options are refused,
-// the model is loaded, and the prompt becomes an engine's request. x is nil where an answer outlives the request that asked for it (the
-// vendor's API).
+// check is the way that every prompt goes, whatever its dialect: the model is found, what it cannot
+// do, pictures and options are refused, the model is loaded, and the prompt becomes an engine's
+// request. x is nil where an answer outlives the request that asked for it (the vendor's API).
 func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prompt) (q *checked, err error) {
 	q = &checked{common: p.Common()}
 	m, err := a.find(x, q, ollama.Missing)
@@ -162,7 +163,8 @@ func (a *Answers) acquire(ctx context.Context, q *checked, m ollama.Model) (numC
 	numCtx = a.numCtx(m, q.common.Options)
 	start := time.Now()
 	keep := keepAlive(q.common.KeepAlive)
-	// How long a model stays is a matter of all who ask it: of a key that only asks, the server's own time counts.
+	// How long a model stays is a matter of all who ask it: of a key that only asks, the server's
+	// own time counts.
 	if !exchange.Who(ctx).May(access.Admin) && keep != nil {
 		//rule:T6 ./server TestRoleWithin false
 		if *keep == 0 {
@@ -184,7 +186,8 @@ func keepAlive(d *api.Duration) *time.Duration {
 	if d == nil {
 		return nil
 	}
-	// Ollama's decoder makes forever of what is negative, so that a negative duration is one of more seconds than fit: for ever too.
+	// Ollama's decoder makes forever of what is negative, so that a negative duration is one of
+	// more seconds than fit: for ever too.
 	if d.Duration < 0 {
 		forever := loaded.Forever
 		return &forever
@@ -205,7 +208,8 @@ func (a *Answers) numCtx(m ollama.Model, opts map[string]any) int {
 	return a.o.ContextLength
 }
 
-// unrendered is a prompt that could not be rendered: the request's fault where the engine says so, the template's otherwise.
+// unrendered is a prompt that could not be rendered: the request's fault where the engine says so,
+// the template's otherwise.
 func unrendered(err error) error {
 	if errors.Is(err, ask.ErrRequest) {
 		return err

@@ -14,8 +14,8 @@ type several[R any] interface {
 	exchange.Encoder[R]
 	Candidates() int // how many are written; of 1 there is nothing to choose
 	Ranks() bool     // only the likeliest of them are told
-	// ChunkOf is the bytes for the next part of a choice; WholeOf the body of all. A score is the mean of the log probabilities of an
-	// answer's tokens, where the encoder ranks.
+	// ChunkOf is the bytes for the next part of a choice; WholeOf the body of all. A score is the
+	// mean of the log probabilities of an answer's tokens, where the encoder ranks.
 	ChunkOf(i int, part R) ([]byte, error)
 	WholeOf(all []R, scores []float64) ([]byte, error)
 }
@@ -28,7 +28,8 @@ type choice[R any] struct {
 	whole  func() R
 }
 
-// choose is run for a request with more than one answer: one prompt, whose answers the engine writes together.
+// choose is run for a request with more than one answer: one prompt, whose answers the engine
+// writes together.
 func choose[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc several[R], k kind[R], q *checked, start time.Time) error {
 	n, tokens := enc.Candidates(), q.engine.Limit
 	if most := q.lease.Info().Context; tokens <= 0 || tokens > most {

@@ -9,9 +9,9 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// Collect answers a conversation for who takes the text and no events (the vendor's API), from the model the request names, else from the
-// one that is loaded, else from the first there is that chats. part is given each piece as it comes; what was said is returned with an
-// error too.
+// Collect answers a conversation for who takes the text and no events (the vendor's API), from the
+// model the request names, else from the one that is loaded, else from the first there is that
+// chats. part is given each piece as it comes; what was said is returned with an error too.
 func (a *Answers) Collect(ctx context.Context, req *ollama.ChatRequest, part func(string)) (string, error) {
 	if req.Model == "" {
 		req.Model = a.anyModel(ctx)

@@ -88,7 +88,8 @@ type trace struct {
 
 func (f *Figures) begin() *trace { return &trace{f: f, start: time.Now()} }
 
-// beside says that the answer is another one to a prompt: when it began, and what of its prompt was in the cache, says nothing.
+// beside says that the answer is another one to a prompt: when it began, and what of its prompt was
+// in the cache, says nothing.
 func (t *trace) beside() { t.second = true }
 
 func (t *trace) event(now time.Time, e ask.Event) {

@@ -12,7 +12,8 @@ import (
 	"github.com/axle-llm/axle/server/openai"
 )
 
-// How long the items of an answer of /v1/responses can be named, and how much is kept for each key and for all. The oldest go first.
+// How long the items of an answer of /v1/responses can be named, and how much is kept for each key
+// and for all. The oldest go first.
 const (
 	keepItems   = 10 * time.Minute
 	mostOfKey   = 2 << 20
@@ -21,7 +22,8 @@ const (
 	tooMuchItem = 1 << 20
 )
 
-// items are those that the last answers had, each key's apart (promise T17). The zero value is ready.
+// items are those that the last answers had, each key's apart (promise T17). The zero value is
+// ready.
 type items struct {
 	mu  ranked.Mutex[ranked.Items]
 	by  map[string]*keyItems
@@ -100,7 +102,8 @@ func (s *items) find(key, id string) ([]byte, bool) {
 	return nil, false
 }
 
-// conversation gives a key's turns up to and with an answer. They are kept anew from now on, so that a conversation that goes on stays.
+// conversation gives a key's turns up to and with an answer. They are kept anew from now on, so
+// that a conversation that goes on stays.
 func (s *items) conversation(key, id string) (turns [][]byte, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +166,8 @@ type keysItems struct {
 func (k keysItems) Item(id string) ([]byte, bool)           { return k.items.find(k.key, id) }
 func (k keysItems) Conversation(id string) ([][]byte, bool) { return k.items.conversation(k.key, id) }
 
-// referred decodes a body in which what it refers to has been put; it is weighed again where it has grown by that. to is told of the body.
+// referred decodes a body in which what it refers to has been put; it is weighed again where it has
+// grown by that. to is told of the body.
 func referred[T any](a *Answers, x *exchange.Exchange, to *openai.Body, decode func([]byte) (T, error)) func([]byte) (T, error) {
 	return func(b []byte) (none T, err error) {
 		body, err := openai.Refer(b, keysItems{&a.items, x.Owner()}, tooMuchItem)

@@ -11,8 +11,8 @@ import (
 	"github.com/axle-llm/axle/server/openai"
 )
 
-// Items of answers are kept for ten minutes, each key's apart, and no more of them than there is room for: the oldest go, and nothing is
-// left over.
+// Items of answers are kept for ten minutes, each key's apart, and no more of them than there is
+// room for: the oldest go, and nothing is left over.
 func TestItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s items
@@ -54,8 +54,8 @@ func TestItems(t *testing.T) {
 	})
 }
 
-// A conversation is there as long as one of its answers was asked for within ten minutes and there is room for all of it; it is no item,
-// and no item is one.
+// A conversation is there as long as one of its answers was asked for within ten minutes and there
+// is room for all of it; it is no item, and no item is one.
 func TestTurns(t *testing.T) {
 	lane.NoRace(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -50,8 +50,8 @@ func (a *Answers) OpenAICompletions(x *exchange.Exchange) {
 	}
 }
 
-// textKind is generateKind of answers that are text alone: of a token that is not in it, of thinking for one, no log probability is told,
-// and none where none was asked for.
+// textKind is generateKind of answers that are text alone: of a token that is not in it, of
+// thinking for one, no log probability is told, and none where none was asked for.
 func textKind(logprobs bool) kind[api.GenerateResponse] {
 	k := generateKind
 	k.part = func(a *ollama.Answer, e ask.Event, now time.Time) api.GenerateResponse {

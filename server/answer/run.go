@@ -15,7 +15,8 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// kind is what the answers to chats and to bare prompts do not share: the object that an answer, or a part of one, is made of.
+// kind is what the answers to chats and to bare prompts do not share: the object that an answer, or
+// a part of one, is made of.
 type kind[R any] struct {
 	part  func(*ollama.Answer, ask.Event, time.Time) R
 	done  func(model, reason string) R              // of a request that only loads or unloads
@@ -52,7 +53,8 @@ var generateKind = kind[api.GenerateResponse]{
 	},
 }
 
-// noText answers a request that wanted none: one that loads or unloads a model. In the native dialect that is one object, never a stream.
+// noText answers a request that wanted none: one that loads or unloads a model. In the native
+// dialect that is one object, never a stream.
 func noText[R any](r *exchange.Reply, enc exchange.Encoder[R], resp R) error {
 	if _, own := enc.(exchange.Native[R]); own || !enc.Streams() {
 		b, err := enc.Whole(resp)
@@ -76,7 +78,8 @@ func gone(err error) error {
 	return fmt.Errorf("writing to the client: %w", errors.Join(context.Canceled, err))
 }
 
-// run takes events from the engine and sends them, each as soon as no other follows at once, or all together.
+// run takes events from the engine and sends them, each as soon as no other follows at once, or all
+// together.
 func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchange.Encoder[R], k kind[R],
 	q *checked, start time.Time,
 ) error {
@@ -151,8 +154,9 @@ func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchang
 	return nil
 }
 
-// noShift gives a prompt that does not fit the text Ollama has for it where it may be cut but a full context may not be shifted. Without
-// truncation the backend's own text is passed on, which tells both numbers.
+// noShift gives a prompt that does not fit the text Ollama has for it where it may be cut but a
+// full context may not be shifted. Without truncation the backend's own text is passed on, which
+// tells both numbers.
 func noShift(err error, er ask.Request) error {
 	var ce *ask.ContextError
 	if er.Truncate && !er.Shift && errors.As(err, &ce) {

@@ -12,8 +12,9 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// OpenAITranscriptions checks the form as Ollama does; no model here hears. It reads no more of it than any request may cost, and keeps
-// nothing: what it has to know stands before the sound, or after a short one.
+// OpenAITranscriptions checks the form as Ollama does; no model here hears. It reads no more of it
+// than any request may cost, and keeps nothing: what it has to know stands before the sound, or
+// after a short one.
 func (a *Answers) OpenAITranscriptions(x *exchange.Exchange) {
 	end := time.Now().Add(a.o.Shared.ReadTimeout)
 	_ = http.NewResponseController(x.Writer).SetReadDeadline(end)

@@ -14,8 +14,9 @@ const (
 	maxWarning  = 240 // bytes of one
 )
 
-// notEnforced tells of what a schema asks for and its answer is not held to: the client in a Warning header for each, before the answer
-// begins, and the log by keyword and place. Names that the schema chose are a client's words, and in the log only where prompts are.
+// notEnforced tells of what a schema asks for and its answer is not held to: the client in a
+// Warning header for each, before the answer begins, and the log by keyword and place. Names that
+// the schema chose are a client's words, and in the log only where prompts are.
 func (a *Answers) notEnforced(x *exchange.Exchange, notes []grammar.Note) {
 	for i, n := range notes {
 		text, place := n.String(), n.Place

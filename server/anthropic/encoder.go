@@ -60,7 +60,8 @@ func ErrorBody(status int, text string) []byte {
 
 func (e *Encoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
 
-// ErrorEnd is Anthropic's own error event, which its clients raise. (Ollama only ends the stream, which reads like a cut connection.)
+// ErrorEnd is Anthropic's own error event, which its clients raise. (Ollama only ends the stream,
+// which reads like a cut connection.)
 func (e *Encoder) ErrorEnd(status int, text string) []byte {
 	b, _ := json.Marshal(wire.StreamErrorEvent{Type: "error", Error: wire.NewError(status, text).Error})
 	return fmt.Appendf(nil, "event: error\ndata: %s\n\n", b)

@@ -54,7 +54,8 @@ func decodeBody(b []byte, answered bool) (*Request, error) {
 
 // convert makes the native request, and adds what Ollama's conversion leaves out.
 func (r *Request) convert() error {
-	// A search that the server would have to run is not offered to the model: there is no such service here.
+	// A search that the server would have to run is not offered to the model: there is no such
+	// service here.
 	r.Tools = slices.DeleteFunc(r.Tools, func(t wire.Tool) bool { return strings.HasPrefix(t.Type, "web_search") })
 	native, err := wire.FromMessagesRequest(r.MessagesRequest)
 	if err != nil {
@@ -101,8 +102,8 @@ func (r *Request) convert() error {
 	return nil
 }
 
-// structured reads what Ollama's types pass over: the format of the answer, in its place of today or of the beta, and which tools are
-// strict.
+// structured reads what Ollama's types pass over: the format of the answer, in its place of today
+// or of the beta, and which tools are strict.
 func (r *Request) structured(b []byte) error {
 	type format struct {
 		Type   string          `json:"type"`
@@ -143,7 +144,8 @@ func (r *Request) structured(b []byte) error {
 	return nil
 }
 
-// lists are the contents that came as lists, those of tools' results before their message's own, as the conversion has them.
+// lists are the contents that came as lists, those of tools' results before their message's own, as
+// the conversion has them.
 func lists(in []wire.MessageParam) (out []ollama.Listed) {
 	for _, m := range in {
 		own := ollama.Listed{Role: m.Role}

@@ -1,7 +1,8 @@
-// Package catalog says what a model is to the server before it is loaded, and where the server finds it: an [Entry] of a [Store].
+// Package catalog says what a model is to the server before it is loaded, and where the server
+// finds it: an [Entry] of a [Store].
 //
-// A reader of an entry may share it between goroutines and changes nothing in it. A Store and a Puller are used from any goroutine at
-// once.
+// A reader of an entry may share it between goroutines and changes nothing in it. A Store and a
+// Puller are used from any goroutine at once.
 package catalog
 
 import (
@@ -43,8 +44,8 @@ type Entry struct {
 	Broken error        // why the package cannot be opened; nil where it can
 }
 
-// Says is why the model cannot be asked, in a sentence that goes on from "it is": it is of a kind that axle does not run yet, or broken.
-// Empty for all others.
+// Says is why the model cannot be asked, in a sentence that goes on from "it is": it is of a kind
+// that axle does not run yet, or broken. Empty for all others.
 func (e *Entry) Says() string {
 	if e.Info.Says == "" && e.Broken != nil {
 		return "a package that cannot be opened: " + e.Broken.Error()
@@ -52,8 +53,8 @@ func (e *Entry) Says() string {
 	return e.Info.Says
 }
 
-// Window is the context that an answer has where its request asks for none: what the Modelfile says, else def, else the model's, and no
-// more than that.
+// Window is the context that an answer has where its request asks for none: what the Modelfile
+// says, else def, else the model's, and no more than that.
 func (e *Entry) Window(def int) int {
 	n := def
 	switch set := e.Params["num_ctx"].(type) {
@@ -68,7 +69,8 @@ func (e *Entry) Window(def int) int {
 	return n
 }
 
-// Store is the models this machine has. Errors a caller can tell: models.ErrName, store.ErrNotFound, store.ErrReadOnly, store.ErrNoBase.
+// Store is the models this machine has. Errors a caller can tell: models.ErrName,
+// store.ErrNotFound, store.ErrReadOnly, store.ErrNoBase.
 type Store interface {
 	List(ctx context.Context) ([]*Entry, error)
 	Get(name models.Name) (*Entry, error)
@@ -95,8 +97,9 @@ func (e *Entry) AskedAs(name string) ollama.Model {
 
 var errName = ollama.Fail(400, "invalid model name")
 
-// Find resolves the model that a request asks for. A name in Ollama's cloud, one that is no name, and one that is not here answer as Ollama
-// does; unnamed is the error where there is no name at all, missing the text where there is no such model.
+// Find resolves the model that a request asks for. A name in Ollama's cloud, one that is no name,
+// and one that is not here answer as Ollama does; unnamed is the error where there is no name at
+// all, missing the text where there is no such model.
 func Find(st Store, asked string, unnamed error, missing string) (*Entry, error) {
 	ref, err := ollama.ParseRef(asked, unnamed, errName)
 	if err != nil {
@@ -120,7 +123,8 @@ func (e *Entry) Runs(asked string) error {
 	return ollama.Fail(400, "%q is %s", asked, e.Says())
 }
 
-// NotFound says whether a store's error means that there is no model of that name that this chip could run.
+// NotFound says whether a store's error means that there is no model of that name that this chip
+// could run.
 func NotFound(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGGUF) || errors.Is(err, store.ErrForeign) ||
 		errors.Is(err, models.ErrName)

@@ -18,9 +18,10 @@ const (
 	DrainTime    = 2 * time.Second // how long the rest of a refused body is read
 )
 
-// Read takes a request's body in: it reads at most limit bytes of it, weighs them, decodes them, and weighs what came of it where that can
-// be more than it seemed. A request for more room than there is now is told to come again. Where any of it fails the exchange has ended,
-// and ok is false.
+// Read takes a request's body in: it reads at most limit bytes of it, weighs them, decodes them,
+// and weighs what came of it where that can be more than it seemed. A request for more room than
+// there is now is told to come again. Where any of it fails the exchange has ended, and ok is
+// false.
 func Read[T any](x *Exchange, limit int64, decode func([]byte) (T, error)) (req T, ok bool) {
 	b, err := x.body(limit)
 	if err == nil {
@@ -38,7 +39,8 @@ func Read[T any](x *Exchange, limit int64, decode func([]byte) (T, error)) (req 
 // Decoded is a request in any dialect that asks for an answer.
 type Decoded interface{ AsPrompt() ollama.Prompt }
 
-// body reads a body within the read deadline, and weighs it. Compressed bodies are refused: a few bytes could stand for gigabytes.
+// body reads a body within the read deadline, and weighs it. Compressed bodies are refused: a few
+// bytes could stand for gigabytes.
 func (x *Exchange) body(limit int64) ([]byte, error) {
 	//rule:T7 ./server TestLimits != "" && enc != "identity" => == "never"
 	if enc := x.GetHeader("Content-Encoding"); enc != "" && enc != "identity" {
@@ -77,15 +79,17 @@ func (x *Exchange) Weigh(b []byte, noImages bool) error {
 	return x.room(w.Cost())
 }
 
-// held is what a request holds of the room that all have together, what it needs, and how many bytes of text that was weighed with.
+// held is what a request holds of the room that all have together, what it needs, and how many
+// bytes of text that was weighed with.
 type held struct {
 	room, need int64
 	text       int
 	coded      bool // more of it may turn out to be text
 }
 
-// room makes the request hold n bytes of the room that all have together, until End gives them back. What any request
-// may cost is free. Who needs more than there is now is told to come again, and who needs more than there ever is, that.
+// room makes the request hold n bytes of the room that all have together, until End gives them
+// back. What any request may cost is free. Who needs more than there is now is told to come again,
+// and who needs more than there ever is, that.
 func (x *Exchange) room(n int64) error {
 	h := &x.held
 	h.need = n
@@ -109,8 +113,9 @@ func (x *Exchange) room(n int64) error {
 // more makes the request hold n bytes more.
 func (x *Exchange) more(n int64) error { return x.room(x.held.need + n) }
 
-// weighDecoded takes room for what a request holds beyond what its body was weighed with: text that might have been an image's, and the
-// automaton that a format becomes, which package grammar keeps below 64 MiB. More text than any context holds is refused.
+// weighDecoded takes room for what a request holds beyond what its body was weighed with: text that
+// might have been an image's, and the automaton that a format becomes, which package grammar keeps
+// below 64 MiB. More text than any context holds is refused.
 func (x *Exchange) weighDecoded(p ollama.Prompt) error {
 	if h := &x.held; h.coded {
 		text := p.Text()
@@ -131,9 +136,10 @@ func (x *Exchange) weighDecoded(p ollama.Prompt) error {
 	return nil
 }
 
-// Drain reads what is left of a refused body, if that is little and comes soon, and no later than end: most clients send all before they
-// read, and to those that find the connection closed the refusal is lost. Who asks before sending (Expect) has sent nothing. Unless all
-// came, the deadline stays as it is, for net/http reads on before it answers, and the connection ends with the answer.
+// Drain reads what is left of a refused body, if that is little and comes soon, and no later than
+// end: most clients send all before they read, and to those that find the connection closed the
+// refusal is lost. Who asks before sending (Expect) has sent nothing. Unless all came, the deadline
+// stays as it is, for net/http reads on before it answers, and the connection ends with the answer.
 func (x *Exchange) Drain(end time.Time) {
 	rc := x.response
 	if x.GetHeader("Expect") == "" && x.Request.Context().Err() == nil {
@@ -150,8 +156,9 @@ func (x *Exchange) Drain(end time.Time) {
 	x.Header("Connection", "close")
 }
 
-// read reads n bytes, or where n is negative all there are. The first mebibyte is read as it comes; for more, room is taken before any of
-// it is read. A client has to send what it announced before memory is there for it.
+// read reads n bytes, or where n is negative all there are. The first mebibyte is read as it comes;
+// for more, room is taken before any of it is read. A client has to send what it announced before
+// memory is there for it.
 func (x *Exchange) read(from io.Reader, n, limit int64) ([]byte, error) {
 	if n > limit {
 		return nil, TooLarge(limit)

@@ -2,9 +2,11 @@ package exchange
 
 import "github.com/axle-llm/axle/server/ollama"
 
-// Encoder turns one answer's responses into bytes, in a dialect. R is what the dialect's answers are made of. It belongs to one answer.
+// Encoder turns one answer's responses into bytes, in a dialect. R is what the dialect's answers
+// are made of. It belongs to one answer.
 type Encoder[R any] interface {
-	// Streams says whether the request wants the answer in parts, and Type what kind of stream that is.
+	// Streams says whether the request wants the answer in parts, and Type what kind of stream that
+	// is.
 	Streams() bool
 	Type() string
 	// Chunk is the bytes for the next part.
@@ -13,7 +15,8 @@ type Encoder[R any] interface {
 	Whole(R) ([]byte, error)
 	// WholeType is that body's content type.
 	WholeType() string
-	// ErrorBody is the body of an error before the first part; ErrorEnd what a stream that fails later ends with.
+	// ErrorBody is the body of an error before the first part; ErrorEnd what a stream that fails
+	// later ends with.
 	ErrorBody(status int, text string) []byte
 	ErrorEnd(status int, text string) []byte
 }

@@ -33,8 +33,9 @@ func Because(code int, cause error) error {
 // Unwrap is the cause, for who looks for what kind of error it is, after the status.
 func (b *because) Unwrap() []error { return []error{b.httpError, b.cause} }
 
-// Told is an error as the log has it. What a client sent, a part of a prompt or a key in the wrong field, is in no log unless prompts are
-// asked for: errors that can quote it are told by their kind. The client itself has the whole text.
+// Told is an error as the log has it. What a client sent, a part of a prompt or a key in the wrong
+// field, is in no log unless prompts are asked for: errors that can quote it are told by their
+// kind. The client itself has the whole text.
 func (s *Shared) Told(err error) string {
 	if s.LogPrompts {
 		return Clip(err.Error())
@@ -65,7 +66,8 @@ func plainly(err error) string {
 	return string(ollama.Kind(err))
 }
 
-// ofMachine says whether an error is about the card, the disk, the network, a package or the server itself: no text of a request is in it.
+// ofMachine says whether an error is about the card, the disk, the network, a package or the server
+// itself: no text of a request is in it.
 func ofMachine(err error) bool {
 	for _, known := range []error{context.Canceled, context.DeadlineExceeded, io.ErrUnexpectedEOF, loaded.ErrQueueFull, ErrNoEnd,
 		ask.ErrBusy, ask.ErrDraining,

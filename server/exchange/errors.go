@@ -32,7 +32,8 @@ const statusClientGone = 499 // it is not sent; the log has it
 const TooLong = "the prompt is longer than the context length currently available to the model; shorten the prompt, adjust the context " +
 	"length in settings, or use a model with a longer context length"
 
-// Status is the one place where an error of the engine, the host or the store becomes an HTTP status and a text.
+// Status is the one place where an error of the engine, the host or the store becomes an HTTP
+// status and a text.
 func Status(err error) (code int, text string) {
 	var se api.StatusError
 	var ce *ask.ContextError
@@ -103,7 +104,8 @@ func Forbidden(what string) error {
 // Own says whether an error was made by Error or Because, so that its status is known.
 func Own(err error) bool { return errors.As(err, new(*httpError)) }
 
-// retryAfter is the Retry-After of an overloaded or ending server, in seconds; empty for other statuses.
+// retryAfter is the Retry-After of an overloaded or ending server, in seconds; empty for other
+// statuses.
 func retryAfter(code int) string {
 	if code == http.StatusServiceUnavailable {
 		return "1"

@@ -1,8 +1,9 @@
-// Package exchange is one request and its answer, whatever they are about. It reads the body within its limits and weighs it, writes the
-// answer with deadlines, and reports a failure in whatever form is still possible. It is the one place where errors become statuses.
+// Package exchange is one request and its answer, whatever they are about. It reads the body within
+// its limits and weighs it, writes the answer with deadlines, and reports a failure in whatever
+// form is still possible. It is the one place where errors become statuses.
 //
-// An [Exchange] belongs to the goroutine that handles its request, and to none once the handler has returned. [Shared] is used from any
-// goroutine; nothing has to be closed.
+// An [Exchange] belongs to the goroutine that handles its request, and to none once the handler has
+// returned. [Shared] is used from any goroutine; nothing has to be closed.
 package exchange
 
 import (
@@ -26,7 +27,8 @@ import (
 	"github.com/axle-llm/axle/server/openai"
 )
 
-// Shared is what all exchanges have together. Its fields are set before the first one and not changed.
+// Shared is what all exchanges have together. Its fields are set before the first one and not
+// changed.
 type Shared struct {
 	ReadTimeout  time.Duration // longest a request's body may take
 	WriteTimeout time.Duration // longest one write may take
@@ -52,7 +54,8 @@ type Exchange struct {
 	armed    time.Time // when the write deadline was set last
 }
 
-// writer is the router's, which knows its exchange: cheaper than the map that a gin.Context keeps values in.
+// writer is the router's, which knows its exchange: cheaper than the map that a gin.Context keeps
+// values in.
 type writer struct {
 	gin.ResponseWriter
 	x *Exchange
@@ -74,8 +77,8 @@ type Form struct {
 	Body func(status int, text string) []byte
 }
 
-// Begin makes the exchange of a request, whose write deadline has just been set. A form without a body is the one of the request's path.
-// Call Exchange.End when it is answered.
+// Begin makes the exchange of a request, whose write deadline has just been set. A form without a
+// body is the one of the request's path. Call Exchange.End when it is answered.
 func (s *Shared) Begin(c *gin.Context, form Form) *Exchange {
 	if form.Body == nil {
 		form = FormOf(c.Request.URL.Path)
@@ -113,7 +116,8 @@ func FormOf(path string) Form {
 	return Form{JSON, func(_ int, text string) []byte { return ollama.ErrorBody(text) }}
 }
 
-// Ctx is the request's context: it ends with the client, the grace of an orderly end, or an owner who ends the answer from elsewhere.
+// Ctx is the request's context: it ends with the client, the grace of an orderly end, or an owner
+// who ends the answer from elsewhere.
 func (x *Exchange) Ctx() context.Context { return x.Request.Context() }
 
 // Who is the key that the request came with; nil: the server has none, or the request needed none.
@@ -158,7 +162,8 @@ func Answer[R any](x *Exchange, enc Encoder[R], f func(*Reply) error) {
 	}
 }
 
-// Caught runs an answer and turns a panic in it into an error of the answer: never a stream that ends as if all were well.
+// Caught runs an answer and turns a panic in it into an error of the answer: never a stream that
+// ends as if all were well.
 func (s *Shared) Caught(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -175,7 +180,8 @@ var (
 	ErrEnded   = errors.New("the answer was ended by its owner") // from elsewhere
 )
 
-// Ended is what to tell of err: that we ended the work, or its owner did from elsewhere, where it was not the client.
+// Ended is what to tell of err: that we ended the work, or its owner did from elsewhere, where it
+// was not the client.
 func Ended(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), ErrEnded) && !errors.Is(err, axcl.ErrLost) {
 		return Error(http.StatusConflict, ErrEnded.Error())
@@ -199,7 +205,8 @@ func Who(ctx context.Context) *access.Key {
 	return k
 }
 
-// OwnerOf is what the things of a request's key belong to; cached text is shared only within one owner. "": it came with no key.
+// OwnerOf is what the things of a request's key belong to; cached text is shared only within one
+// owner. "": it came with no key.
 func OwnerOf(ctx context.Context) string {
 	if k := Who(ctx); k != nil {
 		return k.Owner

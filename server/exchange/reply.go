@@ -21,7 +21,8 @@ const (
 	Events = "text/event-stream"    // of the others
 )
 
-// Reply writes one answer. It knows whether anything was sent, so that errors take the form that is still possible.
+// Reply writes one answer. It knows whether anything was sent, so that errors take the form that is
+// still possible.
 type Reply struct {
 	x       *Exchange
 	c       *gin.Context
@@ -35,8 +36,9 @@ func (x *Exchange) Reply() *Reply {
 	return &Reply{x: x, c: x.Context, rc: x.response}
 }
 
-// deadline lets the next write take so long and no longer: a reader that takes nothing for that time is cut off. One that was set a moment
-// ago, a thirty-second of that time at most, serves again: to move it for each token would cost as much as the token's JSON.
+// deadline lets the next write take so long and no longer: a reader that takes nothing for that
+// time is cut off. One that was set a moment ago, a thirty-second of that time at most, serves
+// again: to move it for each token would cost as much as the token's JSON.
 func (r *Reply) deadline() {
 	now, most := time.Now(), r.x.shared.WriteTimeout
 	if now.Sub(r.x.armed) > most/32 {
@@ -65,7 +67,8 @@ func (r *Reply) Send() error {
 	return r.rc.Flush()
 }
 
-// Hold takes the next part of a stream, which goes out with the next Send, or sooner where there is much of it.
+// Hold takes the next part of a stream, which goes out with the next Send, or sooner where there is
+// much of it.
 func (r *Reply) Hold(kind string, b []byte) error {
 	if !r.started {
 		r.started = true
@@ -104,8 +107,8 @@ func (r *Reply) Whole(code int, kind string, b []byte) {
 // pourAt is how much of a body is written at once; one that is shorter is sent whole.
 const pourAt = 32 << 10
 
-// Pour sends a body that f writes, as it is written. An error after the first bytes went out breaks the connection off: what came is not
-// whole.
+// Pour sends a body that f writes, as it is written. An error after the first bytes went out breaks
+// the connection off: what came is not whole.
 func (r *Reply) Pour(kind string, f func(io.Writer) error) error {
 	p := &pouring{r: r, kind: kind}
 	switch err := f(p); {

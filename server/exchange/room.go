@@ -7,7 +7,8 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// VectorRoom takes room for a number of vectors, and refuses more of them than two thirds of all the room are for.
+// VectorRoom takes room for a number of vectors, and refuses more of them than two thirds of all
+// the room are for.
 func (x *Exchange) VectorRoom(inputs, hidden int) error {
 	each := int64(hidden)*4 + 256 // 32-bit numbers, and what a queued text is kept in
 	//rule:T7 ./server TestVectorsWeighed false
@@ -27,8 +28,8 @@ const (
 	rerankAhead  = 64 // prompts that are there at a time
 )
 
-// RerankRoom takes room for this many documents, of text bytes in all and longest at most, that are each read with a query, and refuses more
-// of them than are read for one request.
+// RerankRoom takes room for this many documents, of text bytes in all and longest at most, that are
+// each read with a query, and refuses more of them than are read for one request.
 func (x *Exchange) RerankRoom(documents, text, longest, query int) error {
 	each := int64(query + rerankAround)
 	//rule:T7 ./server TestRerankWeighed false
@@ -40,14 +41,16 @@ func (x *Exchange) RerankRoom(documents, text, longest, query int) error {
 	return x.more(min(int64(documents), rerankAhead)*(each+int64(longest))*ollama.TextCost + int64(documents)*256)
 }
 
-// What of several answers is kept until all are there: a token's text, and what is told of it with its rivals.
+// What of several answers is kept until all are there: a token's text, and what is told of it with
+// its rivals.
 const (
 	choiceToken   = 16
 	choiceLogprob = 160
 )
 
-// ChoicesRoom takes room for n answers and the tokens of each, which are kept until all are there; told is how many log
-// probabilities are told of a token. It refuses more than there is room for at all.
+// ChoicesRoom takes room for n answers and the tokens of each, which are kept until all are there;
+// told is how many log probabilities are told of a token. It refuses more than there is room for at
+// all.
 func (x *Exchange) ChoicesRoom(n, tokens, told int) error {
 	each := int64(tokens) * int64(choiceToken+choiceLogprob*told)
 	if int64(n)*each > budget.Get().Requests*2/3 {

@@ -8,14 +8,15 @@ type Card struct {
 	Err error // why it takes no more work, or nil
 }
 
-// Carded is a [Loader] that tells of its open cards, without waiting for anything. Health says their temperatures though no model is
-// loaded.
+// Carded is a [Loader] that tells of its open cards, without waiting for anything. Health says
+// their temperatures though no model is loaded.
 type Carded interface {
 	Cards() []Card
 }
 
-// Failing is a [Loader] that tells why the device it is for could not be opened, without waiting for anything; nil where it is open, or
-// was not tried yet. A server whose device is not there can load nothing, and health says so.
+// Failing is a [Loader] that tells why the device it is for could not be opened, without waiting
+// for anything; nil where it is open, or was not tried yet. A server whose device is not there can
+// load nothing, and health says so.
 type Failing interface {
 	Failed() error
 }
@@ -28,12 +29,14 @@ func (ms *Models) Failed() error {
 	return nil
 }
 
-// Opening is a [Loader] that tells whether the device it is for is still being opened for the first time, without waiting for anything.
+// Opening is a [Loader] that tells whether the device it is for is still being opened for the first
+// time, without waiting for anything.
 type Opening interface {
 	Opening() bool
 }
 
-// Opening: no attempt to open the device has ended yet, so whether anything can be loaded is not known.
+// Opening: no attempt to open the device has ended yet, so whether anything can be loaded is not
+// known.
 func (ms *Models) Opening() bool {
 	o, ok := ms.loader.(Opening)
 	return ok && o.Opening()

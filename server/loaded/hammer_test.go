@@ -21,9 +21,10 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// Many requests for more models than fit, that come, go, give up, unload, find packages changed and loads broken, in any order, and in the
-// end the host is closed under them: every one is answered, none has a model that is closed, no two have different copies of one, and
-// nothing is left loaded, waiting or held. AXLE_HAMMER sets how many rounds.
+// Many requests for more models than fit, that come, go, give up, unload, find packages changed and
+// loads broken, in any order, and in the end the host is closed under them: every one is answered,
+// none has a model that is closed, no two have different copies of one, and nothing is left loaded,
+// waiting or held. AXLE_HAMMER sets how many rounds.
 func TestHostHammer(t *testing.T) {
 	//proves:D3 many at once over more models than fit
 	rounds := 24

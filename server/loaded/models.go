@@ -1,7 +1,9 @@
-// Package loaded holds the models that are on the cards: it loads on demand, once for however many ask, keeps a model as long as its
-// requests said, and unloads the least recently used idle one where memory or a place is needed.
+// Package loaded holds the models that are on the cards: it loads on demand, once for however many
+// ask, keeps a model as long as its requests said, and unloads the least recently used idle one
+// where memory or a place is needed.
 //
-// All methods of [Models] may be called from any goroutine; the caller that makes it closes it. It knows nothing of HTTP.
+// All methods of [Models] may be called from any goroutine; the caller that makes it closes it. It
+// knows nothing of HTTP.
 package loaded
 
 import (
@@ -27,11 +29,13 @@ var ErrQueueFull = errors.New("server busy, please try again.  maximum pending r
 
 // Loader puts models on the card.
 type Loader interface {
-	// Load opens an entry's package on the card. An error that is axcl.ErrMemory makes [Models] unload an idle model and try again.
+	// Load opens an entry's package on the card. An error that is axcl.ErrMemory makes [Models]
+	// unload an idle model and try again.
 	Load(ctx context.Context, e *catalog.Entry) (ask.Model, error)
 }
 
-// Judge is a [Loader] that can tell, without loading it, that a model does not fit even where no other is loaded.
+// Judge is a [Loader] that can tell, without loading it, that a model does not fit even where no
+// other is loaded.
 type Judge interface {
 	Never(e *catalog.Entry) error
 }
@@ -61,7 +65,8 @@ type Models struct {
 	loads   sync.WaitGroup
 }
 
-// slot is one model, loading or loaded. Its fields are guarded by Models.mu, model and err also by ready.
+// slot is one model, loading or loaded. Its fields are guarded by Models.mu, model and err also by
+// ready.
 type slot struct {
 	entry   *catalog.Entry
 	ready   chan struct{}
@@ -100,8 +105,9 @@ type Lease struct {
 // Release gives the model back; its keep_alive runs from now.
 func (l *Lease) Release() { l.once.Do(func() { l.of.release(l.s) }) }
 
-// Acquire returns the entry's model, loading it first if need be. keep is how long it stays afterwards, nil for the server's own; numCtx is
-// what the request asked for, 0 for nothing. Errors: [ErrQueueFull], ask.ErrDraining, the loader's, ctx's.
+// Acquire returns the entry's model, loading it first if need be. keep is how long it stays
+// afterwards, nil for the server's own; numCtx is what the request asked for, 0 for nothing.
+// Errors: [ErrQueueFull], ask.ErrDraining, the loader's, ctx's.
 func (ms *Models) Acquire(ctx context.Context, e *catalog.Entry, keep *time.Duration, numCtx int) (*Lease, error) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -179,7 +185,8 @@ func (ms *Models) Acquire(ctx context.Context, e *catalog.Entry, keep *time.Dura
 	}
 }
 
-// find is the slot with a key. One that is to go serves those that come as long as it is in use: a second copy would take its memory again.
+// find is the slot with a key. One that is to go serves those that come as long as it is in use: a
+// second copy would take its memory again.
 func (ms *Models) find(key string) *slot {
 	if s := ms.slots[key]; s != nil {
 		return s
@@ -241,9 +248,10 @@ func (ms *Models) start(e *catalog.Entry) *slot {
 	return s
 }
 
-// load makes room as long as the model is foreseen not to fit and there is something to unload or to wait for: what is in use, or is loaded
-// by others now, will be idle some time. Where the card says in the middle of a load that it is full, an idle model goes and the load is
-// tried once more (promise D3): every trial takes the time of a load from those that are served.
+// load makes room as long as the model is foreseen not to fit and there is something to unload or
+// to wait for: what is in use, or is loaded by others now, will be idle some time. Where the card
+// says in the middle of a load that it is full, an idle model goes and the load is tried once more
+// (promise D3): every trial takes the time of a load from those that are served.
 func (ms *Models) load(ctx context.Context, e *catalog.Entry, s *slot) (ask.Model, error) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -355,8 +363,8 @@ func (ms *Models) arm(s *slot) {
 	}
 }
 
-// ring sets the timer for when s expires. A request that uses the model meanwhile leaves the timer alone, which would cost each one more
-// than to look again.
+// ring sets the timer for when s expires. A request that uses the model meanwhile leaves the timer
+// alone, which would cost each one more than to look again.
 func (ms *Models) ring(s *slot) {
 	s.rings = s.expires
 	if s.timer != nil {
@@ -438,8 +446,8 @@ func (ms *Models) changing() <-chan struct{} {
 	return ms.changed
 }
 
-// Unload lets a model go, and what was loaded from its place before: now if it is idle, else when its last request is done. It waits for an
-// idle one to be gone.
+// Unload lets a model go, and what was loaded from its place before: now if it is idle, else when
+// its last request is done. It waits for an idle one to be gone.
 func (ms *Models) Unload(ctx context.Context, e *catalog.Entry) {
 	ms.mu.Lock()
 	idle := false
@@ -510,8 +518,8 @@ func (ms *Models) Loaded() []Running {
 	return out
 }
 
-// Close unloads everything and waits for it, or for ctx. What still runs ends with ask.ErrClosed, a load that is under way is broken
-// off. A second Close does nothing.
+// Close unloads everything and waits for it, or for ctx. What still runs ends with ask.ErrClosed, a
+// load that is under way is broken off. A second Close does nothing.
 func (ms *Models) Close(ctx context.Context) error {
 	ms.mu.Lock()
 	ms.closed = true

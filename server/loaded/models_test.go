@@ -140,7 +140,8 @@ func TestHost(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer inUse.Release()
-			// Tried once more where something was unloaded, and only one goes for it: the least recently used.
+			// Tried once more where something was unloaded, and only one goes for it: the least
+			// recently used.
 			for _, step := range []struct {
 				idle  []string
 				tries int
@@ -294,7 +295,8 @@ func TestHost(t *testing.T) {
 		})
 	})
 	t.Run("gone before who waits has it", func(t *testing.T) {
-		// Those who waited for a load wake in any order: the first may be through with keep_alive 0, or the model retired, before the next.
+		// Those who waited for a load wake in any order: the first may be through with keep_alive
+		// 0, or the model retired, before the next.
 		for range 200 {
 			synctest.Test(t, func(t *testing.T) {
 				c := &cards{took: time.Second, free: 2}
@@ -396,8 +398,9 @@ func TestHost(t *testing.T) {
 	})
 }
 
-// TestNeverFits (D3): a model that fits on no empty card is refused at once: none that is idle is unloaded for it, none that is at work is
-// waited for, whether memory is short or the number of models.
+// TestNeverFits (D3): a model that fits on no empty card is refused at once: none that is idle is
+// unloaded for it, none that is at work is waited for, whether memory is short or the number of
+// models.
 func TestNeverFits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		free int

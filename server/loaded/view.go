@@ -10,7 +10,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// Loading lists the models that are on their way to the card, the first that was asked for first, and says how many requests wait for one.
+// Loading lists the models that are on their way to the card, the first that was asked for first,
+// and says how many requests wait for one.
 func (ms *Models) Loading() (out []Pending, waiting int) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -25,8 +26,8 @@ func (ms *Models) Loading() (out []Pending, waiting int) {
 	return out, ms.waiting
 }
 
-// Wrong are why models were not loaded of which the card gave other answers than it should, in the order of their names. One that is
-// loaded after all, or deleted, is gone from it.
+// Wrong are why models were not loaded of which the card gave other answers than it should, in the
+// order of their names. One that is loaded after all, or deleted, is gone from it.
 func (ms *Models) Wrong() (out []string) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -36,8 +37,9 @@ func (ms *Models) Wrong() (out []string) {
 	return out
 }
 
-// Maps draws the cache of a loaded model, of the one used last where name is empty. A name is a model's or its whole name; one that is not
-// loaded has no map, which is no error. Error: models.ErrName.
+// Maps draws the cache of a loaded model, of the one used last where name is empty. A name is a
+// model's or its whole name; one that is not loaded has no map, which is no error. Error:
+// models.ErrName.
 func (ms *Models) Maps(ctx context.Context, name string) (string, []ask.CellMap, error) {
 	var full string
 	if name != "" {

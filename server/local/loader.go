@@ -18,8 +18,8 @@ import (
 
 // LoaderOptions say where and how models are loaded.
 type LoaderOptions struct {
-	// Device is what engine.Open takes: one card, or several ("axcl:0,axcl:1" or "axcl:0+axcl:1"). They are opened once and shared by all
-	// models.
+	// Device is what engine.Open takes: one card, or several ("axcl:0,axcl:1" or "axcl:0+axcl:1").
+	// They are opened once and shared by all models.
 	Device     string
 	Card       engine.CardOptions
 	Parallel   int        // sequences at once in each model; 0: the engine's default
@@ -34,14 +34,15 @@ type LoaderOptions struct {
 	Opened func(info axcl.Info, why string)
 	// Progress is told of each file loaded.
 	Progress func(ask.Progress)
-	// Holds is told, of a model on a device that computes in this machine's memory, how many bytes of it the model takes in addition to its
-	// weights, which are mapped.
+	// Holds is told, of a model on a device that computes in this machine's memory, how many bytes
+	// of it the model takes in addition to its weights, which are mapped.
 	Holds func(model string, bytes int64)
 	// Loaded is told of each model once it is loaded, with what the card was proven to do with it.
 	Loaded func(model string, st ask.Stats)
 }
 
-// Loader loads entries of a [Models] on the device's cards, which it opens when the first model is loaded.
+// Loader loads entries of a [Models] on the device's cards, which it opens when the first model is
+// loaded.
 type Loader struct {
 	o      LoaderOptions
 	memory *engine.Memory
@@ -111,7 +112,8 @@ func (l *Loader) Failed() error {
 // Opening implements loaded.Opening.
 func (l *Loader) Opening() bool { return l.failed.Load() == nil && l.open.Load() == nil }
 
-// Never implements loaded.Judge. A model is put on every card, text alone where its encoder has no room, and with few slots at need.
+// Never implements loaded.Judge. A model is put on every card, text alone where its encoder has no
+// room, and with few slots at need.
 func (l *Loader) Never(e *catalog.Entry) error {
 	cards := l.open.Load()
 	if cards == nil {

@@ -1,8 +1,8 @@
-// Package local is the server's view of the models on this machine: it puts store entries into the server's terms, and loads them on a
-// card.
+// Package local is the server's view of the models on this machine: it puts store entries into the
+// server's terms, and loads them on a card.
 //
-// [Models] and a [Loader] may be used from any goroutine. The models do not own their store; the loader owns the card it opens, and Close
-// releases it after the models that use it are closed.
+// [Models] and a [Loader] may be used from any goroutine. The models do not own their store; the
+// loader owns the card it opens, and Close releases it after the models that use it are closed.
 package local
 
 import (
@@ -39,7 +39,8 @@ type About struct {
 type Options struct {
 	// Describe stands in for opening a model's package; ok false leaves it to [Models].
 	Describe func(m *store.Model) (a About, ok bool)
-	// Rows is the folder where rows are kept, of which those of a deleted model go with it; empty: there is none.
+	// Rows is the folder where rows are kept, of which those of a deleted model go with it; empty:
+	// there is none.
 	Rows string
 }
 
@@ -58,7 +59,8 @@ func New(s *store.Store, o Options) *Models {
 	return &Models{s: s, o: o, about: map[string]About{}, known: map[*store.Model]*catalog.Entry{}}
 }
 
-// List implements catalog.Store. Models whose package cannot be opened are listed all the same, so that people can remove them.
+// List implements catalog.Store. Models whose package cannot be opened are listed all the same, so
+// that people can remove them.
 func (s *Models) List(ctx context.Context) ([]*catalog.Entry, error) {
 	list, err := s.s.List(ctx)
 	if err != nil {
@@ -105,7 +107,8 @@ func (s *Models) Get(name models.Name) (*catalog.Entry, error) {
 // Copy, Delete, Create, HasBlob and PutBlob are the store's.
 func (s *Models) Copy(src, dst models.Name) error { return s.s.Copy(src.Full(), dst.Full()) }
 
-// Delete implements catalog.Store. What conversations with the model left on disk goes with it, unless another model has the same package.
+// Delete implements catalog.Store. What conversations with the model left on disk goes with it,
+// unless another model has the same package.
 func (s *Models) Delete(name models.Name) error {
 	digest := s.alone(name)
 	if err := s.s.Delete(name.Full()); err != nil || digest == "" {
@@ -118,7 +121,8 @@ func (s *Models) Delete(name models.Name) error {
 	return nil
 }
 
-// alone is the digest of a model's package where rows are kept and no other model has that package; else it is empty.
+// alone is the digest of a model's package where rows are kept and no other model has that package;
+// else it is empty.
 func (s *Models) alone(name models.Name) string {
 	if s.o.Rows == "" {
 		return ""

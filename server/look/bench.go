@@ -69,7 +69,8 @@ func (a *Ask) check() error {
 	return nil
 }
 
-// Measure measures a model under a load: clients that ask at once, each with prompt tokens and for output tokens, this many times.
+// Measure measures a model under a load: clients that ask at once, each with prompt tokens and for
+// output tokens, this many times.
 type Measure func(ctx context.Context, m ask.Model, prompt, output, clients, repeats int) (ask.Figures, error)
 
 // Subject is a model to measure, taken for as long as it takes.
@@ -138,13 +139,14 @@ type Running struct {
 	cancel context.CancelFunc
 }
 
-// NewBench makes a Bench that measures by how and keeps results in the folder dir, which it makes when there is one to keep; "" for none.
+// NewBench makes a Bench that measures by how and keeps results in the folder dir, which it makes
+// when there is one to keep; "" for none.
 func NewBench(dir string, how Measure) *Bench {
 	return &Bench{dir: dir, how: how, results: map[string]*Result{}}
 }
 
-// Start begins a benchmark. subject is asked for the model when it is its turn; that may load it. Errors: ErrTry, ErrRunning,
-// ask.ErrDraining.
+// Start begins a benchmark. subject is asked for the model when it is its turn; that may load it.
+// Errors: ErrTry, ErrRunning, ask.ErrDraining.
 func (b *Bench) Start(a Ask, owner Owner, subject func(context.Context) (*Subject, error)) error {
 	if err := a.check(); err != nil {
 		return err
@@ -184,8 +186,8 @@ func (b *Bench) Start(a Ask, owner Owner, subject func(context.Context) (*Subjec
 	return nil
 }
 
-// keep puts a result in the place of the model's last one, which it holds as Last. A result that Tell gave is not changed: its reader
-// may be encoding it. The caller holds mu.
+// keep puts a result in the place of the model's last one, which it holds as Last. A result that
+// Tell gave is not changed: its reader may be encoding it. The caller holds mu.
 func (b *Bench) keep(r *Result) error {
 	b.load()
 	if last := b.results[r.Model]; last != nil {
@@ -206,7 +208,8 @@ func (b *Bench) measure(ctx context.Context, a Ask, subject func(context.Context
 	if info.Embedding {
 		return nil, fmt.Errorf("%s gives vectors, no text: there are no tokens to measure", s.Name)
 	}
-	// A load that the context does not hold is made smaller: half for the prompt, a quarter for the answer.
+	// A load that the context does not hold is made smaller: half for the prompt, a quarter for the
+	// answer.
 	if a.Prompt+a.Output > info.Context {
 		a.Prompt, a.Output = max(min(a.Prompt, info.Context/2), 1), max(min(a.Output, info.Context/4), 1)
 	}
@@ -247,7 +250,8 @@ func (b *Bench) Running() bool {
 	return b.run != nil
 }
 
-// Tell gives the benchmark that runs (nil: none), what the last one failed with, and the results, by model.
+// Tell gives the benchmark that runs (nil: none), what the last one failed with, and the results,
+// by model.
 func (b *Bench) Tell(owner Owner) (run *Running, failed string, results []*Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -275,7 +279,8 @@ func (b *Bench) Close() {
 	b.done.Wait()
 }
 
-// load reads the results that were kept, once. What cannot be read is as if it were not there: the next result takes its place.
+// load reads the results that were kept, once. What cannot be read is as if it were not there: the
+// next result takes its place.
 func (b *Bench) load() {
 	if b.read || b.dir == "" {
 		return
@@ -325,7 +330,8 @@ func (b *Bench) save(r *Result) error {
 	return err
 }
 
-// fileOf is the file of a model's results: its name, with what no file's name should have told by its number.
+// fileOf is the file of a model's results: its name, with what no file's name should have told by
+// its number.
 func fileOf(model string) string {
 	var sb strings.Builder
 	for _, c := range []byte(model) {

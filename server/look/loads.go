@@ -14,7 +14,8 @@ type Loads struct {
 	far map[string]ask.Progress
 }
 
-// Progress takes note of a load that begins, and of each file that is loaded. The card's goroutine waits for it.
+// Progress takes note of a load that begins, and of each file that is loaded. The card's goroutine
+// waits for it.
 func (l *Loads) Progress(p ask.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,8 +41,8 @@ type Load struct {
 	Free    int64    `json:"memory_free"`   // when the load began; 0 where that is not known
 }
 
-// Of tells of the models that are being loaded: pending gives each one's name, since when, and whether it waits for room. What is known of
-// others is forgotten: they are loaded, or failed.
+// Of tells of the models that are being loaded: pending gives each one's name, since when, and
+// whether it waits for room. What is known of others is forgotten: they are loaded, or failed.
 func (l *Loads) Of(pending []loaded.Pending) []Load {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +75,8 @@ func (l *Loads) Of(pending []loaded.Pending) []Load {
 	return out
 }
 
-// Fits says whether a model that takes need bytes has room on a card: now, alone (when others are unloaded), no, or unknown.
+// Fits says whether a model that takes need bytes has room on a card: now, alone (when others are
+// unloaded), no, or unknown.
 func Fits(need, free, total int64) string {
 	switch {
 	case need <= 0 || total <= 0:

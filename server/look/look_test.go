@@ -62,7 +62,8 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// A load is told with its file, its rate and what is left, is measured when all files are there, and is forgotten when nobody waits for it.
+// A load is told with its file, its rate and what is left, is measured when all files are there,
+// and is forgotten when nobody waits for it.
 func TestLoads(t *testing.T) {
 	var l Loads
 	wait := []loaded.Pending{{Model: "a", Since: time.Now()}, {Model: "b", Since: time.Now(), Waiting: true}}
@@ -88,7 +89,8 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// A result that cannot be kept is there all the same, with the reason; names that no file should have have files.
+// A result that cannot be kept is there all the same, with the reason; names that no file should
+// have have files.
 func TestResultsKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bench")
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {

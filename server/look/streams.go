@@ -28,7 +28,8 @@ var (
 		Header)
 )
 
-// Owner is who asks: a key's owner where there are keys, else a session. The zero Owner owns nothing.
+// Owner is who asks: a key's owner where there are keys, else a session. The zero Owner owns
+// nothing.
 type Owner struct {
 	key     string
 	keyed   bool
@@ -36,7 +37,8 @@ type Owner struct {
 	named   bool
 }
 
-// OwnerOf reads a request's owner. keyed says whether the server has keys; key is the owner of the request's key. Error: ErrSession.
+// OwnerOf reads a request's owner. keyed says whether the server has keys; key is the owner of the
+// request's key. Error: ErrSession.
 func OwnerOf(key string, keyed bool, h http.Header) (Owner, error) {
 	o := Owner{key: key, keyed: keyed}
 	id := h.Get(Header)
@@ -91,7 +93,8 @@ type Stream struct {
 
 type inContext struct{}
 
-// Begin notes an answer. What is done for it uses the context, from which [Of] takes the stream; call End when it is over.
+// Begin notes an answer. What is done for it uses the context, from which [Of] takes the stream;
+// call End when it is over.
 func (s *Streams) Begin(ctx context.Context, owner Owner, route string) (context.Context, *Stream) {
 	st := &Stream{s: s, owner: owner, route: route, since: time.Now()}
 	ctx, st.cancel = context.WithCancelCause(ctx)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestWarnings: each kind of warning says what it says in English, and has what is in it as values, so that others can say it otherwise.
+// TestWarnings: each kind of warning says what it says in English, and has what is in it as values,
+// so that others can say it otherwise.
 func TestWarnings(t *testing.T) {
 	hot, warm := 91.5, 84.9
 	card := func(c viewCard) []viewCard { c.Device, c.MemoryOf = "axcl:0", "card"; return []viewCard{c} }

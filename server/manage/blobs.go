@@ -75,7 +75,8 @@ func (m *Manager) PutBlob(x *exchange.Exchange) {
 	x.Reply().Whole(code, "", nil)
 }
 
-// slowBody reads a large body that comes no slower than slowest: waiting uses up the time that is left, what comes earns some.
+// slowBody reads a large body that comes no slower than slowest: waiting uses up the time that is
+// left, what comes earns some.
 type slowBody struct {
 	x          *exchange.Exchange
 	rc         *http.ResponseController

@@ -49,8 +49,9 @@ func (m *Manager) copyModel(req api.CopyRequest) error {
 	return err
 }
 
-// claim takes a name for a model to be made. Where deleting is switched off the name must be free, since what has it would be replaced,
-// which deletes it, and no other request makes a model of that name until done is called.
+// claim takes a name for a model to be made. Where deleting is switched off the name must be free,
+// since what has it would be replaced, which deletes it, and no other request makes a model of that
+// name until done is called.
 func (m *Manager) claim(asked string) (done func(), err error) {
 	if !m.o.NoDelete {
 		return func() {}, nil

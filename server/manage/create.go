@@ -71,7 +71,8 @@ func (m *Manager) Create(x *exchange.Exchange) {
 	})
 }
 
-// ownTemplate: text is the template of the package that the model from is made of. Such a model keeps it without being told to.
+// ownTemplate: text is the template of the package that the model from is made of. Such a model
+// keeps it without being told to.
 func (m *Manager) ownTemplate(from, text string) bool {
 	if from == "" {
 		return false
@@ -84,8 +85,8 @@ func (m *Manager) ownTemplate(from, text string) bool {
 	return err == nil && e.Custom == nil && e.Template != "" && strings.TrimSpace(text) == strings.TrimSpace(e.Template)
 }
 
-// ownFormat refuses a renderer or a parser that is not the one of the package that the model from is made of: that is used in any case. A
-// model that is not here is no matter of this.
+// ownFormat refuses a renderer or a parser that is not the one of the package that the model from
+// is made of: that is used in any case. A model that is not here is no matter of this.
 func (m *Manager) ownFormat(req api.CreateRequest, from string) error {
 	if req.Renderer == "" && req.Parser == "" {
 		return nil
@@ -118,7 +119,8 @@ func (m *Manager) ownFormat(req api.CreateRequest, from string) error {
 // forms are what Ollama's names of renderers and parsers have behind a family's.
 var forms = []string{"", "-instruct", "-thinking", "-think", "-no-thinking", "-small", "-large"}
 
-// isFamily reports whether Ollama's name of a renderer or a parser is one of the families', however they are spelled.
+// isFamily reports whether Ollama's name of a renderer or a parser is one of the families', however
+// they are spelled.
 func isFamily(name string, families []string) bool {
 	plain := strings.NewReplacer("-", "", "_", "", ".", "")
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")

@@ -14,7 +14,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// No body of the routes that manage models makes them panic, and whatever is refused has a status and a text.
+// No body of the routes that manage models makes them panic, and whatever is refused has a status
+// and a text.
 func FuzzManage(f *testing.F) {
 	for _, s := range []string{`{}`,
 		`{"model":"m","input":["a",""],"truncate":false,"dimensions":3,"options":{"num_ctx":5},"keep_alive":"5m"}`,

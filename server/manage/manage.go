@@ -1,7 +1,9 @@
-// Package manage answers the requests that look at the models on this machine and change them: list, show, create, copy, delete, pull and
-// the upload of files. How a model answers is package answer's.
+// Package manage answers the requests that look at the models on this machine and change them:
+// list, show, create, copy, delete, pull and the upload of files. How a model answers is package
+// answer's.
 //
-// A [Manager] is used from any goroutine. It owns nothing: its store and its loaded models are its maker's.
+// A [Manager] is used from any goroutine. It owns nothing: its store and its loaded models are its
+// maker's.
 package manage
 
 import (

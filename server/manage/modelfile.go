@@ -13,9 +13,11 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// modelfile is what would make this model anew: what /api/show gives can be fed to create. FROM is the model itself, which has its package,
-// and with it the package's own template, which is no Go template and no part of a Modelfile. What a Modelfile cannot hold (its quotes have
-// no escape, and its reader drops characters that cannot be printed) is left out and said so: the model that FROM names has it.
+// modelfile is what would make this model anew: what /api/show gives can be fed to create. FROM is
+// the model itself, which has its package, and with it the package's own template, which is no Go
+// template and no part of a Modelfile. What a Modelfile cannot hold (its quotes have no escape, and
+// its reader drops characters that cannot be printed) is left out and said so: the model that FROM
+// names has it.
 func modelfile(e *catalog.Entry, system string, params map[string]any) string {
 	var b strings.Builder
 	fmt.Fprintf(&b,
@@ -66,8 +68,9 @@ func modelfile(e *catalog.Entry, system string, params map[string]any) string {
 	return b.String()
 }
 
-// command is a line of a Modelfile. Ollama's own printing leaves quotes off where its reader then needs them: of a value that begins with a
-// quote, of an empty one, of one with a tab or a carriage return at its end.
+// command is a line of a Modelfile. Ollama's own printing leaves quotes off where its reader then
+// needs them: of a value that begins with a quote, of an empty one, of one with a tab or a carriage
+// return at its end.
 func command(c parser.Command) string {
 	name, args := strings.ToUpper(c.Name), c.Args
 	switch c.Name {
@@ -93,7 +96,8 @@ func reads(line string, c parser.Command) bool {
 	return err == nil && len(f.Commands) == 2 && f.Commands[1] == c
 }
 
-// scalar is a parameter's value as a Modelfile has it: a whole number without an exponent, which is none to its reader.
+// scalar is a parameter's value as a Modelfile has it: a whole number without an exponent, which is
+// none to its reader.
 func scalar(v any) string {
 	if f, ok := v.(float64); ok {
 		return strconv.FormatFloat(f, 'f', -1, 64)

@@ -29,7 +29,8 @@ func (m *Manager) OpenAIModels(x *exchange.Exchange) {
 	x.Reply().Whole(http.StatusOK, exchange.JSONV1, b)
 }
 
-// lengths are what the model's context takes. Of a package without calls of many rows, prompts are taken whole all the same, row by row.
+// lengths are what the model's context takes. Of a package without calls of many rows, prompts are
+// taken whole all the same, row by row.
 func (m *Manager) lengths(e *catalog.Entry) openai.Lengths {
 	if e.Says() != "" {
 		return openai.Lengths{}

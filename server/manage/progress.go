@@ -15,8 +15,8 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// progress runs a long piece of work and sends its status lines, each at once, or only the last. An error before the first line has its
-// own status; a later one is the stream's last line.
+// progress runs a long piece of work and sends its status lines, each at once, or only the last. An
+// error before the first line has its own status; a later one is the stream's last line.
 func progress(x *exchange.Exchange, asked *bool, work func(ctx context.Context, status func(api.ProgressResponse)) error) {
 	stream := asked == nil || *asked
 	exchange.Answer(x, exchange.Native[api.ProgressResponse]{Stream: stream}, func(r *exchange.Reply) error {
@@ -74,8 +74,9 @@ func ofManaging(err error) error {
 	return exchange.Because(statusOf(err), err)
 }
 
-// statusOf is the status of an error of management work: an unknown name, files that this chip cannot run and blobs that were not
-// uploaded are the client's mistake, and trying again would not help; anything else is ours, the hub's or the disk's.
+// statusOf is the status of an error of management work: an unknown name, files that this chip
+// cannot run and blobs that were not uploaded are the client's mistake, and trying again would not
+// help; anything else is ours, the hub's or the disk's.
 func statusOf(err error) int {
 	switch {
 	case errors.Is(err, hub.ErrNotFound):

@@ -13,7 +13,8 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// Pull answers /api/pull: the server's [catalog.Puller] fetches, and its status lines are the answer.
+// Pull answers /api/pull: the server's [catalog.Puller] fetches, and its status lines are the
+// answer.
 func (m *Manager) Pull(x *exchange.Exchange) {
 	var req api.PullRequest
 	err := x.Decode(&req)

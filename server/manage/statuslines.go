@@ -6,9 +6,10 @@ import (
 	"github.com/axle-llm/axle/internal/ranked"
 )
 
-// statusLines are where work leaves its status lines, from several goroutines at once and with locks of its own in hand, and never waits
-// for the client that takes them. A line of the same file takes the place of one that was not sent yet, so that a client that takes nothing
-// costs a line a file.
+// statusLines are where work leaves its status lines, from several goroutines at once and with
+// locks of its own in hand, and never waits for the client that takes them. A line of the same file
+// takes the place of one that was not sent yet, so that a client that takes nothing costs a line a
+// file.
 type statusLines struct {
 	more chan struct{} // holds one when there are lines
 

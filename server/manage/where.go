@@ -16,8 +16,8 @@ type Where struct {
 	User   string   `json:"user"`   // as whom the server runs; empty where that is not known
 }
 
-// Where answers GET /api/axle/store: where models are, for commands on this machine that read files themselves. Others learn nothing of
-// the machine's folders.
+// Where answers GET /api/axle/store: where models are, for commands on this machine that read files
+// themselves. Others learn nothing of the machine's folders.
 func (m *Manager) Where(x *exchange.Exchange) {
 	peer, err := netip.ParseAddrPort(x.Request.RemoteAddr)
 	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip"} {

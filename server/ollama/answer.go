@@ -83,7 +83,8 @@ func (a *Answer) call(e ask.Event) api.ToolCall {
 	return c
 }
 
-// ID is a fresh id of 96 random bits, which cannot be guessed: who knows an answer's id may have what was kept of it.
+// ID is a fresh id of 96 random bits, which cannot be guessed: who knows an answer's id may have
+// what was kept of it.
 func ID(prefix string) string {
 	var b [12]byte
 	_, _ = crand.Read(b[:]) // never fails

@@ -1,8 +1,10 @@
-// Package ollama speaks Ollama's native API: request bodies to engine requests, engine events to response objects. The wire types are
-// Ollama's own (github.com/ollama/ollama/api); this package holds only functions over them and knows nothing of HTTP but status codes,
-// which errors carry as [api.StatusError].
+// Package ollama speaks Ollama's native API: request bodies to engine requests, engine events to
+// response objects. The wire types are Ollama's own (github.com/ollama/ollama/api); this package
+// holds only functions over them and knows nothing of HTTP but status codes, which errors carry as
+// [api.StatusError].
 //
-// The functions are pure and safe for concurrent use; an [Answer] belongs to one answer and one goroutine. Nothing here holds a resource.
+// The functions are pure and safe for concurrent use; an [Answer] belongs to one answer and one
+// goroutine. Nothing here holds a resource.
 package ollama
 
 import (
@@ -12,8 +14,8 @@ import (
 	"io"
 )
 
-// Decode reads a body's first JSON value into v, with Ollama's error texts: null fields are as absent ones, unknown fields are ignored,
-// and what follows the value is too.
+// Decode reads a body's first JSON value into v, with Ollama's error texts: null fields are as
+// absent ones, unknown fields are ignored, and what follows the value is too.
 func Decode(body []byte, v any) error {
 	if err := Check(body); err != nil {
 		return err

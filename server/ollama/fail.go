@@ -10,14 +10,15 @@ import (
 	"github.com/ollama/ollama/api"
 )
 
-// Failure is an error with the status and text that a client sees, and what of that a log may hold. It is an [api.StatusError].
+// Failure is an error with the status and text that a client sees, and what of that a log may hold.
+// It is an [api.StatusError].
 type Failure struct {
 	api.StatusError
 	plain string
 }
 
-// Fail is an error with the status and text that a client sees. Arguments that may be a client's words, which are all but numbers and
-// [Ours], are left out of what [Failure.Plain] gives.
+// Fail is an error with the status and text that a client sees. Arguments that may be a client's
+// words, which are all but numbers and [Ours], are left out of what [Failure.Plain] gives.
 func Fail(status int, format string, args ...any) error {
 	bare := make([]any, len(args))
 	for i, a := range args {

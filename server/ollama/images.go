@@ -11,14 +11,15 @@ import (
 	"github.com/ollama/ollama/api"
 )
 
-// Limits of pictures (promise T7). A conversation may be about any number of them: the engine lets the oldest turns go, before it reads
-// them, where there are more than the context holds.
+// Limits of pictures (promise T7). A conversation may be about any number of them: the engine lets
+// the oldest turns go, before it reads them, where there are more than the context holds.
 const (
 	maxImages = 8          // in one message
 	maxPixels = 40_000_000 // vision's
 )
 
-// checkImages checks a request's images before anything decodes them; most is how many of them one message brings.
+// checkImages checks a request's images before anything decodes them; most is how many of them one
+// message brings.
 func checkImages(list []api.ImageData, most int) error {
 	//rule:T7 ./server TestLimits false
 	if most > maxImages {

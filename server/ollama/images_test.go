@@ -49,7 +49,8 @@ func pictures(t testing.TB) map[string][]byte {
 	return out
 }
 
-// No bytes make the reader of images' sizes panic or take long, and no size is out of what a header can say.
+// No bytes make the reader of images' sizes panic or take long, and no size is out of what a header
+// can say.
 func FuzzImageSize(f *testing.F) {
 	for _, b := range pictures(f) {
 		f.Add(b)

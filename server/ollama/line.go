@@ -15,8 +15,9 @@ func Line[R any](v R) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// Object is v as JSON. What most answers and their parts are, text and at the end the figures, is written without reflection, which would
-// take more of the processor than all else that a token costs here; anything with more in it goes through encoding/json.
+// Object is v as JSON. What most answers and their parts are, text and at the end the figures, is
+// written without reflection, which would take more of the processor than all else that a token
+// costs here; anything with more in it goes through encoding/json.
 func Object[R any](v R) ([]byte, error) {
 	if b := textPart(any(&v)); b != nil {
 		return b, nil
@@ -24,7 +25,8 @@ func Object[R any](v R) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// textPart is a response that has only text and figures, as encoding/json writes it; nil for any other.
+// textPart is a response that has only text and figures, as encoding/json writes it; nil for any
+// other.
 func textPart(v any) []byte {
 	switch r := v.(type) {
 	case *api.ChatResponse:
@@ -54,7 +56,8 @@ func textPart(v any) []byte {
 	return nil
 }
 
-// textOnly: nothing is set that text and figures are not; lists is the length of all that must be empty.
+// textOnly: nothing is set that text and figures are not; lists is the length of all that must be
+// empty.
 func textOnly(remoteModel, remoteHost string, info *api.DebugInfo, lists int) bool {
 	return remoteModel == "" && remoteHost == "" && info == nil && lists == 0
 }
@@ -96,7 +99,8 @@ func figure(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(append(b, name...), n, 10)
 }
 
-// AppendText adds a string as encoding/json writes it, which is asked for those that it does not write as they are.
+// AppendText adds a string as encoding/json writes it, which is asked for those that it does not
+// write as they are.
 func AppendText(b []byte, s string) []byte {
 	for i := 0; i < len(s); {
 		switch c := s[i]; {

@@ -9,7 +9,8 @@ import (
 	"github.com/ollama/ollama/api"
 )
 
-// TestLine: a line is what encoding/json makes of it, whichever field is set, those too that Ollama adds one day.
+// TestLine: a line is what encoding/json makes of it, whichever field is set, those too that Ollama
+// adds one day.
 func TestLine(t *testing.T) {
 	at := time.Date(2026, 11, 23, 1, 2, 3, 4000, time.UTC)
 	each(t, api.ChatResponse{Model: "m", CreatedAt: at, Message: api.Message{Role: "assistant", Content: "x"}})

@@ -13,7 +13,8 @@ type Ref struct {
 	Cloud bool        // it names a model in Ollama's cloud
 }
 
-// ParseRef reads a request's model name. required is what an empty name answers with, invalid what one that is no name does.
+// ParseRef reads a request's model name. required is what an empty name answers with, invalid what
+// one that is no name does.
 func ParseRef(s string, required, invalid error) (Ref, error) {
 	r := Ref{Asked: s}
 	s = strings.TrimSpace(s)
@@ -52,8 +53,8 @@ func cutSource(s string) (base string, cloud, explicit bool) {
 	return s, false, false
 }
 
-// What a request is told that names no model, one in Ollama's cloud, or one that is not here: that in two forms, of which each route has
-// one.
+// What a request is told that names no model, one in Ollama's cloud, or one that is not here: that
+// in two forms, of which each route has one.
 var (
 	ErrUnnamed = Fail(400, "model is required")
 	ErrCloud   = Fail(403, "ollama cloud is disabled: remote model is unavailable")

@@ -109,7 +109,8 @@ func TestOwnOptions(t *testing.T) {
 	}
 }
 
-// What a request says of a tool reaches the template whole, keys in order, and its schema with every keyword.
+// What a request says of a tool reaches the template whole, keys in order, and its schema with
+// every keyword.
 func TestToolsWhole(t *testing.T) {
 	const tool = `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{"z":{"type":"integer","minimum":3},"a":{"$ref":"#/$defs/x"}},"additionalProperties":false}}}`
 	r, err := DecodeChat([]byte(`{"messages":[{"role":"user","content":"q"}],"tools":[` + tool + `]}`))

@@ -33,7 +33,8 @@ func DefaultOptions(base sampler.Params) Options {
 // ollamas are Ollama's own, which looks for some of them in the environment.
 var ollamas = api.DefaultOptions()
 
-// CheckOptions finds what is wrong with a Modelfile's and a request's options before a model is loaded for them.
+// CheckOptions finds what is wrong with a Modelfile's and a request's options before a model is
+// loaded for them.
 func CheckOptions(params, opts map[string]any) error {
 	if len(params)+len(opts) == 0 {
 		return nil
@@ -46,7 +47,8 @@ func CheckOptions(params, opts map[string]any) error {
 	return err
 }
 
-// limits of the integer options: what is outside is certainly a mistake, and is refused rather than cut.
+// limits of the integer options: what is outside is certainly a mistake, and is refused rather than
+// cut.
 var intLimits = map[string][2]float64{
 	"num_predict":       {-2, math.MaxInt32},
 	"num_ctx":           {0, math.MaxInt32},
@@ -61,8 +63,9 @@ var intLimits = map[string][2]float64{
 	"draft_num_predict": {math.MinInt32, math.MaxInt32},
 }
 
-// Set applies options in Ollama's way: null is skipped, what Ollama no longer knows is ignored, a wrong type is Ollama's own error
-// (status 500, as there), a number out of range is status 400 and names the option. Unknown names are returned for the log.
+// Set applies options in Ollama's way: null is skipped, what Ollama no longer knows is ignored, a
+// wrong type is Ollama's own error (status 500, as there), a number out of range is status 400 and
+// names the option. Unknown names are returned for the log.
 func (o *Options) Set(m map[string]any) (unknown []string, err error) {
 	if len(m) == 0 {
 		return nil, nil
@@ -148,8 +151,8 @@ func (o *Options) set(key string, val any) (known bool, err error) {
 // own are the options that Ollama has not. All are switches.
 var own = []string{"speculate", "repeatable"}
 
-// Param reads an option as a Modelfile has it, a text for each PARAMETER line of its name, into what a request would hold. Errors: a name
-// that is none, a value that is not of the option's type.
+// Param reads an option as a Modelfile has it, a text for each PARAMETER line of its name, into
+// what a request would hold. Errors: a name that is none, a value that is not of the option's type.
 func Param(name string, vals []string) (any, error) {
 	if slices.Contains(own, name) {
 		b, err := strconv.ParseBool(vals[0])

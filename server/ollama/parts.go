@@ -12,9 +12,10 @@ type Listed struct {
 	Parts []chat.Part
 }
 
-// Ordered notes the order of contents that came as lists with pictures in them: the native form keeps the texts of a message and its
-// pictures apart. lists are in the messages' order; one that the conversion joined to another message, or left out, is passed over. Texts
-// that the conversion joined have join between them.
+// Ordered notes the order of contents that came as lists with pictures in them: the native form
+// keeps the texts of a message and its pictures apart. lists are in the messages' order; one that
+// the conversion joined to another message, or left out, is passed over. Texts that the conversion
+// joined have join between them.
 func (r *ChatRequest) Ordered(lists []Listed, join string) {
 	at := 0
 	for _, l := range lists {

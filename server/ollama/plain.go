@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Plain is a chat's body taken apart: the fields that most bodies consist of, read in one go, and the rest as it stands. encoding/json
-// would look at every byte of the messages four times.
+// Plain is a chat's body taken apart: the fields that most bodies consist of, read in one go, and
+// the rest as it stands. encoding/json would look at every byte of the messages four times.
 type Plain struct {
 	Model    string
 	Messages []Said
@@ -15,7 +15,8 @@ type Plain struct {
 	Rest     []byte // an object with every other field; nil: there is none
 }
 
-// Said is one message: its text, or where there is more to it than a role and a text, the object that it is.
+// Said is one message: its text, or where there is more to it than a role and a text, the object
+// that it is.
 type Said struct {
 	Role, Content string
 	Object        []byte
@@ -24,9 +25,11 @@ type Said struct {
 // mostRest bounds what is copied: a body with more than its messages goes the other way.
 const mostRest = 64 << 10
 
-// TakeApart reads a body of /api/chat or /v1/chat/completions. ok is false for any that encoding/json might read in another way, or whose
-// error it has to tell: fields given twice, in other letters or as null, invalid UTF-8, more than one value. What is returned has the
-// meaning that encoding/json finds, provided that Rest and each Object are JSON, which is not looked at here.
+// TakeApart reads a body of /api/chat or /v1/chat/completions. ok is false for any that
+// encoding/json might read in another way, or whose error it has to tell: fields given twice, in
+// other letters or as null, invalid UTF-8, more than one value. What is returned has the meaning
+// that encoding/json finds, provided that Rest and each Object are JSON, which is not looked at
+// here.
 func TakeApart(body []byte) (p Plain, ok bool) {
 	t := taker{b: body}
 	var seen [3]bool
@@ -73,7 +76,8 @@ func TakeApart(body []byte) (p Plain, ok bool) {
 	return p, ok
 }
 
-// another says whether a key is none that encoding/json could take for one that TakeApart reads itself.
+// another says whether a key is none that encoding/json could take for one that TakeApart reads
+// itself.
 func another(key []byte) bool {
 	for _, c := range key {
 		if c >= utf8.RuneSelf { // some letters beyond ASCII count as ASCII's
@@ -88,8 +92,8 @@ func another(key []byte) bool {
 	return true
 }
 
-// taker reads JSON as far as it is plain. Each method begins at the first byte of what it reads and leaves at behind the last; false: it
-// looks otherwise.
+// taker reads JSON as far as it is plain. Each method begins at the first byte of what it reads and
+// leaves at behind the last; false: it looks otherwise.
 type taker struct {
 	b  []byte
 	at int
@@ -149,7 +153,8 @@ func (t *taker) object(one func(key []byte) bool) bool {
 
 func (t *taker) list(one func() bool) bool { return t.items('[', ']', one) }
 
-// quoted reads a string with its quotes; nil: there is none. It is simple where it means what stands between them.
+// quoted reads a string with its quotes; nil: there is none. It is simple where it means what
+// stands between them.
 func (t *taker) quoted() (raw []byte, simple bool) {
 	if t.at == len(t.b) || t.b[t.at] != '"' {
 		return nil, false

@@ -7,7 +7,8 @@ import (
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
-// TestTakeApart: what is taken apart means what encoding/json finds in it, and what it might read in another way is left to it.
+// TestTakeApart: what is taken apart means what encoding/json finds in it, and what it might read
+// in another way is left to it.
 func TestTakeApart(t *testing.T) {
 	for _, body := range apart {
 		if _, ok := TakeApart([]byte(body)); !ok {

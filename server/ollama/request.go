@@ -68,10 +68,11 @@ type Prompt interface {
 	Common() Common
 	// Text is how many bytes of text it holds, pictures left out.
 	Text() int
-	// Check refuses, before anything is loaded, what the model cannot do, pictures beyond the limits and wrong options.
+	// Check refuses, before anything is loaded, what the model cannot do, pictures beyond the
+	// limits and wrong options.
 	Check(m Model) error
-	// ToEngine is the request as the engine takes it, and whether it is a chat to it. base is the loaded model's sampling; unknown options
-	// are returned for the log.
+	// ToEngine is the request as the engine takes it, and whether it is a chat to it. base is the
+	// loaded model's sampling; unknown options are returned for the log.
 	ToEngine(base sampler.Params, m Model) (er ask.Request, isChat bool, unknown []string, err error)
 }
 
@@ -156,7 +157,8 @@ func decodeChat(b []byte) (*ChatRequest, error) {
 	return r, decodeThink(body.Think, &r.Think)
 }
 
-// plainChat is decodeChat of a body that can be taken apart; nil for any other, and for one that is wrong.
+// plainChat is decodeChat of a body that can be taken apart; nil for any other, and for one that is
+// wrong.
 func plainChat(b []byte) *ChatRequest {
 	p, ok := TakeApart(b)
 	if !ok {
@@ -183,8 +185,8 @@ func plainChat(b []byte) *ChatRequest {
 	return r
 }
 
-// Remember keeps of a body what api.ChatRequest loses: which contents were null, and the tools' schemas whole. The body has been decoded
-// before, so that this cannot fail.
+// Remember keeps of a body what api.ChatRequest loses: which contents were null, and the tools'
+// schemas whole. The body has been decoded before, so that this cannot fail.
 func (r *ChatRequest) Remember(b []byte) {
 	empty := slices.ContainsFunc(r.Messages, func(m api.Message) bool { return m.Content == "" })
 	if !empty && len(r.Tools) == 0 {
@@ -319,7 +321,8 @@ func Format(raw json.RawMessage) (ask.Format, error) {
 	return ask.Format{}, Fail(500, "invalid format: %q; expected \"json\" or a valid JSON Schema object", raw)
 }
 
-// common fills what chats and bare prompts share. Precedence: defaults, the model's, the Modelfile's, the request's.
+// common fills what chats and bare prompts share. Precedence: defaults, the model's, the
+// Modelfile's, the request's.
 func common(er *ask.Request, base sampler.Params, m Model, opts map[string]any, format json.RawMessage, x Extra) (
 	unknown []string, err error,
 ) {
@@ -403,7 +406,8 @@ func message(msg api.Message, m Model, null bool) chat.Message {
 	return out
 }
 
-// Tools turns offered tools into the engine's; raw, where it has as many, is the text they came from.
+// Tools turns offered tools into the engine's; raw, where it has as many, is the text they came
+// from.
 func Tools(tools api.Tools, raw []json.RawMessage) []chat.Tool {
 	var out []chat.Tool
 	for i, t := range tools {
@@ -432,7 +436,8 @@ func Tools(tools api.Tools, raw []json.RawMessage) []chat.Tool {
 	return out
 }
 
-// ToEngine is the bare prompt's part of a [Prompt]. It is a chat to the engine where the Modelfile puts messages before the prompt.
+// ToEngine is the bare prompt's part of a [Prompt]. It is a chat to the engine where the Modelfile
+// puts messages before the prompt.
 func (r *GenerateRequest) ToEngine(base sampler.Params, m Model) (er ask.Request, isChat bool, unknown []string, err error) {
 	er = ask.Request{Prompt: r.Prompt, Suffix: r.Suffix, System: r.System, Raw: r.Raw, Template: m.Template, Think: think(r.Think, m),
 		Truncate: yes(r.Truncate), Shift: yes(r.Shift)}

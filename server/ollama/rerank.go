@@ -13,7 +13,8 @@ import (
 	"github.com/axle-llm/axle/ask"
 )
 
-// Rerank is the body of /api/rerank and of /v1/rerank, which Ollama has not: the form that Jina, Cohere and vLLM have in common.
+// Rerank is the body of /api/rerank and of /v1/rerank, which Ollama has not: the form that Jina,
+// Cohere and vLLM have in common.
 type Rerank struct {
 	Model           string         `json:"model"`
 	Query           string         `json:"query"`
@@ -97,8 +98,8 @@ type RankedDocument struct {
 	Text string `json:"text"`
 }
 
-// WriteRanked writes the answer, the best document first, equal ones in the request's order. Error: a score that is no number, before
-// anything is written.
+// WriteRanked writes the answer, the best document first, equal ones in the request's order. Error:
+// a score that is no number, before anything is written.
 func (r *Rerank) WriteRanked(w io.Writer, got ask.Ranking) error {
 	order := make([]int, len(got.Scores))
 	for i, s := range got.Scores {

@@ -9,7 +9,8 @@ import (
 	"github.com/ollama/ollama/api"
 )
 
-// WriteVectors writes an answer of vectors as [json.Marshal] gives it, a vector at a time, so that its text is nowhere whole.
+// WriteVectors writes an answer of vectors as [json.Marshal] gives it, a vector at a time, so that
+// its text is nowhere whole.
 func WriteVectors(w io.Writer, r api.EmbedResponse) error {
 	vectors := r.Embeddings
 	r.Embeddings = [][]float32{}
@@ -20,7 +21,8 @@ func WriteVectors(w io.Writer, r api.EmbedResponse) error {
 	return Spread(w, frame, "embeddings", len(vectors), func(i int) any { return vectors[i] })
 }
 
-// Spread writes frame, a JSON object, with n items in its field that is an empty list. Each item is encoded as it is written.
+// Spread writes frame, a JSON object, with n items in its field that is an empty list. Each item is
+// encoded as it is written.
 func Spread(w io.Writer, frame []byte, field string, n int, item func(i int) any) error {
 	mark := fmt.Appendf(nil, "%q:[", field) // within a string its quotes would be escaped
 	at := bytes.Index(frame, append(mark, ']'))

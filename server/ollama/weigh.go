@@ -8,8 +8,8 @@ import (
 	"github.com/ollama/ollama/api"
 )
 
-// What a request body may hold (promise T7). A few bytes of JSON can become a hundred times as many in memory, so that its parts are
-// counted before any of it is decoded.
+// What a request body may hold (promise T7). A few bytes of JSON can become a hundred times as many
+// in memory, so that its parts are counted before any of it is decoded.
 const (
 	MaxDepth   = 128     // deepest nesting
 	MaxParts   = 1 << 16 // objects, arrays and strings
@@ -17,13 +17,15 @@ const (
 	MaxText    = 4 << 20 // bytes of strings that are no image: no context holds more
 )
 
-// Weight is what a body holds. Coded are the bytes of long strings that may be base64, as images are, and are not counted as text.
+// Weight is what a body holds. Coded are the bytes of long strings that may be base64, as images
+// are, and are not counted as text.
 type Weight struct{ Bytes, Parts, Numbers, Text, Coded int }
 
 // TextCost is how much memory a byte of text takes.
 const TextCost = 16
 
-// Cost is about how much memory a request takes from its body's decoding to its answer's end: measured, and rounded up.
+// Cost is about how much memory a request takes from its body's decoding to its answer's end:
+// measured, and rounded up.
 func (w Weight) Cost() int64 {
 	return int64(w.Bytes)*3 + int64(w.Text)*TextCost + int64(w.Parts)*1024 + int64(w.Numbers)*64
 }
@@ -34,8 +36,9 @@ func Check(body []byte) error {
 	return err
 }
 
-// Weigh counts what a body holds, and fails when that is more than it may. It scans once and allocates nothing, but for strings that hold
-// JSON, which is counted too; what is no JSON is left to the decoder.
+// Weigh counts what a body holds, and fails when that is more than it may. It scans once and
+// allocates nothing, but for strings that hold JSON, which is counted too; what is no JSON is left
+// to the decoder.
 func Weigh(body []byte) (Weight, error) { return weigh(body, false) }
 
 // weigh is Weigh; where all is set, every string that looks like JSON is taken for some.
@@ -119,7 +122,8 @@ func isKey(rest []byte) bool {
 	return false
 }
 
-// holds tells what the string under a key holds, reading the key as package json does: escapes and letters of either case.
+// holds tells what the string under a key holds, reading the key as package json does: escapes and
+// letters of either case.
 func holds(key []byte) holding {
 	if len(key) < len("arguments") || len(key) > 6*len("encrypted_content") {
 		return none
@@ -137,8 +141,9 @@ func holds(key []byte) holding {
 	return none
 }
 
-// within weighs the JSON that a string holds, given with its quotes. What is none weighs nothing, and neither does text that only looks
-// like it: where it may be either, it is decoded only if it is.
+// within weighs the JSON that a string holds, given with its quotes. What is none weighs nothing,
+// and neither does text that only looks like it: where it may be either, it is decoded only if it
+// is.
 func within(quoted []byte, sure bool) (Weight, error) {
 	var s string
 	if json.Unmarshal(quoted, &s) != nil {
@@ -173,7 +178,8 @@ func stringEnd(s []byte) int {
 	}
 }
 
-// encoded says whether a string may be base64, as images are: letters, digits and few signs, those of a data URL among them.
+// encoded says whether a string may be base64, as images are: letters, digits and few signs, those
+// of a data URL among them.
 func encoded(s []byte) bool {
 	for _, c := range s {
 		if !word(c) && c != '/' && c != '=' && c != '_' && c != ':' && c != ';' && c != ',' && c != '\\' {

@@ -9,7 +9,8 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// This file is what requests for more than one answer have in common: n, best_of, and the usage of all together.
+// This file is what requests for more than one answer have in common: n, best_of, and the usage of
+// all together.
 
 // chatChoices is how many answers a chat asks for.
 func (x *extra) chatChoices() (n int, err error) {
@@ -22,7 +23,8 @@ func (x *extra) chatChoices() (n int, err error) {
 	return count("n", x.N)
 }
 
-// textChoices is how many answers a completion asks for, and how many are written of which these are the likeliest.
+// textChoices is how many answers a completion asks for, and how many are written of which these
+// are the likeliest.
 func (x *extra) textChoices(streams bool) (n, candidates int, err error) {
 	if n, err = count("n", x.N); err != nil || x.BestOf == nil {
 		return n, n, err
@@ -69,8 +71,8 @@ func (t *tally) end(i int, m api.Metrics) bool {
 	return t.left <= 0
 }
 
-// usage is that of all answers; first is when the first token of any came. Where there are several they were not all written at once, and
-// what they took together is the time from then on.
+// usage is that of all answers; first is when the first token of any came. Where there are several
+// they were not all written at once, and what they took together is the time from then on.
 func (t *tally) usage(first time.Duration, several bool) usage {
 	m := t.all
 	if several && first > 0 && m.TotalDuration > first {

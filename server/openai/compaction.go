@@ -11,8 +11,9 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// Compaction is a conversation that is to be made short: the model writes a summary by calling a function, and the answer is an item that
-// stands for what was summed up. It encodes its own answer, always in one piece.
+// Compaction is a conversation that is to be made short: the model writes a summary by calling a
+// function, and the answer is an item that stands for what was summed up. It encodes its own
+// answer, always in one piece.
 type Compaction struct {
 	Native  *ollama.ChatRequest
 	plan    *wire.ResponsesCompactionPlan
@@ -38,7 +39,8 @@ func DecodeCompaction(b []byte) (*Compaction, error) {
 	return c, c.ask("")
 }
 
-// DecodeTriggered reads the body of /v1/responses where its input ends with a trigger for a compaction; nil when it does not.
+// DecodeTriggered reads the body of /v1/responses where its input ends with a trigger for a
+// compaction; nil when it does not.
 func DecodeTriggered(b []byte) (*Compaction, error) {
 	if err := ollama.Check(b); err != nil {
 		return nil, err
@@ -65,7 +67,8 @@ func (c *Compaction) ask(repair string) error {
 	return err
 }
 
-// Whole makes the compacted response of the summary that the model wrote. An error that is ErrSummary says why it is none.
+// Whole makes the compacted response of the summary that the model wrote. An error that is
+// ErrSummary says why it is none.
 func (c *Compaction) Whole(r api.ChatResponse) ([]byte, error) {
 	body, err := NewResponsesEncoder(c.asked, Body{}).Whole(r)
 	if err != nil {

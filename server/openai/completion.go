@@ -124,8 +124,8 @@ func (e *CompletionEncoder) Chunk(r api.GenerateResponse) ([]byte, error) {
 	return e.ChunkOf(0, r)
 }
 
-// ChunkOf gives a choice's chunk, the first time after one with the prompt where that is to be there; after the last choice's usage if
-// asked, and [DONE].
+// ChunkOf gives a choice's chunk, the first time after one with the prompt where that is to be
+// there; after the last choice's usage if asked, and [DONE].
 func (e *CompletionEncoder) ChunkOf(i int, r api.GenerateResponse) ([]byte, error) {
 	c := wire.ToCompleteChunk(e.id, r)
 	if e.usage {
@@ -217,7 +217,8 @@ func (e *CompletionEncoder) Whole(r api.GenerateResponse) ([]byte, error) {
 	return e.WholeOf([]api.GenerateResponse{r}, nil)
 }
 
-// WholeOf is the body of several answers, the likeliest first where only they are told: those with the highest scores.
+// WholeOf is the body of several answers, the likeliest first where only they are told: those with
+// the highest scores.
 func (e *CompletionEncoder) WholeOf(all []api.GenerateResponse, scores []float64) ([]byte, error) {
 	for i, r := range all {
 		e.tally.end(i, r.Metrics)

@@ -1,10 +1,13 @@
-// Package openai speaks OpenAI's API: chat completions, completions, embeddings, models and responses. A request becomes Ollama's native
-// one (server/ollama), with what OpenAI's has beyond it; native responses become OpenAI's. The wire types and most conversions are Ollama's
-// own (github.com/ollama/ollama/openai), so answers look like Ollama's to the byte. What Ollama ignores and axle honours is here:
-// max_completion_tokens, tool_choice, logit_bias, parallel_tool_calls, n, best_of, echo, the completions' logprobs, and the vendor's
-// enable_thinking, thinking_mode, chat_template_kwargs, usage.ttft_ms and usage.decode_tps.
+// Package openai speaks OpenAI's API: chat completions, completions, embeddings, models and
+// responses. A request becomes Ollama's native one (server/ollama), with what OpenAI's has beyond
+// it; native responses become OpenAI's. The wire types and most conversions are Ollama's own
+// (github.com/ollama/ollama/openai), so answers look like Ollama's to the byte. What Ollama ignores
+// and axle honours is here: max_completion_tokens, tool_choice, logit_bias, parallel_tool_calls, n,
+// best_of, echo, the completions' logprobs, and the vendor's enable_thinking, thinking_mode,
+// chat_template_kwargs, usage.ttft_ms and usage.decode_tps.
 //
-// Functions are pure and safe for concurrent use; an encoder belongs to one answer and one goroutine. Nothing here holds a resource.
+// Functions are pure and safe for concurrent use; an encoder belongs to one answer and one
+// goroutine. Nothing here holds a resource.
 package openai
 
 import (
@@ -110,7 +113,8 @@ func decodeChat(b []byte) (*Chat, *extra, error) {
 	return c, x, decode(b, x)
 }
 
-// plainChat is decodeChat of a body that can be taken apart; nil for any other, and for one that is wrong.
+// plainChat is decodeChat of a body that can be taken apart; nil for any other, and for one that is
+// wrong.
 func plainChat(b []byte) (*Chat, *extra) {
 	p, ok := ollama.TakeApart(b)
 	if !ok || len(p.Messages) == 0 {
@@ -133,8 +137,8 @@ func plainChat(b []byte) (*Chat, *extra) {
 	return c, x
 }
 
-// present leaves out messages of no parts, as Ollama does. Those that mean something all the same, tools' results and calls, have an empty
-// text.
+// present leaves out messages of no parts, as Ollama does. Those that mean something all the same,
+// tools' results and calls, have an empty text.
 func present(in []wire.Message) []wire.Message {
 	var out []wire.Message
 	for _, m := range in {
@@ -149,7 +153,8 @@ func present(in []wire.Message) []wire.Message {
 	return out
 }
 
-// regroup puts the parts of one message together again: Ollama's conversion makes a message of each text and image.
+// regroup puts the parts of one message together again: Ollama's conversion makes a message of each
+// text and image.
 func regroup(in []wire.Message, out []api.Message) []api.Message {
 	var grouped []api.Message
 	for _, m := range in {
@@ -189,7 +194,8 @@ func regroup(in []wire.Message, out []api.Message) []api.Message {
 	return grouped
 }
 
-// lists are the contents that came as lists. What is no text counts as a picture, as in Ollama's conversion.
+// lists are the contents that came as lists. What is no text counts as a picture, as in Ollama's
+// conversion.
 func lists(in []wire.Message) (out []ollama.Listed) {
 	for _, m := range in {
 		content, _ := m.Content.([]any)
@@ -268,8 +274,8 @@ func (x extra) apply(r *ollama.ChatRequest) error {
 	return err
 }
 
-// jsonObject is the format of a json_object that has a schema, as llama.cpp takes it, or has none: then any object is one. where names the
-// format.
+// jsonObject is the format of a json_object that has a schema, as llama.cpp takes it, or has none:
+// then any object is one. where names the format.
 func jsonObject(where string, schema json.RawMessage) (json.RawMessage, error) {
 	var keywords map[string]json.RawMessage
 	switch {
@@ -369,7 +375,8 @@ func ErrorBody(status int, text string) []byte {
 	return append(b, '\n')
 }
 
-// CodedBody is the body of an error that was found before a request of /v1/responses was one: there Ollama gives a code.
+// CodedBody is the body of an error that was found before a request of /v1/responses was one: there
+// Ollama gives a code.
 func CodedBody(status int, text string) []byte {
 	e := wire.NewError(status, text)
 	code := "invalid_request_error"
@@ -378,8 +385,8 @@ func CodedBody(status int, text string) []byte {
 	return append(b, '\n')
 }
 
-// ControlError is what is wrong with the items of a request to /v1/responses that control a compaction. It stands around what a client is
-// told.
+// ControlError is what is wrong with the items of a request to /v1/responses that control a
+// compaction. It stands around what a client is told.
 type ControlError struct{ error }
 
 func (e ControlError) Unwrap() error { return e.error }

@@ -34,7 +34,8 @@ func usageOf(r api.ChatResponse, first time.Duration) usage {
 	return u
 }
 
-// ChatEncoder writes a chat completion. First, when set, gives the time to the first token, for usage.ttft_ms.
+// ChatEncoder writes a chat completion. First, when set, gives the time to the first token, for
+// usage.ttft_ms.
 type ChatEncoder struct {
 	First   func() time.Duration
 	id      string
@@ -77,8 +78,8 @@ func (e *ChatEncoder) Chunk(r api.ChatResponse) ([]byte, error) {
 	return e.ChunkOf(0, r)
 }
 
-// ChunkOf gives a choice's role once, its deltas, then its reason on a chunk of its own; after the last choice's usage if asked, and
-// [DONE].
+// ChunkOf gives a choice's role once, its deltas, then its reason on a chunk of its own; after the
+// last choice's usage if asked, and [DONE].
 func (e *ChatEncoder) ChunkOf(i int, r api.ChatResponse) ([]byte, error) {
 	if e.created.IsZero() {
 		e.created = r.CreatedAt
@@ -164,7 +165,8 @@ func line(v any) ([]byte, error) {
 
 func (e *ChatEncoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
 
-// ErrorEnd is Ollama's odd last chunk of a stream that failed, with an error in it that OpenAI's clients raise; no [DONE] follows.
+// ErrorEnd is Ollama's odd last chunk of a stream that failed, with an error in it that OpenAI's
+// clients raise; no [DONE] follows.
 func (e *ChatEncoder) ErrorEnd(status int, text string) []byte {
 	r := api.ChatResponse{CreatedAt: e.created}
 	chunk := wire.ToStreamChunks(e.id, r, !e.told[0].role)[0]
@@ -232,7 +234,8 @@ func (e *Embeddings) Write(w io.Writer, r api.EmbedResponse) error {
 	})
 }
 
-// Lengths are what a model's context takes, in tokens, under the names that vLLM and the vendor's server have for it; 0 is not told.
+// Lengths are what a model's context takes, in tokens, under the names that vLLM and the vendor's
+// server have for it; 0 is not told.
 type Lengths struct {
 	Model   int `json:"max_model_len,omitempty"`         // prompt and answer together, unless a request asks for another context
 	Prefill int `json:"prefill_max_token_num,omitempty"` // of a prompt, that calls of many rows take

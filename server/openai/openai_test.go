@@ -33,8 +33,8 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(decoders)
 }
 
-// TestTally: several answers are counted as OpenAI counts: the prompt and what was cached of it once, the tokens of all; and what was
-// written a second is what all wrote since the first token.
+// TestTally: several answers are counted as OpenAI counts: the prompt and what was cached of it
+// once, the tokens of all; and what was written a second is what all wrote since the first token.
 func TestTally(t *testing.T) {
 	cached := [2]int{3, 19}
 	r := func(i int) api.ChatResponse {
@@ -190,7 +190,8 @@ func TestToolChoice(t *testing.T) {
 	}
 }
 
-// A conversation is summed up by a call of the model's, and what comes of it stands for the conversation in the next request.
+// A conversation is summed up by a call of the model's, and what comes of it stands for the
+// conversation in the next request.
 func TestCompaction(t *testing.T) {
 	const talk = `{"role":"user","content":"my name is Ann"},{"role":"assistant","content":"hello Ann"},{"role":"user","content":"remember it"}`
 	summary := func(args string) api.ChatResponse {

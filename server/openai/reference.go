@@ -31,7 +31,8 @@ type Turn struct {
 type Kept interface {
 	// Item is an item of an answer.
 	Item(id string) ([]byte, bool)
-	// Conversation is what was said up to and with an answer, the oldest first: a list of items for each turn.
+	// Conversation is what was said up to and with an answer, the oldest first: a list of items for
+	// each turn.
 	Conversation(id string) (turns [][]byte, ok bool)
 }
 
@@ -43,10 +44,11 @@ type Body struct {
 	whole    bool // Own is the whole of what the request brings itself
 }
 
-// Refer puts in what a request to /v1/responses refers to: items in the place of their references, each of which may be named once, and
-// before its input the conversation with the previous response that it names, so that a body grows by no more than what is kept. Own are
-// the items that the request brings itself, up to most bytes of a body. Errors: a body that is empty or no object, an item or a response
-// that is not there (404), an item that is named twice.
+// Refer puts in what a request to /v1/responses refers to: items in the place of their references,
+// each of which may be named once, and before its input the conversation with the previous response
+// that it names, so that a body grows by no more than what is kept. Own are the items that the
+// request brings itself, up to most bytes of a body. Errors: a body that is empty or no object, an
+// item or a response that is not there (404), an item that is named twice.
 func Refer(b []byte, kept Kept, most int) (Body, error) {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return Body{}, Control(ollama.Fail(400, "missing request body"))
@@ -114,7 +116,8 @@ func Refer(b []byte, kept Kept, most int) (Body, error) {
 	return out, bad(err)
 }
 
-// inputItems are the items of a request's input; a text is a message of the user's. nil: it is neither.
+// inputItems are the items of a request's input; a text is a message of the user's. nil: it is
+// neither.
 func inputItems(raw json.RawMessage) (items []json.RawMessage, isList bool) {
 	var text string
 	switch {
@@ -160,7 +163,8 @@ func referItems(items []json.RawMessage, kept Kept) (changed bool, err error) {
 	return changed, nil
 }
 
-// ParamError is an error that one parameter of a request is to blame for, as OpenAI tells it. It stands around what a client is told.
+// ParamError is an error that one parameter of a request is to blame for, as OpenAI tells it. It
+// stands around what a client is told.
 type ParamError struct {
 	err         error
 	Param, Code string
@@ -180,7 +184,8 @@ func (e *ParamError) Body(status int, text string) []byte {
 	return b
 }
 
-// rename gives the items of an event ids that cannot be guessed, where Ollama's conversion gave them six digits.
+// rename gives the items of an event ids that cannot be guessed, where Ollama's conversion gave
+// them six digits.
 func (e *ResponsesEncoder) rename(ev wire.ResponsesStreamEvent) {
 	data, ok := ev.Data.(map[string]any)
 	if !ok {
@@ -205,7 +210,8 @@ func (e *ResponsesEncoder) rename(ev wire.ResponsesStreamEvent) {
 	e.over = e.over || ev.Event == "response.completed"
 }
 
-// keep tells [ResponsesEncoder].Keep of an answer that has come to its end, unless the request did not want it kept.
+// keep tells [ResponsesEncoder].Keep of an answer that has come to its end, unless the request did
+// not want it kept.
 func (e *ResponsesEncoder) keep() {
 	if !e.over || e.forget || e.kept || e.Keep == nil {
 		return
@@ -225,7 +231,8 @@ func (e *ResponsesEncoder) items() (out []Item) {
 	return out
 }
 
-// turn is what the request and its answer add to a conversation; nil where the request brought more than is kept.
+// turn is what the request and its answer add to a conversation; nil where the request brought more
+// than is kept.
 func (e *ResponsesEncoder) turn() *Turn {
 	if !e.body.whole {
 		return nil

@@ -20,7 +20,8 @@ type Responses struct {
 	Forget bool // its answer is not to be kept
 }
 
-// ResponsesBody is what a body of /v1/responses asks for: an answer, or a compaction. The other is nil.
+// ResponsesBody is what a body of /v1/responses asks for: an answer, or a compaction. The other is
+// nil.
 type ResponsesBody struct {
 	Responses  *Responses
 	Compaction *Compaction
@@ -35,8 +36,9 @@ func DecodeResponsesBody(b []byte) (a *ResponsesBody, err error) {
 	return a, err
 }
 
-// DecodeResponses reads the body of /v1/responses. Summaries that a compaction left in the input are opened. A search that the server would
-// have to run is not offered to the model: there is no such service here, and a request is an answer's worth without it.
+// DecodeResponses reads the body of /v1/responses. Summaries that a compaction left in the input
+// are opened. A search that the server would have to run is not offered to the model: there is no
+// such service here, and a request is an answer's worth without it.
 func DecodeResponses(b []byte) (*Responses, error) {
 	if err := ollama.Check(b); err != nil {
 		return nil, err
@@ -118,7 +120,8 @@ func itemLists(items []wire.ResponsesInputItem) (out []ollama.Listed) {
 	return out
 }
 
-// toolSchemas are the functions' schemas as the body has them: Ollama's conversion keeps some keywords only.
+// toolSchemas are the functions' schemas as the body has them: Ollama's conversion keeps some
+// keywords only.
 func toolSchemas(b []byte) map[string]ollama.ToolSchema {
 	var body struct {
 		Tools []struct {
@@ -140,8 +143,8 @@ func toolSchemas(b []byte) map[string]ollama.ToolSchema {
 	return out
 }
 
-// ResponsesEncoder writes a response. Keep, when set, is told once of an answer that is to be kept, before its last bytes go out, so that
-// a client that has them may refer to it.
+// ResponsesEncoder writes a response. Keep, when set, is told once of an answer that is to be kept,
+// before its last bytes go out, so that a client that has them may refer to it.
 type ResponsesEncoder struct {
 	Keep     func(items []Item, t *Turn)
 	body     Body

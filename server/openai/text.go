@@ -8,8 +8,9 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// textAnswer is a chat completion that has only text, as encoding/json writes it, without the reflection that takes longer than all else
-// in it; nil for any other, and for figures that encoding/json might write in another form.
+// textAnswer is a chat completion that has only text, as encoding/json writes it, without the
+// reflection that takes longer than all else in it; nil for any other, and for figures that
+// encoding/json might write in another form.
 func textAnswer(id string, r *api.ChatResponse, u usage) []byte {
 	m := &r.Message
 	if len(r.Logprobs)+len(m.ToolCalls) > 0 || r.DebugInfo != nil || !plainFigure(u.TTFT) || !plainFigure(u.TPS) {

@@ -9,7 +9,8 @@ import (
 	"github.com/ollama/ollama/api"
 )
 
-// TestTextAnswer: an answer is what encoding/json makes of it, whichever field is set, those too that Ollama adds one day.
+// TestTextAnswer: an answer is what encoding/json makes of it, whichever field is set, those too
+// that Ollama adds one day.
 func TestTextAnswer(t *testing.T) {
 	at := time.Date(2026, 11, 23, 1, 2, 3, 4000, time.UTC)
 	figures := api.Metrics{TotalDuration: 1, LoadDuration: 2, PromptEvalCount: 3, PromptEvalCachedCount: new(int), PromptEvalDuration: 4,

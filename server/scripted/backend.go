@@ -83,8 +83,8 @@ var (
 	callRE = regexp.MustCompile(`(?i)call (\w+) with (\w+) (?:set to|exactly) ([^.\n<]+)`)
 )
 
-// last is what the last directive in s says; most prompts have few, and to look for their beginnings is cheap. begins is how one begins, ""
-// where that can be anything.
+// last is what the last directive in s says; most prompts have few, and to look for their
+// beginnings is cheap. begins is how one begins, "" where that can be anything.
 func last(re *regexp.Regexp, begins, s string) []string {
 	if !strings.Contains(s, begins) {
 		return nil
@@ -112,8 +112,9 @@ func number(begins string, most int, s string) (n int, ok bool) {
 	}
 }
 
-// saying is what the last [[say:…]] of a prompt, or another directive that begins so, has it say. Most prompts of tests and measurements
-// have one, so that it is found without an expression, as numbers are.
+// saying is what the last [[say:…]] of a prompt, or another directive that begins so, has it say.
+// Most prompts of tests and measurements have one, so that it is found without an expression, as
+// numbers are.
 func saying(begins, s string) (said string, ok bool) {
 	for {
 		_, rest, found := strings.Cut(s, begins)
@@ -185,7 +186,8 @@ func (b *Backend) pick(seed int64, n int) int {
 	return int(h.Sum32() % uint32(n))
 }
 
-// cut divides text into words, each with the white space before it, the last with that after it too.
+// cut divides text into words, each with the white space before it, the last with that after it
+// too.
 func cut(text string) []string {
 	out := make([]string, 0, 1+len(text)/8)
 	start, inWord := 0, false
@@ -263,7 +265,8 @@ func (b *Backend) Close() error {
 	return err
 }
 
-// Lose makes the backend behave as if its card had gone: everything that runs, and everything after, ends with err.
+// Lose makes the backend behave as if its card had gone: everything that runs, and everything
+// after, ends with err.
 func (b *Backend) Lose(err error) {
 	b.mu.Lock()
 	b.lost = err
@@ -445,7 +448,8 @@ func logprob(word string, odds float32, top int) *ask.Logprob {
 	return l
 }
 
-// Embed implements engine.Backend: a text's vector is the sum of its words', which are their hashes'.
+// Embed implements engine.Backend: a text's vector is the sum of its words', which are their
+// hashes'.
 func (b *Backend) Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error) {
 	b.asked(key)
 	if err := b.enter(ctx); err != nil {
@@ -476,7 +480,8 @@ func (b *Backend) Embed(ctx context.Context, inputs [][]int32, key string) ([][]
 	return out, nil
 }
 
-// Scores implements the optional interface behind engine.Model.Rerank: the more of the query's words a document has, the surer is yes.
+// Scores implements the optional interface behind engine.Model.Rerank: the more of the query's
+// words a document has, the surer is yes.
 func (b *Backend) Scores(ctx context.Context, n int, prompt func(int) ([]int32, error), _ []int32, key string) (
 	[][]float32, ask.Usage, error,
 ) {
@@ -538,7 +543,8 @@ type text struct {
 	running    bool
 }
 
-// Maps implements the optional interface behind engine.Model.Maps: one text behind the other, as far as there are cells.
+// Maps implements the optional interface behind engine.Model.Maps: one text behind the other, as
+// far as there are cells.
 func (b *Backend) Maps(context.Context) []ask.CellMap {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,8 +1,9 @@
-// Package scripted is an engine that does what its prompt says, for testing everything above the card: clients, dialects, the guard, load.
-// It is built into bin/axle-scripted only (build tag scripted in cmd/axle) and into tests, never into the product.
+// Package scripted is an engine that does what its prompt says, for testing everything above the
+// card: clients, dialects, the guard, load. It is built into bin/axle-scripted only (build tag
+// scripted in cmd/axle) and into tests, never into the product.
 //
-// Models: scripted (completion), scripted-chat (ChatML with tools, thinking and insert), scripted-embed (8 dimensions) and scripted-vision.
-// The prompt directs the answer:
+// Models: scripted (completion), scripted-chat (ChatML with tools, thinking and insert),
+// scripted-embed (8 dimensions) and scripted-vision. The prompt directs the answer:
 //
 //	[[say:tok|tok|…]]     these tokens (the last such wins)
 //	[[any:text|text|…]]   one of these, by the request's seed, or without one in turn; tokens of the k-th, from 1, have −0.25·k
@@ -11,11 +12,13 @@
 //	[[err:STATUS:text]]   fails before the first token
 //	[[crash]]             dies after two tokens
 //
-// Without a directive the answer is a fixed paragraph; with thinking on, a thought before it; and "call NAME with KEY set to VALUE" in
-// the prompt of a model that was offered that tool is a call of it. A token is a word with the white space before it; where a format
-// binds the answer, words and what stands between them are tokens, and from where the answer is no longer in the format it ends as soon
-// as it can. A token's log probability is −0.25, its rivals' −0.25−i for alt1…. Stop strings, num_predict, formats and templates act as
-// with a real model, since they are the engine's.
+// Without a directive the answer is a fixed paragraph; with thinking on, a thought before it; and
+// "call NAME with KEY set to VALUE" in the prompt of a model that was offered that tool is a call
+// of it. A token is a word with the white space before it; where a format binds the answer, words
+// and what stands between them are tokens, and from where the answer is no longer in the format it
+// ends as soon as it can. A token's log probability is −0.25, its rivals' −0.25−i for alt1…. Stop
+// strings, num_predict, formats and templates act as with a real model, since they are the
+// engine's.
 //
 // A [Backend] is safe for concurrent use; its Close ends what runs.
 package scripted

@@ -9,7 +9,8 @@ import (
 	"github.com/axle-llm/axle/sampler/grammar"
 )
 
-// The ids below vocab are for formats: 256 bytes and the end of text. Words come after them, as they are met.
+// The ids below vocab are for formats: 256 bytes and the end of text. Words come after them, as
+// they are met.
 const (
 	endOfText = 256
 	vocab     = 257
@@ -70,7 +71,8 @@ func (w *words) text(id int32) string {
 	return ""
 }
 
-// source gives an answer's tokens: the script's, or where a format forbids them, the shortest that the format allows.
+// source gives an answer's tokens: the script's, or where a format forbids them, the shortest that
+// the format allows.
 func (b *Backend) source(tokens []string, job engine.Job) func() (string, bool) {
 	if job.Mask == nil {
 		i := 0
@@ -86,8 +88,9 @@ func (b *Backend) source(tokens []string, job engine.Job) func() (string, bool) 
 	return b.source(boundaries(constrained(want, strings.HasPrefix(want, "<think>"), job.Mask)), engine.Job{})
 }
 
-// boundaries divides a text that a format binds where its grammar does: words and what stands between them are tokens of their own, so that
-// limits, stop strings and the end of a call are met inside it.
+// boundaries divides a text that a format binds where its grammar does: words and what stands
+// between them are tokens of their own, so that limits, stop strings and the end of a call are met
+// inside it.
 func boundaries(text string) (out []string) {
 	word := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 	start, before := 0, false
@@ -103,10 +106,12 @@ func boundaries(text string) (out []string) {
 	return out
 }
 
-// closers end what may be any text: a JSON string, and a call's arguments in the families that write them without quotes.
+// closers end what may be any text: a JSON string, and a call's arguments in the families that
+// write them without quotes.
 var closers = []string{`"`, "\n</parameter>", "</parameter>", "</param>", "<escape>", "</think>"}
 
-// closer is what ends the free text that the mask is in; "" where it is in none, or nothing does now.
+// closer is what ends the free text that the mask is in; "" where it is in none, or nothing does
+// now.
 func closer(mask engine.Matcher) string {
 	m, ok := mask.(*grammar.Matcher)
 	if !ok || !m.Allowed('~') {

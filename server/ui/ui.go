@@ -1,8 +1,10 @@
-// Package ui is the page the server shows to people: chat, models, the card. It is plain HTML, CSS and ES modules, embedded as they are in
-// this folder: README.md says where what is. Nothing is built, and nothing is fetched from elsewhere.
+// Package ui is the page the server shows to people: chat, models, the card. It is plain HTML, CSS
+// and ES modules, embedded as they are in this folder: README.md says where what is. Nothing is
+// built, and nothing is fetched from elsewhere.
 //
-// Everything but the page itself is served below a name made of the content's hash, and so may be kept for ever: what one browser has of
-// one version is never mixed with another's. All of it is constant; its functions may be called from any goroutine.
+// Everything but the page itself is served below a name made of the content's hash, and so may be
+// kept for ever: what one browser has of one version is never mixed with another's. All of it is
+// constant; its functions may be called from any goroutine.
 package ui
 
 import (
@@ -23,9 +25,9 @@ import (
 //go:embed index.html manifest.webmanifest app style vendor icons
 var files embed.FS
 
-// Policy is the page's Content-Security-Policy: scripts and styles are files of this server, none stands in a page, none is made from text;
-// markup is made from text by the one sanitiser, the address of the one worker by the policy axle; pictures are the server's or what the
-// user chose.
+// Policy is the page's Content-Security-Policy: scripts and styles are files of this server, none
+// stands in a page, none is made from text; markup is made from text by the one sanitiser, the
+// address of the one worker by the policy axle; pictures are the server's or what the user chose.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; " +
 	"manifest-src 'self'; " +
 	//rule:T20 TestPage require-trusted-types-for 'script'; =>
@@ -40,7 +42,8 @@ type Asset struct {
 	pack  func() []byte
 }
 
-// Gzip is the content compressed, which is done once, when it is first asked for; nil where it would not be smaller.
+// Gzip is the content compressed, which is done once, when it is first asked for; nil where it
+// would not be smaller.
 func (a *Asset) Gzip() []byte { return a.pack() }
 
 // page and assets are what there is: the page, and by path below /ui/ the rest.
@@ -91,7 +94,8 @@ func load() (*Asset, map[string]*Asset) {
 // imported finds what a module needs before it runs.
 var imported = regexp.MustCompile(`(?m)^(?:import|export) [^;]*?["'](\.\.?/[^"']+)["'];|^import["'](\.[^"']+)|from["'](\./[^"']+)["']`)
 
-// needs are the modules that the page's first one leads to, in order; a browser would find them one after the other.
+// needs are the modules that the page's first one leads to, in order; a browser would find them one
+// after the other.
 func needs(all map[string][]byte, name string, seen []string) []string {
 	for _, m := range imported.FindAllSubmatch(all[name], -1) {
 		to := path.Join(path.Dir(name), string(bytes.Join(m[1:], nil)))

@@ -22,7 +22,8 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// The page names its files below one hash, all of them are there, and nothing in it could run or be fetched from elsewhere.
+// The page names its files below one hash, all of them are there, and nothing in it could run or be
+// fetched from elsewhere.
 func TestPage(t *testing.T) {
 	p := string(Page().Plain)
 	refs := regexp.MustCompile(`(?i)\b(?:src|href)\s*=\s*"([^"]*)"`).FindAllStringSubmatch(p, -1)
@@ -77,7 +78,8 @@ func each(t *testing.T, f func(name, src string)) {
 	}
 }
 
-// What the scripts import is there, what runs first is named in the page, and no script makes code or markup of text but the sanitiser.
+// What the scripts import is there, what runs first is named in the page, and no script makes code
+// or markup of text but the sanitiser.
 func TestScripts(t *testing.T) {
 	//proves:T20
 	literal := regexp.MustCompile(`(?:from |import\()['"](\.[^'"]+)['"]`)
@@ -128,8 +130,9 @@ for (const f of readFileSync(0, 'utf8').trim().split('\n')) try { new SourceText
 	}
 }
 
-// However hostile a text is, reading it as Markdown takes a number of steps that has a limit: counted as what regular expressions are asked
-// to look at, by the test, and not by the reader. What takes more is shown as it was written; ordinary texts are not.
+// However hostile a text is, reading it as Markdown takes a number of steps that has a limit:
+// counted as what regular expressions are asked to look at, by the test, and not by the reader.
+// What takes more is shown as it was written; ordinary texts are not.
 func TestMarkdownSteps(t *testing.T) {
 	//proves:T21 25 hostile texts, counted, not timed
 	node, err := exec.LookPath("node")
@@ -179,7 +182,8 @@ if (!bad) console.log('ok');`
 	}
 }
 
-// The libraries are those that vendor.sh pins, unchanged, each with its licence and its heading, and small together.
+// The libraries are those that vendor.sh pins, unchanged, each with its licence and its heading,
+// and small together.
 func TestVendor(t *testing.T) {
 	//proves:T20
 	script, err := os.ReadFile("vendor.sh")

@@ -1,9 +1,10 @@
-// Package vendor speaks the vendor's older HTTP API, which is a conversation of its own kind: one model, one context that lives in the
-// server, POST /api/generate starts an answer and GET /api/generate_provider (or /api/content) is polled for what has come since. Its paths
-// collide with Ollama's, so the server answers it on another port.
+// Package vendor speaks the vendor's older HTTP API, which is a conversation of its own kind: one
+// model, one context that lives in the server, POST /api/generate starts an answer and GET
+// /api/generate_provider (or /api/content) is polled for what has come since. Its paths collide
+// with Ollama's, so the server answers it on another port.
 //
-// The functions are pure. A [Session] is the one conversation: it is safe for concurrent use, holds no resource but the running answer, and
-// knows nothing of HTTP.
+// The functions are pure. A [Session] is the one conversation: it is safe for concurrent use, holds
+// no resource but the running answer, and knows nothing of HTTP.
 package vendor
 
 import (
@@ -29,7 +30,8 @@ const (
 // OK is what the vendor answers when there is nothing to say.
 const OK = `{"status": "ok"}`
 
-// Request is a body of /api/generate, /api/chat or /api/reset. Sampling keys have the vendor's spelling.
+// Request is a body of /api/generate, /api/chat or /api/reset. Sampling keys have the vendor's
+// spelling.
 type Request struct {
 	Model             string          `json:"model"` // beyond the vendor's: which model, where there are several
 	Prompt            *string         `json:"prompt"`
@@ -51,7 +53,8 @@ func Decode(b []byte) (*Request, error) {
 	return r, nil
 }
 
-// options are the request's sampling options in Ollama's names. As in the vendor's server, what is out of range switches a step off.
+// options are the request's sampling options in Ollama's names. As in the vendor's server, what is
+// out of range switches a step off.
 func (r *Request) options() map[string]any {
 	o := map[string]any{}
 	set := func(key string, v *float64, ok func(float64) bool, off float64) {
@@ -116,9 +119,9 @@ func (s *Session) Reset(r *Request) error {
 	return nil
 }
 
-// Begin starts an answer to the request's prompt (chat false) or to the first of its messages (chat true). It returns what to ask the
-// model, and a context that [Session.Stop] cancels; the caller runs it, gives every piece of text to [Session.Add], and calls [Session.End]
-// or [Session.Undo].
+// Begin starts an answer to the request's prompt (chat false) or to the first of its messages (chat
+// true). It returns what to ask the model, and a context that [Session.Stop] cancels; the caller
+// runs it, gives every piece of text to [Session.Add], and calls [Session.End] or [Session.Undo].
 func (s *Session) Begin(ctx context.Context, r *Request, chat bool) (context.Context, *ollama.ChatRequest, error) {
 	prompt := ""
 	switch {
@@ -193,8 +196,9 @@ func (s *Session) Undo() {
 	close(s.ended)
 }
 
-// End closes the running answer: what was said becomes part of the conversation. err is why it is not whole, or nil; a question that got no
-// answer, or not all of it, is forgotten. The channel is closed when a poll was told so.
+// End closes the running answer: what was said becomes part of the conversation. err is why it is
+// not whole, or nil; a question that got no answer, or not all of it, is forgotten. The channel is
+// closed when a poll was told so.
 func (s *Session) End(said string, err error) (told <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,8 +214,8 @@ func (s *Session) End(said string, err error) (told <-chan struct{}) {
 	return s.told
 }
 
-// Poll gives what has come since the last poll. An answer that ended with an error is never done: when all of it was given, the polls that
-// follow give the error.
+// Poll gives what has come since the last poll. An answer that ended with an error is never done:
+// when all of it was given, the polls that follow give the error.
 func (s *Session) Poll() (Part, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// No body makes the decoder panic; whatever is refused has a status and a text, and what is taken can be asked of a model, its numbers in
-// range.
+// No body makes the decoder panic; whatever is refused has a status and a text, and what is taken
+// can be asked of a model, its numbers in range.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{`{}`, `{"prompt":"x","temperature":0.8,"top-k":40,"top-p":2,"repetition_penalty":1.1,"model":"m"}`,
 		`{"messages":[{"role":"user","content":"x","images":["AAAA"]},{"role":"assistant","tool_calls":[{"function":{"arguments":{"a":1}}}]}]}`,

@@ -11,7 +11,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestGoBudget: whatever an Ollama template loops over or doubles, its rendering ends soon, with [ErrBudget].
+// TestGoBudget: whatever an Ollama template loops over or doubles, its rendering ends soon, with
+// [ErrBudget].
 func TestGoBudget(t *testing.T) {
 	//proves:T7
 	lane.Slow(t)
@@ -64,7 +65,8 @@ func TestGoBudget(t *testing.T) {
 	}
 }
 
-// TestGoTurns: a template that knows no messages is run once for each question, as Ollama runs it, with functions and includes too.
+// TestGoTurns: a template that knows no messages is run once for each question, as Ollama runs it,
+// with functions and includes too.
 func TestGoTurns(t *testing.T) {
 	c := Conversation{Messages: []Message{{Role: "system", Content: "s"}, {Role: "user", Content: "a"}, {Role: "user", Content: "b"},
 		{Role: "assistant", Content: "c"}, {Role: "system", Content: "t"}, {Role: "user", Content: "d"}}}
@@ -112,7 +114,8 @@ func TestGoManyMessages(t *testing.T) {
 	}
 }
 
-// TestJinjaBudget: what makes much of little, or holds itself, is refused, most of it when the package is opened; memory stays bounded.
+// TestJinjaBudget: what makes much of little, or holds itself, is refused, most of it when the
+// package is opened; memory stays bounded.
 func TestJinjaBudget(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)

@@ -7,13 +7,14 @@ import (
 	"sync"
 )
 
-// The templates for packages that ship none. They were written for axle after the formats that the models were trained on.
+// The templates for packages that ship none. They were written for axle after the formats that the
+// models were trained on.
 //
 //go:embed builtin/*.jinja
 var builtinFiles embed.FS
 
-// builtinTypes maps a tokenizer_type, in small letters and without _ - and dots, to a template; the integers are those of the oldest
-// packages.
+// builtinTypes maps a tokenizer_type, in small letters and without _ - and dots, to a template; the
+// integers are those of the oldest packages.
 var builtinTypes = map[string]string{
 	"qwen25": "qwen2.5", "qwen2": "qwen2.5", "qwen": "qwen2.5", "1": "qwen2.5", "qwen25vl": "qwen2.5", "qwen2vl": "qwen2.5",
 	"qwen3": "qwen3", "qwen3omni": "qwen3",
@@ -48,7 +49,8 @@ var builtinOptions = map[string]JinjaOptions{
 
 var builtinCache sync.Map // template name → Template
 
-// Builtin returns the template for a vendor's tokenizer_type, in any spelling of it, or false for one it does not know.
+// Builtin returns the template for a vendor's tokenizer_type, in any spelling of it, or false for
+// one it does not know.
 func Builtin(tokenizerType string) (Template, bool) {
 	key := strings.Map(func(r rune) rune {
 		if strings.ContainsRune("_-. ", r) {

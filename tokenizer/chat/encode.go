@@ -6,15 +6,17 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
-// Encode returns the ids of rendered pieces: control tokens are recognized inside control pieces only. It adds no BOS beyond what the
-// template wrote. Where [TryEncode] would fail it returns nothing.
+// Encode returns the ids of rendered pieces: control tokens are recognized inside control pieces
+// only. It adds no BOS beyond what the template wrote. Where [TryEncode] would fail it returns
+// nothing.
 func Encode(tok *tokenizer.Tokenizer, pieces []Piece) []int32 {
 	ids, _ := TryEncode(tok, pieces)
 	return ids
 }
 
-// TryEncode is Encode for servers: it fails with [tokenizer.ErrSlow] on text that takes the model's own split pattern too long, and with
-// [tokenizer.ErrGrows] where its normalizers make too much of it.
+// TryEncode is Encode for servers: it fails with [tokenizer.ErrSlow] on text that takes the model's
+// own split pattern too long, and with [tokenizer.ErrGrows] where its normalizers make too much of
+// it.
 func TryEncode(tok *tokenizer.Tokenizer, pieces []Piece) ([]int32, error) {
 	return EncodeContext(context.Background(), tok, pieces)
 }

@@ -19,13 +19,15 @@ type goTemplate struct {
 	source, family string
 	caps           Capabilities
 	main           *gotmpl.Template
-	// last is main without what stands behind .Response, for the turn that the model is to answer; nil for a template that reads .Messages.
+	// last is main without what stands behind .Response, for the turn that the model is to answer;
+	// nil for a template that reads .Messages.
 	last *gotmpl.Template
 }
 
-// NewGo compiles an Ollama template. Its error for a source that does not parse is the one of text/template itself, as Ollama shows it
-// ("template: :1: unclosed action"). Templates that do not come to an end with one short question are refused here; what only another
-// conversation shows ends that rendering with [ErrBudget].
+// NewGo compiles an Ollama template. Its error for a source that does not parse is the one of
+// text/template itself, as Ollama shows it ("template: :1: unclosed action"). Templates that do not
+// come to an end with one short question are refused here; what only another conversation shows
+// ends that rendering with [ErrBudget].
 func NewGo(source string) (Template, error) {
 	if err := tooLong(source); err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
@@ -142,7 +144,8 @@ func goData(c Conversation) map[string]any {
 	return map[string]any{"Think": on, "ThinkLevel": level, "IsThinkSet": c.Think != ThinkDefault}
 }
 
-// What templates see of messages and tools: Ollama's types for them, which are its own secret. Maps print as JSON.
+// What templates see of messages and tools: Ollama's types for them, which are its own secret. Maps
+// print as JSON.
 type (
 	goMessage struct {
 		Role, Content, Thinking string
@@ -203,7 +206,8 @@ func (p goProperties) String() string {
 	return asJSON(map[string]api.ToolProperty(p))
 }
 
-// goMessages are the messages, those of one role that follow each other being one, as Ollama makes them.
+// goMessages are the messages, those of one role that follow each other being one, as Ollama makes
+// them.
 func goMessages(c Conversation) ([]*goMessage, error) {
 	var out []*goMessage
 	var same []string // the contents that are the last of out

@@ -28,8 +28,9 @@ type jinjaTemplate struct {
 	tmpl                 *jinja.Template
 }
 
-// NewJinja compiles a chat template of a model package; name is what errors call it. It fails for sources that do not parse, and for those
-// that do not come to an end with one short question. What only another conversation shows ends that rendering with [ErrBudget].
+// NewJinja compiles a chat template of a model package; name is what errors call it. It fails for
+// sources that do not parse, and for those that do not come to an end with one short question. What
+// only another conversation shows ends that rendering with [ErrBudget].
 func NewJinja(source, name string, o JinjaOptions) (Template, error) {
 	t, err := newJinja(source, name, o)
 	if err != nil {
@@ -73,7 +74,8 @@ func (t *jinjaTemplate) Generate(ctx context.Context, system, prompt, suffix str
 func (t *jinjaTemplate) Render(ctx context.Context, c Conversation) ([]Piece, error) {
 	c = begun(c)
 	pieces, err := t.render(ctx, c)
-	// Some templates cannot work with a content that is null, which many clients send where they mean none.
+	// Some templates cannot work with a content that is null, which many clients send where they
+	// mean none.
 	var stumbled *jinja.Error
 	if errors.As(err, &stumbled) && slices.ContainsFunc(c.Messages, func(m Message) bool { return m.Null }) {
 		c.Messages = slices.Clone(c.Messages)

@@ -13,8 +13,8 @@ import (
 	"github.com/ollama/ollama/template"
 )
 
-// TestAsOllama: every template that Ollama brings prints what Ollama prints with it, as do some of the older kind that use what theirs do
-// not.
+// TestAsOllama: every template that Ollama brings prints what Ollama prints with it, as do some of
+// the older kind that use what theirs do not.
 func TestAsOllama(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/ollama/ollama").Output()
 	if err != nil {
@@ -63,8 +63,9 @@ func TestAsOllama(t *testing.T) {
 	}
 }
 
-// goValues converts a conversation to Ollama's types. Messages of one role that follow each other are one, as Ollama makes them, but
-// joined at once: it adds one to another, which takes minutes for very many.
+// goValues converts a conversation to Ollama's types. Messages of one role that follow each other
+// are one, as Ollama makes them, but joined at once: it adds one to another, which takes minutes
+// for very many.
 func goValues(c Conversation) (template.Values, error) {
 	var v template.Values
 	var same []string // the contents that are v's last message

@@ -35,8 +35,9 @@ type parseTag struct{ open, close string }
 // parseSpace is what is trimmed around tags.
 const parseSpace = " \t\r\n\v\f"
 
-// parseOpener begins a tool call. Its body ends at close, or, where body is nil, with the JSON value or XML element that
-// follows, close being optional then. loose: other things begin like this too.
+// parseOpener begins a tool call. Its body ends at close, or, where body is nil, with the JSON
+// value or XML element that follows, close being optional then. loose: other things begin like this
+// too.
 type parseOpener struct {
 	open, close string
 	body        func(body []byte, tools []Tool) ([]ToolCall, bool)
@@ -97,13 +98,14 @@ const (
 	parseGap                        // behind a call: white space belongs to it
 )
 
-// Parser splits what a model writes into thinking, text and tool calls, as it comes. It belongs to one answer and one
-// goroutine.
+// Parser splits what a model writes into thinking, text and tool calls, as it comes. It belongs to
+// one answer and one goroutine.
 //
-// Tags never appear in the deltas, and white space around </think> and around a tool call goes with the tag. Bytes are
-// held back only while they may still become a tag, white space before one, or an unfinished call. Calls to tools that
-// were not offered are dropped. What looked like a call and is none comes back as text, tag and all, or as thinking where it stood in
-// that. How the answer is cut into writes makes no difference to what the deltas add up to.
+// Tags never appear in the deltas, and white space around </think> and around a tool call goes with
+// the tag. Bytes are held back only while they may still become a tag, white space before one, or
+// an unfinished call. Calls to tools that were not offered are dropped. What looked like a call and
+// is none comes back as text, tag and all, or as thinking where it stood in that. How the answer is
+// cut into writes makes no difference to what the deltas add up to.
 type Parser struct {
 	o      ParserOptions
 	f      parseFormat
@@ -143,7 +145,8 @@ func NewParser(family string, o ParserOptions) *Parser {
 	return p
 }
 
-// Tagging says whether what was held back last belongs to thinking: its tag, or white space beside it.
+// Tagging says whether what was held back last belongs to thinking: its tag, or white space beside
+// it.
 func (p *Parser) Tagging() bool {
 	switch p.state {
 	case parseStart, parseThinkIn, parseThinking, parseThinkEnd:
@@ -152,7 +155,8 @@ func (p *Parser) Tagging() bool {
 	return false
 }
 
-// Write takes the next part of the answer and returns what is certain now. The slice is the caller's.
+// Write takes the next part of the answer and returns what is certain now. The slice is the
+// caller's.
 func (p *Parser) Write(text string) []Delta {
 	p.out = nil
 	p.buf = append(p.buf, text...)
@@ -162,8 +166,8 @@ func (p *Parser) Write(text string) []Delta {
 	return p.out
 }
 
-// Close returns what was held back: the answer is over. A call that is complete but for its closing tag is a call;
-// any other unfinished call is text, and unfinished thinking is thinking.
+// Close returns what was held back: the answer is over. A call that is complete but for its closing
+// tag is a call; any other unfinished call is text, and unfinished thinking is thinking.
 func (p *Parser) Close() []Delta {
 	p.out = nil
 	for p.step(true) {
@@ -173,7 +177,8 @@ func (p *Parser) Close() []Delta {
 	return p.out
 }
 
-// step moves on by one decision and reports whether there may be another. At the end it must decide everything.
+// step moves on by one decision and reports whether there may be another. At the end it must decide
+// everything.
 func (p *Parser) step(end bool) bool {
 	was := p.state
 	more := p.decide(end)
@@ -219,8 +224,8 @@ func (p *Parser) decide(end bool) bool {
 	return true
 }
 
-// blank returns buf without the white space that it begins with. What is known of it is not looked at again: a model that writes nothing
-// else may go on for long.
+// blank returns buf without the white space that it begins with. What is known of it is not looked
+// at again: a model that writes nothing else may go on for long.
 func (p *Parser) blank() []byte {
 	for p.white < len(p.buf) && strings.IndexByte(parseSpace, p.buf[p.white]) >= 0 {
 		p.white++
@@ -279,7 +284,8 @@ func (p *Parser) stepThinking(end bool) bool {
 		p.buf, p.state = p.buf[at+len(p.think.close):], parseThinkEnd
 		return true
 	}
-	// A tool call inside thinking ends it: small models forget the closing tag. A tag that is only mentioned does not.
+	// A tool call inside thinking ends it: small models forget the closing tag. A tag that is only
+	// mentioned does not.
 	if i >= 0 {
 		text := bytes.TrimRight(p.buf[:i], parseSpace)
 		p.emit(Delta{Thinking: string(text)})
@@ -363,7 +369,8 @@ func (p *Parser) findOpener() (int, parseOpener) {
 	return -1, parseOpener{}
 }
 
-// settled returns how much of buf cannot belong to a tag that comes later, nor to the white space before one.
+// settled returns how much of buf cannot belong to a tag that comes later, nor to the white space
+// before one.
 func (p *Parser) settled(end bool, tag string) int {
 	if end {
 		return len(p.buf)
@@ -386,7 +393,8 @@ func (p *Parser) open(space, rest []byte, o parseOpener) {
 	p.json, p.seek, p.amid, p.quoted = parseScan{}, 0, false, false
 }
 
-// giveUp turns the opener and the first n bytes of buf into text, or into thinking as far as that goes.
+// giveUp turns the opener and the first n bytes of buf into text, or into thinking as far as that
+// goes.
 func (p *Parser) giveUp(n int) {
 	if p.amid {
 		if i := bytes.Index(p.buf[:n], []byte(p.think.close)); i >= 0 {
@@ -446,7 +454,8 @@ func (p *Parser) stepBody(end bool) bool {
 	return true
 }
 
-// stepValue scans the JSON value, XML element or Python list behind an opener, or at the start of the answer.
+// stepValue scans the JSON value, XML element or Python list behind an opener, or at the start of
+// the answer.
 func (p *Parser) stepValue(end bool) bool {
 	verdict := p.json.scan(p.buf)
 	if p.opener.loose && !parsePlausible(p.buf) {
@@ -472,7 +481,8 @@ func (p *Parser) stepValue(end bool) bool {
 		p.buf, p.state = nil, parseGap
 		return false
 	}
-	// The answer ended inside: text up to the closing tag if there is one after all (in a string that never ended).
+	// The answer ended inside: text up to the closing tag if there is one after all (in a string
+	// that never ended).
 	n := 0
 	if p.opener.close != "" {
 		if i := bytes.Index(p.buf, []byte(p.opener.close)); i >= 0 {
@@ -483,8 +493,8 @@ func (p *Parser) stepValue(end bool) bool {
 	return len(p.buf) > 0
 }
 
-// unfinished is how much of buf is text where the answer ended inside a call: n bytes, and what is behind them may hold a call that is
-// whole. It is asked for that twenty times.
+// unfinished is how much of buf is text where the answer ended inside a call: n bytes, and what is
+// behind them may hold a call that is whole. It is asked for that twenty times.
 func (p *Parser) unfinished(n int) int {
 	if p.tries++; p.tries > 20 {
 		return len(p.buf)
@@ -528,7 +538,8 @@ func (p *Parser) stepAfter(end bool) bool {
 	return true
 }
 
-// meant reports whether the value was written as calls: without a tag, {"name": "Ada"} is just an object.
+// meant reports whether the value was written as calls: without a tag, {"name": "Ada"} is just an
+// object.
 func (p *Parser) meant(calls []ToolCall, raw []byte) bool {
 	return !p.opener.loose || bytes.Contains(raw, []byte(`"parameters"`)) || bytes.Contains(raw, []byte(`"arguments"`)) ||
 		bytes.HasPrefix(raw, []byte("[")) ||

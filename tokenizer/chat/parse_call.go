@@ -16,7 +16,8 @@ const (
 	parseNever                     // cannot become a call; up to at it is text
 )
 
-// parseScan finds the end of a value without decoding it, going on where it stopped: a call of n bytes costs n steps.
+// parseScan finds the end of a value without decoding it, going on where it stopped: a call of n
+// bytes costs n steps.
 type parseScan struct {
 	at    int
 	depth int
@@ -105,8 +106,8 @@ func (s *parseScan) scanXML(b []byte) parseVerdict {
 	}
 }
 
-// parsePlausible reports whether an answer that begins like b may be a call without a tag: an object whose first key is one
-// of a call's, an array of such objects, or a Python list of calls.
+// parsePlausible reports whether an answer that begins like b may be a call without a tag: an
+// object whose first key is one of a call's, an array of such objects, or a Python list of calls.
 func parsePlausible(b []byte) bool {
 	b = bytes.TrimLeft(b, parseSpace)
 	if len(b) == 0 {
@@ -135,7 +136,8 @@ func parsePlausible(b []byte) bool {
 	return false
 }
 
-// parseValue decodes one JSON call, an array of them, a Python list of calls or a <function=…> element.
+// parseValue decodes one JSON call, an array of them, a Python list of calls or a <function=…>
+// element.
 func parseValue(b []byte, tools []Tool) ([]ToolCall, bool) {
 	b = bytes.Trim(b, parseSpace)
 	if len(b) == 0 {
@@ -197,7 +199,8 @@ func parseJSONCall(raw []byte) (ToolCall, bool) {
 	return ToolCall{Name: c.Name, Arguments: args}, ok
 }
 
-// parseArguments returns the object raw is, or holds as a string; nothing and null are no arguments.
+// parseArguments returns the object raw is, or holds as a string; nothing and null are no
+// arguments.
 func parseArguments(raw json.RawMessage) (json.RawMessage, bool) {
 	var text string
 	if len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
@@ -241,7 +244,8 @@ func parseQuote(s string) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// parseBareFunction decodes what is between <function= and </function>: name>{…} (Llama) or name> and parameters (Qwen3-Coder).
+// parseBareFunction decodes what is between <function= and </function>: name>{…} (Llama) or name>
+// and parameters (Qwen3-Coder).
 func parseBareFunction(b []byte, tools []Tool) ([]ToolCall, bool) {
 	name, body, ok := strings.Cut(string(b), ">")
 	name = strings.Trim(name, parseSpace+`"`)
@@ -273,7 +277,8 @@ func parseBareFunction(b []byte, tools []Tool) ([]ToolCall, bool) {
 		if !ok {
 			return nil, false
 		}
-		// The value ends at its closing tag, or, where the model forgot that, where the next parameter begins.
+		// The value ends at its closing tag, or, where the model forgot that, where the next
+		// parameter begins.
 		left, next = parseAhead(rest, closing, left), parseAhead(rest, another, next)
 		var value string
 		switch {
@@ -293,7 +298,8 @@ func parseBareFunction(b []byte, tools []Tool) ([]ToolCall, bool) {
 // What stands between the two is taken as it is.
 const cdataOpen, cdataClose = "<![CDATA[", "]]>"
 
-// skipCDATA moves seek past every CDATA that is over and, where no closing tag of this many bytes comes before the next, into that.
+// skipCDATA moves seek past every CDATA that is over and, where no closing tag of this many bytes
+// comes before the next, into that.
 func (p *Parser) skipCDATA(tag int) {
 	for {
 		rest := p.buf[p.seek:]
@@ -319,7 +325,8 @@ func (p *Parser) skipCDATA(tag int) {
 	}
 }
 
-// parseNamedFunction decodes what is between <function name= and </function> (MiniCPM5): "name"> and parameters.
+// parseNamedFunction decodes what is between <function name= and </function> (MiniCPM5): "name">
+// and parameters.
 func parseNamedFunction(b []byte, tools []Tool) ([]ToolCall, bool) {
 	name, body, ok := strings.Cut(string(b), ">")
 	if name = strings.Trim(name, parseSpace+`"'`); !ok || name == "" {
@@ -367,8 +374,8 @@ func parseNamedFunction(b []byte, tools []Tool) ([]ToolCall, bool) {
 	}
 }
 
-// parseAhead finds tag in text, which is the end of a longer one in which it was found before: known counts the bytes from there to the
-// end, and is below zero where there is none.
+// parseAhead finds tag in text, which is the end of a longer one in which it was found before:
+// known counts the bytes from there to the end, and is below zero where there is none.
 func parseAhead(text, tag string, known int) int {
 	if known <= len(text) {
 		return known
@@ -409,8 +416,9 @@ func parseTypes(schema json.RawMessage) map[string][]string {
 	return out
 }
 
-// parseTyped turns the text of a parameter into JSON by the types it may have, the narrowest first, as Ollama does:
-// null, boolean, integer, number, array, object, and a string when nothing else fits.
+// parseTyped turns the text of a parameter into JSON by the types it may have, the narrowest first,
+// as Ollama does: null, boolean, integer, number, array, object, and a string when nothing else
+// fits.
 func parseTyped(text string, types []string) json.RawMessage {
 	lower := strings.ToLower(strings.TrimSpace(text))
 	if lower == "null" {

@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// parsePythonBlock decodes calls between tags, in a ```python fence or not, one a line or in a list.
+// parsePythonBlock decodes calls between tags, in a ```python fence or not, one a line or in a
+// list.
 func parsePythonBlock(b []byte, _ []Tool) ([]ToolCall, bool) {
 	text := strings.Trim(string(b), parseSpace)
 	if rest, ok := strings.CutPrefix(text, "```"); ok {
@@ -16,7 +17,8 @@ func parsePythonBlock(b []byte, _ []Tool) ([]ToolCall, bool) {
 	return parsePythonCalls(text)
 }
 
-// parsePythonCalls decodes name(key=value, …) expressions: one, several on lines or behind semicolons, or a list.
+// parsePythonCalls decodes name(key=value, …) expressions: one, several on lines or behind
+// semicolons, or a list.
 func parsePythonCalls(text string) ([]ToolCall, bool) {
 	r := parsePython{text: text}
 	list := r.take("[")
@@ -45,7 +47,8 @@ func parsePythonCalls(text string) ([]ToolCall, bool) {
 	return calls, len(calls) > 0 && r.at == len(text)
 }
 
-// parsePython reads the part of Python's grammar that calls are written in: keyword arguments and literals.
+// parsePython reads the part of Python's grammar that calls are written in: keyword arguments and
+// literals.
 type parsePython struct {
 	text  string
 	at    int

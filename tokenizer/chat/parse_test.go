@@ -34,7 +34,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// parsed is what deltas add up to, in a form that is easy to write down: calls stand in the text as ‹name args›.
+// parsed is what deltas add up to, in a form that is easy to write down: calls stand in the text as
+// ‹name args›.
 type parsed struct{ Thinking, Text string }
 
 func (r *parsed) add(deltas []Delta) {
@@ -363,7 +364,8 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// TestFamiliesListed: a family that is told from a template, or has a form of its own, is on the list that other tests run over.
+// TestFamiliesListed: a family that is told from a template, or has a form of its own, is on the
+// list that other tests run over.
 func TestFamiliesListed(t *testing.T) {
 	for file, name := range map[string]*regexp.Regexp{
 		"render.go": regexp.MustCompile(`(?m)^\t\treturn "([a-z0-9-]+)"$`),

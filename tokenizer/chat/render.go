@@ -17,7 +17,8 @@ const maxSource = 256 << 10
 
 // Errors of renderings, for errors.Is.
 var (
-	// ErrBudget: the template does more than any honest one would. The request or the package that brought it is at fault.
+	// ErrBudget: the template does more than any honest one would. The request or the package that
+	// brought it is at fault.
 	ErrBudget = origin.ErrBudget
 	// ErrRoom: there is no room beside the renderings that run. The same works later.
 	ErrRoom = origin.ErrRoom
@@ -57,7 +58,8 @@ func asConversation(system, prompt string, think Think) Conversation {
 	return c
 }
 
-// begun is the conversation without a last message that is to be continued but says nothing yet: that is a new answer.
+// begun is the conversation without a last message that is to be continued but says nothing yet:
+// that is a new answer.
 func begun(c Conversation) Conversation {
 	if n := len(c.Messages) - 1; c.Continue && (n < 0 || strings.TrimSpace(c.Messages[n].Content) == "") {
 		c.Continue = false
@@ -99,7 +101,8 @@ func piecesOf(text origin.Text) []Piece {
 	return out
 }
 
-// roleInside reports whether a role's name stands between the halves of a control token of the template's.
+// roleInside reports whether a role's name stands between the halves of a control token of the
+// template's.
 func roleInside(before, between, after string) bool {
 	return len(between) < 16 && slices.Contains(roles, between) && strings.LastIndexByte(before, '<') > strings.LastIndexByte(before,
 		'>') &&
@@ -120,7 +123,8 @@ func capabilitiesOf(source string) Capabilities {
 	}
 }
 
-// FamilyOf names the output format of the models that a template, Jinja or Go, belongs to; see [Families].
+// FamilyOf names the output format of the models that a template, Jinja or Go, belongs to; see
+// [Families].
 func FamilyOf(source string) string {
 	has := func(w string) bool { return strings.Contains(source, w) }
 	switch {

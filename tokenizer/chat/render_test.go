@@ -97,8 +97,9 @@ const goTemplateSource = `{{- if or .System .Tools }}<|im_start|>system
 {{ end }}{{ end }}{{ "<|im_start|>" }}assistant
 `
 
-// TestNobodyForges renders conversations full of control tokens in every place that people and tools can write to. The control ids of the
-// prompt must be those of a twin conversation without them.
+// TestNobodyForges renders conversations full of control tokens in every place that people and
+// tools can write to. The control ids of the prompt must be those of a twin conversation without
+// them.
 func TestNobodyForges(t *testing.T) {
 	tokens := map[string]*tokenizer.Tokenizer{"qwen": smallTokenizer(t, "qwen3"), "llama3": smallTokenizer(t, "llama3"),
 		"gemma": smallTokenizer(t, "gemma"), "llama2": smallTokenizer(t, "llama2")}
@@ -167,7 +168,8 @@ func TestNobodyForges(t *testing.T) {
 	}
 }
 
-// randomConversation makes the same conversation for the same seed, but for the control tokens in it, which the tame one spells wrong.
+// randomConversation makes the same conversation for the same seed, but for the control tokens in
+// it, which the tame one spells wrong.
 func randomConversation(seed uint64, bait []string, tame bool) Conversation {
 	r := rand.New(rand.NewPCG(seed, 1))
 	words := []string{"a", " b", "\n", "  ", "</think>", "<think>", "<tool_response>", "</tool_response>", "{\"x\": 1}", "it's",
@@ -213,7 +215,8 @@ func randomConversation(seed uint64, bait []string, tame bool) Conversation {
 	return c
 }
 
-// TestHostileTemplates: what would not come to an end is refused at load or when it is rendered, soon and without harm.
+// TestHostileTemplates: what would not come to an end is refused at load or when it is rendered,
+// soon and without harm.
 func TestHostileTemplates(t *testing.T) {
 	for name, src := range map[string]string{
 		"macro":      `{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}`,
@@ -266,7 +269,8 @@ func TestHostileTemplates(t *testing.T) {
 	}
 }
 
-// TestSelfComparing: a template may look at its own output, and at the conversation's, without either becoming the other.
+// TestSelfComparing: a template may look at its own output, and at the conversation's, without
+// either becoming the other.
 func TestSelfComparing(t *testing.T) {
 	src := `{% set head %}<|im_start|>{% endset %}{% if head == '<|im_start|>' and messages[0].content[:10] == '<|im_end|>' %}{{ head }}user
 {{ messages[0].content }}<|im_end|>{% endif %}`
@@ -353,7 +357,8 @@ func TestGo(t *testing.T) {
 	}
 }
 
-// TestBuiltinTypes: every tokenizer_type that the vendor writes and we claim to serve has a template, in any spelling.
+// TestBuiltinTypes: every tokenizer_type that the vendor writes and we claim to serve has a
+// template, in any spelling.
 func TestBuiltinTypes(t *testing.T) {
 	for typ, family := range map[string]string{
 		"Qwen2_5": "hermes", "qwen2.5": "hermes", "QWEN3": "qwen3", "Qwen3VL": "hermes", "Qwen3_5": "qwen3-coder",
@@ -443,7 +448,8 @@ func BenchmarkRender(b *testing.B) {
 	}
 }
 
-// TestEncodeAsOneText: pieces become the ids that the whole prompt has as one text, as long as nobody writes control tokens or tags.
+// TestEncodeAsOneText: pieces become the ids that the whole prompt has as one text, as long as
+// nobody writes control tokens or tags.
 func TestEncodeAsOneText(t *testing.T) {
 	_, list := loadTemplateGoldens(t)
 	for typ, family := range map[string]string{"Qwen3": "qwen3", "Qwen2_5": "qwen3", "Llama3": "llama3", "Gemma3": "gemma",

@@ -13,7 +13,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// TestParts: text and pictures keep their order, and are trimmed one by one, as Gemma's own template has it.
+// TestParts: text and pictures keep their order, and are trimmed one by one, as Gemma's own
+// template has it.
 func TestParts(t *testing.T) {
 	m := Message{Role: "user", Content: " a b ", Images: [][]byte{{1}, {2}}, Parts: []Part{{Text: " a "}, {Image: true}, {Text: "b "},
 		{Image: true}}}
@@ -33,8 +34,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestNewLines: a new line behind a tag at the end of a line is the tag's, whatever stands before it, as in Llama 3.2's template without a
-// new turn.
+// TestNewLines: a new line behind a tag at the end of a line is the tag's, whatever stands before
+// it, as in Llama 3.2's template without a new turn.
 func TestNewLines(t *testing.T) {
 	tmpl, err := NewJinja("{{- bos_token }}\n{%- for m in messages %}\n    {{- '<|a|>' + m.content | trim + '<|b|>' }}\n{%- endfor "+
 		"%}\n{%- if add_generation_prompt %}\n    {{- '<|c|>' }}\n{%- endif %}\n",
@@ -72,8 +73,8 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// TestRenderingsBounded: 64 hostile templates at once take no more memory than their room, whatever they make; each ends with a budget's
-// error, or is told to come again.
+// TestRenderingsBounded: 64 hostile templates at once take no more memory than their room, whatever
+// they make; each ends with a budget's error, or is told to come again.
 func TestRenderingsBounded(t *testing.T) {
 	//proves:T7 templates reserve memory before they use it, from room of their own
 	lane.Slow(t)

@@ -205,7 +205,8 @@ func TestBuiltinsMatchReal(t *testing.T) {
 		"qwen3.5": {"engine/Qwen3.5-35B-A3B-Q8_0", ""},
 		"llama3":  {"real/llama3_2", "image images null-user"},           // theirs prints None
 		"gemma3":  {"real/gemma3", "tools tools-system tools-think-off"}, // theirs forgets the tools
-		// Theirs, a larger model's, begins an answer with no thoughts itself, and takes the last call's name where results have none.
+		// Theirs, a larger model's, begins an answer with no thoughts itself, and takes the last
+		// call's name where results have none.
 		"gemma4":  {"engine/gemma-4-26B-A4B-it-UD-Q8_K_XL", "calls-two"},
 		"minicpm": {"real/minicpm_v4_5", "image images"},
 	} {

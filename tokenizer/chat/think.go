@@ -15,7 +15,8 @@ func ThinkTags(family string) []ThinkTag {
 	return out
 }
 
-// CallTags are the tags that begin a tool call for the family's [Parser] wherever they stand, in thinking too.
+// CallTags are the tags that begin a tool call for the family's [Parser] wherever they stand, in
+// thinking too.
 func CallTags(family string) []string {
 	var out []string
 	for _, o := range parseFormatOf(family).calls {
@@ -24,8 +25,8 @@ func CallTags(family string) []string {
 	return out
 }
 
-// ThinkEnd returns the tag that ends the thinking of a model with this template, as the model writes it and [Parser] reads it. It is empty
-// for a template that knows no thinking, and for none.
+// ThinkEnd returns the tag that ends the thinking of a model with this template, as the model
+// writes it and [Parser] reads it. It is empty for a template that knows no thinking, and for none.
 func ThinkEnd(t Template) string {
 	if t == nil {
 		return ""

@@ -1,7 +1,8 @@
-// Package chat turns conversations into the pieces a model reads, and what a model writes back into thinking, tool calls and text.
+// Package chat turns conversations into the pieces a model reads, and what a model writes back into
+// thinking, tool calls and text.
 //
-// Templates, families and tools are immutable once built and safe for concurrent use; a [Parser] belongs to one answer and one goroutine.
-// Nothing here holds a resource, so nothing needs closing.
+// Templates, families and tools are immutable once built and safe for concurrent use; a [Parser]
+// belongs to one answer and one goroutine. Nothing here holds a resource, so nothing needs closing.
 package chat
 
 import (
@@ -35,7 +36,8 @@ const (
 	ThinkMax     = ask.ThinkMax
 )
 
-// toolJSON is the tool as the request gave it, or as one would have that has only what is known of it.
+// toolJSON is the tool as the request gave it, or as one would have that has only what is known of
+// it.
 func toolJSON(t Tool) ([]byte, error) {
 	if len(t.Raw) > 0 {
 		return t.Raw, nil
@@ -64,7 +66,8 @@ type Delta struct {
 type ParserOptions struct {
 	Tools []Tool // the offered tools; calls to others are dropped. Empty: no tool parsing at all
 	Think Think  // ThinkOff leaves thinking tags in the text, as Ollama does
-	// ThinkOpen is set when the prompt already ended inside a thinking block, so that the answer begins with thinking.
+	// ThinkOpen is set when the prompt already ended inside a thinking block, so that the answer
+	// begins with thinking.
 	ThinkOpen bool
 	ThinkTag  string // which tag that block began with, of [ThinkTags]; empty: the first
 }

@@ -270,7 +270,8 @@ func plain(v any) any {
 	return v
 }
 
-// printable is what an action prints in a value's place: what a pointer points to, and something for nothing.
+// printable is what an action prints in a value's place: what a pointer points to, and something
+// for nothing.
 func printable(v any) any {
 	x := reflect.ValueOf(v)
 	if v == nil {
@@ -364,7 +365,8 @@ func (r *run) sprintln(args []any) origin.Text {
 	return r.sprint(append(with, origin.Own("\n")))
 }
 
-// sprintf is fmt.Sprintf. Where the format has no more than simple verbs, each byte keeps its origin.
+// sprintf is fmt.Sprintf. Where the format has no more than simple verbs, each byte keeps its
+// origin.
 func (r *run) sprintf(format any, args []any) origin.Text {
 	f, ok := format.(origin.Text)
 	if !ok {
@@ -401,8 +403,8 @@ func (r *run) sprintf(format any, args []any) origin.Text {
 	return r.sprint(with)
 }
 
-// anyFormat refuses a format that could print too much, by its widths or by naming a long argument again and again, and else leaves it to
-// fmt.
+// anyFormat refuses a format that could print too much, by its widths or by naming a long argument
+// again and again, and else leaves it to fmt.
 func (r *run) anyFormat(format string, args []any) origin.Text {
 	widest, sum := 0, len(format)
 	list := make([]any, len(args))

@@ -1,4 +1,5 @@
-// Package gotmpl runs Go's templates, as Ollama's models bring them, on text that knows where it came from and under a meter.
+// Package gotmpl runs Go's templates, as Ollama's models bring them, on text that knows where it
+// came from and under a meter.
 //
 // It walks the tree that text/template/parse makes, and gives it the meaning that text/template
 // does: pipelines, if, with, range, break and continue, define and template, variables,
@@ -26,8 +27,8 @@ const maxNesting = 200
 // Template is a parsed template, which is the tree without a name, and those it defines.
 type Template struct{ trees map[string]*parse.Tree }
 
-// Parse reads a template. Errors for what does not parse are text/template's own ("template: :1: unclosed action"); beyond them it refuses
-// what it cannot run.
+// Parse reads a template. Errors for what does not parse are text/template's own ("template: :1:
+// unclosed action"); beyond them it refuses what it cannot run.
 func Parse(source string) (*Template, error) {
 	known := make(map[string]any, len(funcs))
 	for name := range funcs {
@@ -188,7 +189,8 @@ func keepUntil(n parse.Node, field string, cut *bool) bool {
 	return true
 }
 
-// Render runs the template with data. It fails with the meter's errors, or with one that says what the template stumbled over.
+// Render runs the template with data. It fails with the meter's errors, or with one that says what
+// the template stumbled over.
 func (t *Template) Render(m *origin.Meter, out *origin.Builder, data any) error {
 	return origin.Render(m, out, func(o *origin.Run) {
 		r := &run{Run: o, t: t, vars: []variable{{"$", data}}}

@@ -9,7 +9,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// TestAsTextTemplate: what a template prints, and whether it can be read and run, is what text/template says.
+// TestAsTextTemplate: what a template prints, and whether it can be read and run, is what
+// text/template says.
 func TestAsTextTemplate(t *testing.T) {
 	type inner struct{ Name string }
 	data := map[string]any{

@@ -7,7 +7,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// builtin is a filter, a test or a method. Its parameters are named as Python names them; those after need may be left out.
+// builtin is a filter, a test or a method. Its parameters are named as Python names them; those
+// after need may be left out.
 type builtin struct {
 	params   []string
 	need     int

@@ -68,7 +68,8 @@ func TestAsPython(t *testing.T) {
 	}
 }
 
-// TestAllCompared: every filter and every test comes in the templates that are compared with Python's jinja2.
+// TestAllCompared: every filter and every test comes in the templates that are compared with
+// Python's jinja2.
 func TestAllCompared(t *testing.T) {
 	not := map[string]string{
 		"safe": "what Python makes of it escapes what is added to it, for web pages",

@@ -8,8 +8,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// Dict is a mapping that keeps the order in which its keys came. Its zero value is empty. What fills it is whoever makes it: templates
-// cannot.
+// Dict is a mapping that keeps the order in which its keys came. Its zero value is empty. What
+// fills it is whoever makes it: templates cannot.
 type Dict struct {
 	keys, values []Value
 	index        map[any]int // only for more than a few keys
@@ -21,7 +21,8 @@ const few = 8
 // Len is the number of keys.
 func (d *Dict) Len() int { return len(d.keys) }
 
-// Set adds a key of the program's own, as "role" is; the key counts as the template's, its value is what it is.
+// Set adds a key of the program's own, as "role" is; the key counts as the template's, its value is
+// what it is.
 func (d *Dict) Set(key string, v Value) { d.set(origin.Own(key), v) }
 
 // Get looks a string up.
@@ -119,7 +120,8 @@ func (l *List) key(b *strings.Builder) {
 	b.WriteByte(')')
 }
 
-// hashable reports whether v may be the key of a dict, as lists and dicts may not, nor tuples of them.
+// hashable reports whether v may be the key of a dict, as lists and dicts may not, nor tuples of
+// them.
 func (r *run) hashable(v Value) bool {
 	r.Step(1)
 	switch v := v.(type) {

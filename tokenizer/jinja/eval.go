@@ -45,8 +45,9 @@ func (r *run) failf(format string, args ...any) {
 
 func (r *run) undefined(u *Undefined) { r.failf("%s is undefined", u.what) }
 
-// Render executes the template with variables of the caller's; the values in vars are not changed. now is what strftime_now tells. It
-// fails with a [*Raised], an [*Error], or what the meter fails with.
+// Render executes the template with variables of the caller's; the values in vars are not changed.
+// now is what strftime_now tells. It fails with a [*Raised], an [*Error], or what the meter fails
+// with.
 func (t *Template) Render(m *origin.Meter, vars map[string]Value, now time.Time) (origin.Text, error) {
 	var out origin.Builder
 	if err := origin.Render(m, &out, func(o *origin.Run) {
@@ -291,7 +292,8 @@ func (s *macroStmt) exec(r *run) flow {
 	return flowNext
 }
 
-// function is the macro as a value. What its body reads is looked up where the macro stands, when it is called.
+// function is the macro as a value. What its body reads is looked up where the macro stands, when
+// it is called.
 func (s *macroStmt) function(r *run) *function {
 	home := r.scope
 	return &function{name: s.name, macro: s, call: func(r *run, a *args) Value {

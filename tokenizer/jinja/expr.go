@@ -217,7 +217,8 @@ func missing(v Value, name string) Value {
 	return &Undefined{"'" + typeName(v) + " object' has no attribute '" + name + "': it"}
 }
 
-// attr is Python's getattr(v, name) in a sandbox: names with an underscore before them are not there.
+// attr is Python's getattr(v, name) in a sandbox: names with an underscore before them are not
+// there.
 func (r *run) attr(v Value, name string) (Value, bool) {
 	if u, ok := v.(*Undefined); ok {
 		r.undefined(u)

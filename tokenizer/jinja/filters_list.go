@@ -8,8 +8,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// getter returns what finds an attribute of an item: "a.b", a number, or the item itself where it is nil. or stands in for what is not
-// there, unless it is nil.
+// getter returns what finds an attribute of an item: "a.b", a number, or the item itself where it
+// is nil. or stands in for what is not there, unless it is nil.
 func (r *run) getter(attribute, or Value, fold bool) func(Value) Value {
 	var path []Value
 	switch a := attribute.(type) {
@@ -211,7 +211,8 @@ func mapItems(r *run, v Value, o opts) []Value {
 	return out
 }
 
-// picker makes select and its kin: with an attribute's name first, or without; keeping what passes the test, or the rest.
+// picker makes select and its kin: with an attribute's name first, or without; keeping what passes
+// the test, or the rest.
 func picker(attr, want bool) func(r *run, v Value, o opts) []Value {
 	return func(r *run, v Value, o opts) []Value {
 		if !truth(v) {

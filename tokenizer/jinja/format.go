@@ -249,7 +249,8 @@ func (r *run) padded(f spec, s origin.Text) origin.Text {
 	return r.pad(s, f.width, f.fill, f.align)
 }
 
-// formatter is one s.format(…): its arguments, and which of them stands for the next place without a number.
+// formatter is one s.format(…): its arguments, and which of them stands for the next place without
+// a number.
 type formatter struct {
 	*run
 	*args
@@ -372,7 +373,8 @@ func (r *formatter) field(field string) Value {
 	return v
 }
 
-// specForm is what follows the colon in braces: fill and align, sign, #, 0, width, comma, precision, and the letter.
+// specForm is what follows the colon in braces: fill and align, sign, #, 0, width, comma,
+// precision, and the letter.
 var specForm = regexp.MustCompile(`^(?s:(.?)([<>^=]))?([-+ ]?)(#?)(0?)([0-9]*)(,?)(\.[0-9]+)?([bcdeEfFgGnosxX%]?)$`)
 
 // formatted is Python's format(v, how).

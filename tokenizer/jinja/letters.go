@@ -45,8 +45,8 @@ func lower(s string) string {
 
 func casefold(s string) string { return strings.ReplaceAll(lower(s), "ß", "ss") }
 
-// swapcase makes what is small a capital and the other way round. How the Greek sigma is written small depends on what stands round it, so
-// what is small is taken out of the whole text's.
+// swapcase makes what is small a capital and the other way round. How the Greek sigma is written
+// small depends on what stands round it, so what is small is taken out of the whole text's.
 func swapcase(s string) string {
 	var b strings.Builder
 	rest := lower(s)
@@ -79,7 +79,8 @@ func title(s string) string {
 	return t
 }
 
-// uncased reports whether a character is neither capital nor small: after one, str.title begins a word.
+// uncased reports whether a character is neither capital nor small: after one, str.title begins a
+// word.
 func uncased(c rune) bool {
 	return !unicode.In(c, unicode.Upper, unicode.Lower, unicode.Title, unicode.Other_Uppercase, unicode.Other_Lowercase)
 }

@@ -34,7 +34,8 @@ func Example_marks() {
 	// false <|end|>
 }
 
-// TestMarksSurvive: given text stays given through every filter, every method of strings and every operator.
+// TestMarksSurvive: given text stays given through every filter, every method of strings and every
+// operator.
 func TestMarksSurvive(t *testing.T) {
 	arguments := map[string]string{
 		"replace": "('x', g)", "join": "(g)", "format": "(g, g)", "attr": "('x')", "map": "('upper')", "select": "('string')",

@@ -9,7 +9,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// The methods that values have. What would change a list or a dict is missing, as it is in jinja2's immutable sandbox.
+// The methods that values have. What would change a list or a dict is missing, as it is in jinja2's
+// immutable sandbox.
 var strMethods, listMethods, dictMethods, floatMethods, loopMethods, cyclerMethods map[string]*builtin
 
 func methodsOf(v Value) map[string]*builtin {
@@ -48,7 +49,8 @@ func init() {
 			return r.pad(s, r.whole(o[0], "a width"), fill.String(), side)
 		}, "width", "fillchar")
 	}
-	// changed is what f makes of a text, and unchanged reports whether f leaves one with letters as it is.
+	// changed is what f makes of a text, and unchanged reports whether f leaves one with letters as
+	// it is.
 	changed := func(f func(*run, origin.Text) origin.Text) *builtin {
 		return textMethod(0, func(r *run, s origin.Text, _ opts) Value { return f(r, s) })
 	}
@@ -269,8 +271,8 @@ func (r *run) optional(o opts, i int) *int {
 	return &n
 }
 
-// window is the part of s between the places that o tells from its ith argument on, and the number of its first character. Where they are
-// beyond the end nothing is found, not even nothing.
+// window is the part of s between the places that o tells from its ith argument on, and the number
+// of its first character. Where they are beyond the end nothing is found, not even nothing.
 func (r *run) window(s origin.Text, o opts, i int) (part string, base int, ok bool) {
 	from, to := r.optional(o, i), r.optional(o, i+1)
 	if from == nil && to == nil {

@@ -58,7 +58,8 @@ func (p *parser) fail(format string, args ...any) {
 	panic(&Error{p.tok().line, fmt.Sprintf(format, args...)})
 }
 
-// op and word report whether an operator or a keyword is next; skipOp and skipWord go behind it if so.
+// op and word report whether an operator or a keyword is next; skipOp and skipWord go behind it if
+// so.
 func (p *parser) op(s string) bool   { t := p.tok(); return t.kind == tokOp && t.text == s }
 func (p *parser) word(s string) bool { t := p.tok(); return t.kind == tokName && t.text == s }
 

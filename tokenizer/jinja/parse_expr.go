@@ -24,7 +24,8 @@ func (p *parser) tuple(item func() expr, ends ...string) expr {
 	return &listExpr{items, true}
 }
 
-// expression reads one, "a if b else c" included; plain reads one without: an if behind it belongs to the statement.
+// expression reads one, "a if b else c" included; plain reads one without: an if behind it belongs
+// to the statement.
 func (p *parser) expression() expr { return p.any(true) }
 func (p *parser) plain() expr      { return p.any(false) }
 
@@ -199,7 +200,8 @@ func (p *parser) primary() expr {
 	return nil
 }
 
-// until reads items with commas between, and perhaps one behind the last, and goes behind the bracket that ends them.
+// until reads items with commas between, and perhaps one behind the last, and goes behind the
+// bracket that ends them.
 func (p *parser) until(end string, item func()) {
 	for first := true; !p.op(end); first = false {
 		if !first {

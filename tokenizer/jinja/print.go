@@ -10,7 +10,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// str is Python's str(v), which is what {{ v }} prints. What is not a string already is computed, and so counts as given.
+// str is Python's str(v), which is what {{ v }} prints. What is not a string already is computed,
+// and so counts as given.
 func (r *run) str(v Value) origin.Text {
 	switch v := v.(type) {
 	case origin.Text:

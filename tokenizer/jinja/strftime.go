@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// timeForm is a letter of strftime's, and timeVerbs most of their layouts; a minus takes zeros off the front.
+// timeForm is a letter of strftime's, and timeVerbs most of their layouts; a minus takes zeros off
+// the front.
 var (
 	timeForm  = regexp.MustCompile(`%-?[a-zA-Z%]`)
 	timeVerbs = map[byte]string{

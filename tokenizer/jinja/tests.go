@@ -85,7 +85,8 @@ func init() {
 	}
 }
 
-// name is the name that v is; "" for what is none and could be the key of a dict, as Python looks for one.
+// name is the name that v is; "" for what is none and could be the key of a dict, as Python looks
+// for one.
 func (r *run) name(v Value) string {
 	if t, ok := r.hashed(v).(origin.Text); ok {
 		return t.String()

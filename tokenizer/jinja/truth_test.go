@@ -1,4 +1,5 @@
-// The generator, the judge and the list of what may differ are one story, so this file is longer than others.
+// The generator, the judge and the list of what may differ are one story, so this file is longer
+// than others.
 
 package jinja
 
@@ -19,7 +20,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// TestTruth compares random templates with Python, and every template at hand over conversations of all kinds.
+// TestTruth compares random templates with Python, and every template at hand over conversations of
+// all kinds.
 func TestTruth(t *testing.T) {
 	n := 2000
 	if s := os.Getenv("AXLE_TEMPLATE_TRUTH"); s != "" {
@@ -185,7 +187,8 @@ func excuse(err error) bool {
 	return false
 }
 
-// realCases are the templates of the goldens over their conversations and some more: without a new turn, and with parts in a message.
+// realCases are the templates of the goldens over their conversations and some more: without a new
+// turn, and with parts in a message.
 func realCases(t *testing.T) map[string][]json.RawMessage {
 	t.Helper()
 	const dir = "../../testdata/templates/"
@@ -248,8 +251,9 @@ func realCases(t *testing.T) map[string][]json.RawMessage {
 	return out
 }
 
-// generator makes templates that mostly make sense, and data for them. It sets no name that the data have: jinja2's compiler lets such a
-// name, set at the end of a block, hide the data's from loops before it. We do not.
+// generator makes templates that mostly make sense, and data for them. It sets no name that the
+// data have: jinja2's compiler lets such a name, set at the end of a block, hide the data's from
+// loops before it. We do not.
 type generator struct {
 	r     *rand.Rand
 	loops int
@@ -545,7 +549,8 @@ func (g *generator) any() string {
 	)
 }
 
-// tag writes a statement, an expression or a comment with signs of white space control now and then.
+// tag writes a statement, an expression or a comment with signs of white space control now and
+// then.
 func (g *generator) tag(kind, inside string) string {
 	open, end := "{"+kind, map[string]string{"{": "}}", "%": "%}", "#": "#}"}[kind]
 	if g.often(25) {

@@ -25,8 +25,8 @@ import (
 //	*loopState     the variable loop
 //	*cycler        cycler()
 //
-// Lists and dicts never change once they are made: templates run in jinja2's immutable sandbox. So no value can hold itself, but for a
-// namespace.
+// Lists and dicts never change once they are made: templates run in jinja2's immutable sandbox. So
+// no value can hold itself, but for a namespace.
 type Value any
 
 // List is a list, or a tuple.
@@ -35,7 +35,8 @@ type List struct {
 	Tuple bool
 }
 
-// Undefined is what is not there: it prints as nothing, is false and empty, and anything else done with it fails.
+// Undefined is what is not there: it prints as nothing, is false and empty, and anything else done
+// with it fails.
 type Undefined struct{ what string }
 
 // Namespace holds what outlives a loop's round.

@@ -15,20 +15,23 @@ const (
 	MaxDepth = 200      // macros in macros, values in values
 )
 
-// free is what each rendering may make without asking its room: a conversation without pictures or documents needs no more.
+// free is what each rendering may make without asking its room: a conversation without pictures or
+// documents needs no more.
 const free = 1 << 20
 
 // grain is what a meter takes of its room at once.
 const grain = 256 << 10
 
-// ErrBudget is in the chain of errors of templates that do more than any honest one would: the request or the package that brought it is
-// at fault.
+// ErrBudget is in the chain of errors of templates that do more than any honest one would: the
+// request or the package that brought it is at fault.
 var ErrBudget = errors.New("the template does not come to an end")
 
-// ErrRoom is in the chain of errors of renderings that found no room beside those that run: the same works later.
+// ErrRoom is in the chain of errors of renderings that found no room beside those that run: the
+// same works later.
 var ErrRoom = errors.New("too many large prompts are rendered at once, try again")
 
-// Room is the memory that renderings share. The zero Room has none beyond what each may make without asking.
+// Room is the memory that renderings share. The zero Room has none beyond what each may make
+// without asking.
 type Room struct {
 	Size  int64
 	taken atomic.Int64
@@ -37,7 +40,8 @@ type Room struct {
 // Taken is how much of it is in use.
 func (r *Room) Taken() int64 { return r.taken.Load() }
 
-// Meter counts what one rendering does. What it counts is asked for before it is done, so that nothing too large is ever made.
+// Meter counts what one rendering does. What it counts is asked for before it is done, so that
+// nothing too large is ever made.
 type Meter struct {
 	ctx   context.Context //nolint:containedctx // a meter is one call's
 	room  *Room

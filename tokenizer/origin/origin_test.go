@@ -63,7 +63,8 @@ func TestMarkedText(t *testing.T) {
 	}
 }
 
-// TestMeter: steps, bytes, depth and the context end a rendering; what is too large is refused before it is made.
+// TestMeter: steps, bytes, depth and the context end a rendering; what is too large is refused
+// before it is made.
 func TestMeter(t *testing.T) {
 	//proves:T7
 	m := NewMeter(t.Context(), nil)
@@ -108,7 +109,8 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// TestRoom: all renderings make no more together than their room has; what is done gives its part back.
+// TestRoom: all renderings make no more together than their room has; what is done gives its part
+// back.
 func TestRoom(t *testing.T) {
 	room := &Room{Size: 40 << 20}
 	var open []*Meter

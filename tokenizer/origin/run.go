@@ -1,7 +1,8 @@
 package origin
 
-// Run is one rendering, as both template languages do it: what it prints, under a meter. Whatever the meter refuses, and whatever else ends
-// the rendering early, ends it from wherever it is: [Render] returns the error.
+// Run is one rendering, as both template languages do it: what it prints, under a meter. Whatever
+// the meter refuses, and whatever else ends the rendering early, ends it from wherever it is:
+// [Render] returns the error.
 type Run struct {
 	Out *Builder // what is printed now
 	m   *Meter

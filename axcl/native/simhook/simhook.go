@@ -1,8 +1,9 @@
 //go:build cgo && !fake && linux
 
-// Package simhook asks a simulated card (axcl/simcard) what no vendor's library tells: what is still alive on it, how many calls it saw,
-// what time it is there. It is for tests and benchmarks of native code, which load the same library; its functions may be called from any
-// goroutine. Nothing needs closing.
+// Package simhook asks a simulated card (axcl/simcard) what no vendor's library tells: what is
+// still alive on it, how many calls it saw, what time it is there. It is for tests and benchmarks
+// of native code, which load the same library; its functions may be called from any goroutine.
+// Nothing needs closing.
 package simhook
 
 /*
@@ -28,7 +29,8 @@ import (
 // Sim is a loaded simulated card.
 type Sim struct{ configure, reset, live, left, clock, busy, calls, crossings unsafe.Pointer }
 
-// Attach loads the library at path, or finds it loaded: libaxcl_rt.so, or libax_sys.so for the on-board one.
+// Attach loads the library at path, or finds it loaded: libaxcl_rt.so, or libax_sys.so for the
+// on-board one.
 func Attach(path string) (*Sim, error) {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))

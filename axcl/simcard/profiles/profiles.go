@@ -1,6 +1,7 @@
-// Package profiles says how long a card takes for a piece of work, so that you can judge a model on a card you do not have. It reads the
-// profiles that the simulated card keeps time by: measured lines where they fit, else a formula over weights, cache and rows. The README of
-// axcl/simcard explains the lines.
+// Package profiles says how long a card takes for a piece of work, so that you can judge a model on
+// a card you do not have. It reads the profiles that the simulated card keeps time by: measured
+// lines where they fit, else a formula over weights, cache and rows. The README of axcl/simcard
+// explains the lines.
 //
 // A Profile is read-only once parsed and may be used from any goroutine. Nothing needs closing.
 package profiles
@@ -222,8 +223,8 @@ func (p *Profile) encoder(words []string) error {
 	return nil
 }
 
-// EncoderTime is what a call of an encoder of pictures takes that makes rows of out values of this many patches; ok says that somebody has
-// measured one.
+// EncoderTime is what a call of an encoder of pictures takes that makes rows of out values of this
+// many patches; ok says that somebody has measured one.
 func (p *Profile) EncoderTime(patches, out int) (t time.Duration, ok bool) {
 	for _, e := range p.encoders {
 		if e.patches == patches && e.out == out {
@@ -264,8 +265,8 @@ func (p *Profile) attention(l Layer, n, h float64) time.Duration {
 	return over(2*h*kv*2, p.Memory) + over(4*n*(h+n)*q, p.Attention)
 }
 
-// LayerTime is what one execute of a layer takes with a group of rows rows that sees cells cells. measured says that a line of the table
-// fits, rather than the formula alone.
+// LayerTime is what one execute of a layer takes with a group of rows rows that sees cells cells.
+// measured says that a line of the table fits, rather than the formula alone.
 func (p *Profile) LayerTime(l Layer, rows, cells int) (t time.Duration, measured bool) {
 	if l.State > 0 {
 		cells = 0 // a state is as large at any length

@@ -36,7 +36,8 @@ func TestMeasured(t *testing.T) {
 	if rate := 1 / (28*got + board.HeadTime(151936*1024)).Seconds(); rate < 15.7 || rate > 20 {
 		t.Errorf("Qwen3-0.6B on the board: %.1f tokens/s, 15.7 to 20 are measured", rate)
 	}
-	// Layers that keep a state have lines of their own, or what the formula says; how far they look back is nothing to them.
+	// Layers that keep a state have lines of their own, or what the formula says; how far they look
+	// back is nothing to them.
 	state := Layer{Hidden: 1024, Heads: 16, KVHeads: 16, HeadDim: 128, Intermediate: 3584, Weights: 11_100_000, State: 2 * (18432 + 262144)}
 	for _, c := range []struct {
 		hidden, rows int

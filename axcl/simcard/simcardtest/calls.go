@@ -14,17 +14,19 @@ import (
 	"strings"
 )
 
-// Calls reads a trace of the simulated card (its option trace) in canonical form: what the card was asked to do, in order, and nothing that
-// differs from run to run. A line is a call:
+// Calls reads a trace of the simulated card (its option trace) in canonical form: what the card was
+// asked to do, in order, and nothing that differs from run to run. A line is a call:
 //
 //	Memcpy dst=card3+128 src=pinned0+64 count=128 kind=1 = 0x80300601
 //
-// Numbers, times, threads, costs and the code 0 are left out, and so are the queries of a card's or a library's properties, which come as
-// time goes by. Memory is numbered in the order in which it was given, with what an address is beyond its beginning; handles and models
-// are numbered as they are first seen. Memory that the card did not give, a Go slice's, is "host": the runtime places it. Of a path there
-// is the file's name.
+// Numbers, times, threads, costs and the code 0 are left out, and so are the queries of a card's or
+// a library's properties, which come as time goes by. Memory is numbered in the order in which it
+// was given, with what an address is beyond its beginning; handles and models are numbered as they
+// are first seen. Memory that the card did not give, a Go slice's, is "host": the runtime places
+// it. Of a path there is the file's name.
 //
-// One goroutine reads it; the card must be at rest meanwhile, or the last line may not be whole. Close ends it.
+// One goroutine reads it; the card must be at rest meanwhile, or the last line may not be whole.
+// Close ends it.
 type Calls struct {
 	file   *os.File
 	text   *bufio.Reader
@@ -142,7 +144,8 @@ func (c *Calls) give(call, address string, size uint64) string {
 	return b.name
 }
 
-// address is what a pointer points to: memory that the card gave, a handle, or the host's own memory.
+// address is what a pointer points to: memory that the card gave, a handle, or the host's own
+// memory.
 func (c *Calls) address(key, address string) string {
 	switch key {
 	case "io", "info", "stream", "event":

@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestCallsCanonical: two traces of one program at other addresses, times and threads are one; what a call was given and what came of it
-// is not lost.
+// TestCallsCanonical: two traces of one program at other addresses, times and threads are one; what
+// a call was given and what came of it is not lost.
 func TestCallsCanonical(t *testing.T) {
 	const program = `# axsim profile=pi5 clock=virtual devices=1
 # number time_us thread call(operands) = code cost_us

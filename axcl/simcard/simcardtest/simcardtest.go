@@ -1,7 +1,8 @@
 //go:build cgo && !fake && linux
 
-// Package simcardtest gives tests the simulated card: built once a test binary, found by package native, and as it was when a test ends.
-// For tests only; a test that has it runs beside no other that has.
+// Package simcardtest gives tests the simulated card: built once a test binary, found by package
+// native, and as it was when a test ends. For tests only; a test that has it runs beside no other
+// that has.
 package simcardtest
 
 import (
@@ -28,7 +29,8 @@ var attached = sync.OnceValues(func() (*simhook.Sim, error) {
 	return simhook.Attach(libs.AXCL)
 })
 
-// Lib is the path of the simulated card's runtime, for processes of their own. The test is skipped, aloud, where there is no compiler.
+// Lib is the path of the simulated card's runtime, for processes of their own. The test is skipped,
+// aloud, where there is no compiler.
 func Lib(t testing.TB) string {
 	t.Helper()
 	libs, err := built()
@@ -36,8 +38,8 @@ func Lib(t testing.TB) string {
 	return libs.AXCL
 }
 
-// Attach has native open the simulated card in this process, with these options; when the test ends they are forgotten, and what is left
-// on the card is an error where strict.
+// Attach has native open the simulated card in this process, with these options; when the test ends
+// they are forgotten, and what is left on the card is an error where strict.
 func Attach(t testing.TB, config string, strict bool) *simhook.Sim {
 	t.Helper()
 	sim, err := attached()

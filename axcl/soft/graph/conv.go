@@ -6,7 +6,8 @@ import (
 	"github.com/axle-llm/axle/axcl/soft/kernel"
 )
 
-// window is how a convolution or a pooling goes over a plane; a row of values is a plane of height 1.
+// window is how a convolution or a pooling goes over a plane; a row of values is a plane of height
+// one.
 type window struct {
 	n, c, ih, iw, oh, ow     int
 	kh, kw, sh, sw, dh, dw   int
@@ -36,7 +37,8 @@ func (p *Plan) window(weights []int) window {
 // few is below how many channels of a group a convolution is computed value by value.
 const few = 8
 
-// conv computes places in blocks: what they see is copied side by side, and multiplied with all weights of a group.
+// conv computes places in blocks: what they see is copied side by side, and multiplied with all
+// weights of a group.
 func (p *Plan) conv() {
 	x, _ := p.operand(0)
 	wt, wd := p.operand(1)
@@ -145,7 +147,8 @@ func reach(n, limit, stride, off int) (from, to int) {
 	return min(from, to), to
 }
 
-// convTranspose multiplies each place with all weights, and then each channel adds up what falls on its own places.
+// convTranspose multiplies each place with all weights, and then each channel adds up what falls on
+// its own places.
 func (p *Plan) convTranspose() {
 	x, _ := p.operand(0)
 	wt, wd := p.operand(1)
@@ -288,7 +291,8 @@ func (p *Plan) resize() {
 	})
 }
 
-// between gives the two places that place i of n lies between, of this many, and how far it is to the second.
+// between gives the two places that place i of n lies between, of this many, and how far it is to
+// the second.
 func between(i, of, n int) (a, b int, f float64) {
 	at := (float64(i)+0.5)*float64(of)/float64(n) - 0.5
 	at = max(0, min(at, float64(of-1)))

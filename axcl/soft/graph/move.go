@@ -19,7 +19,8 @@ func (p *Plan) gather() {
 	})
 }
 
-// pick copies values that go through the operand by strides: a transposition, a part, or a repetition.
+// pick copies values that go through the operand by strides: a transposition, a part, or a
+// repetition.
 func (p *Plan) pick() {
 	x, own := p.operand(0)
 	dims, by, start := p.dims(), make([]int, len(p.dims())), 0

@@ -1,11 +1,12 @@
 // Package graph runs the nets of axmodel.Graph on the software card.
 //
-// A [Plan] is made once for a shape group: it says where each value lies in one block of memory, which values share a place one after the
-// other, and what is done in which order. A call then allocates nothing. Each step is cut into parts that do not depend on how many
-// goroutines there are, and a part's sums have one order: the same inputs give the same bits on any number of them.
+// A [Plan] is made once for a shape group: it says where each value lies in one block of memory,
+// which values share a place one after the other, and what is done in which order. A call then
+// allocates nothing. Each step is cut into parts that do not depend on how many goroutines there
+// are, and a part's sums have one order: the same inputs give the same bits on any number of them.
 //
-// A Plan belongs to the goroutine that owns the card. It keeps no file open: the bytes it is given must stay as they are until the last
-// Run.
+// A Plan belongs to the goroutine that owns the card. It keeps no file open: the bytes it is given
+// must stay as they are until the last Run.
 package graph
 
 import (
@@ -22,8 +23,8 @@ import (
 
 // Pool runs the parts of a step.
 type Pool interface {
-	// Each calls task for i in [0, count), each part being about work multiplications, and returns when all are done. worker tells scratch
-	// memory apart.
+	// Each calls task for i in [0, count), each part being about work multiplications, and returns
+	// when all are done. worker tells scratch memory apart.
 	Each(count, work int, task func(worker, i int))
 	Workers() int
 }
@@ -150,7 +151,8 @@ func (p *Plan) Room() {
 	p.walk()
 }
 
-// Run computes the group. in has each input's bytes, out each output's, nil where one is not wanted.
+// Run computes the group. in has each input's bytes, out each output's, nil where one is not
+// wanted.
 func (p *Plan) Run(in, out [][]byte) {
 	p.in, p.out = in, out
 	for _, s := range p.steps {

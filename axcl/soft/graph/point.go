@@ -11,7 +11,8 @@ func sigmoid(x float32) float32 { return 1 / (1 + kernel.Exp(-x)) }
 
 func tanh(x float32) float32 { return float32(math.Tanh(float64(x))) }
 
-// gelu is x·Φ(x), with the complementary error function to about 10⁻⁷ of itself, by a polynomial in 1 / (1 + z/2) in the exponent.
+// gelu is x·Φ(x), with the complementary error function to about 10⁻⁷ of itself, by a polynomial in
+// 1 / (1 + z/2) in the exponent.
 func gelu(x float32) float32 {
 	z := float32(math.Abs(float64(x))) * (math.Sqrt2 / 2)
 	t := 1 / (1 + float32(z*0.5))
@@ -99,7 +100,8 @@ var ones = func() (o [chunk]float32) {
 	return o
 }()
 
-// merged are the axes of a result together with how two operands go through it; axes that both go through alike are one.
+// merged are the axes of a result together with how two operands go through it; axes that both go
+// through alike are one.
 func merged(dims, a, b []int) (out, as, bs []int) {
 	sa, sb := through(dims, a), through(dims, b)
 	for i, d := range dims {
@@ -118,7 +120,8 @@ func merged(dims, a, b []int) (out, as, bs []int) {
 	return out, as, bs
 }
 
-// through are the strides by which a shape goes through a larger one: 0 along axes that it is repeated over.
+// through are the strides by which a shape goes through a larger one: 0 along axes that it is
+// repeated over.
 func through(dims, own []int) []int {
 	out := make([]int, len(dims))
 	for i, st := range strides(own) {

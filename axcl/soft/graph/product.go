@@ -5,7 +5,8 @@ import (
 	"github.com/axle-llm/axle/axcl/soft/kernel"
 )
 
-// matmul is a [… M, K] by b: blocks of b's columns are the parts. The kernels take b turned, column after column.
+// matmul is a [… M, K] by b: blocks of b's columns are the parts. The kernels take b turned, column
+// after column.
 func (p *Plan) matmul() {
 	ad, bd := p.shape(0), p.shape(1)
 	turned := p.node.Attrs[0] == 1
@@ -104,7 +105,8 @@ func (p *Plan) turned(i, n, k, cols int, already bool) columns {
 	return columns{f: dst}
 }
 
-// batches says of each of the batch's matrices which of an operand's it is, whose own batch has these dimensions.
+// batches says of each of the batch's matrices which of an operand's it is, whose own batch has
+// these dimensions.
 func batches(batch, own []int) []int {
 	out := make([]int, product(batch))
 	st := strides(own)
@@ -197,7 +199,8 @@ func (p *Plan) attention() {
 	})
 }
 
-// lstm multiplies all rows with the inputs' weights, and then goes through time, each direction on its own.
+// lstm multiplies all rows with the inputs' weights, and then goes through time, each direction on
+// its own.
 func (p *Plan) lstm() {
 	x, xd := p.operand(0)
 	w, _ := p.operand(1)

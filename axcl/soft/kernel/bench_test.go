@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkQuantised is products of integers that lie in the cache: one row of input, eight clients', a prompt's; and making it ready.
+// BenchmarkQuantised is products of integers that lie in the cache: one row of input, eight
+// clients', a prompt's; and making it ready.
 func BenchmarkQuantised(b *testing.B) {
 	const rows, cols, most = 256, 1536, 128
 	for _, s := range Available()[1:] {

@@ -2,12 +2,14 @@ package kernel
 
 // This file is the gated delta rule, by which a head of a layer with a state goes one row on.
 
-// deltaColumns is how many columns of a state the assembly takes at a time: their sums stay in registers.
+// deltaColumns is how many columns of a state the assembly takes at a time: their sums stay in
+// registers.
 const deltaColumns = 32
 
-// Delta takes a head one row on. Its state has len(k) rows of len(v) values. All of it fades to keep of what it was; what it then recalls
-// by k is corrected towards v, by beta of the difference; and dst is what it recalls by q afterwards. Products are rounded before they are
-// added, and each column is added from its first row on: every set gives the same bits.
+// Delta takes a head one row on. Its state has len(k) rows of len(v) values. All of it fades to
+// keep of what it was; what it then recalls by k is corrected towards v, by beta of the difference;
+// and dst is what it recalls by q afterwards. Products are rounded before they are added, and each
+// column is added from its first row on: every set gives the same bits.
 func (s Set) Delta(dst, state, q, k, v []float32, keep, beta float32) {
 	dv := len(v)
 	if dv == 0 || len(k) == 0 {

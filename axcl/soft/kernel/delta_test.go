@@ -14,7 +14,8 @@ type head struct {
 	keep, beta          float32
 }
 
-// Every set takes a head on as plain Go does, bit for bit, whatever its shape, and plain Go as float64 does; nothing is allocated.
+// Every set takes a head on as plain Go does, bit for bit, whatever its shape, and plain Go as
+// float64 does; nothing is allocated.
 func TestDelta(t *testing.T) {
 	//proves:G12 a state, to the bit in every set
 	r := rand.New(rand.NewPCG(7, 8))

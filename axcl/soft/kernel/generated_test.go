@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The assembly in the tree is what its generator writes. The generator is a module of its own: where that has not been fetched, the test
-// says so, and asks nobody.
+// The assembly in the tree is what its generator writes. The generator is a module of its own:
+// where that has not been fetched, the test says so, and asks nobody.
 func TestGenerated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the generator")

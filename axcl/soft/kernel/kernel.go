@@ -1,10 +1,11 @@
-// Package kernel is the arithmetic of the software card: products of weights with rows, attention, and the functions applied to each value
-// of a row.
+// Package kernel is the arithmetic of the software card: products of weights with rows, attention,
+// and the functions applied to each value of a row.
 //
-// There is a set of kernels for each kind of processor; [Best] is the fastest that this one can run, and [Go] runs everywhere. Sets differ
-// in rounding, by a bound that the tests state. Within a set a row's result depends on that row alone: not on how many rows are computed
-// together, nor on how the weights are cut into blocks. Every function may be called from many goroutines at once, if each has its own
-// results. Nothing is allocated.
+// There is a set of kernels for each kind of processor; [Best] is the fastest that this one can
+// run, and [Go] runs everywhere. Sets differ in rounding, by a bound that the tests state. Within a
+// set a row's result depends on that row alone: not on how many rows are computed together, nor on
+// how the weights are cut into blocks. Every function may be called from many goroutines at once,
+// if each has its own results. Nothing is allocated.
 package kernel
 
 import (
@@ -44,7 +45,8 @@ func Available() []Set { return append([]Set{Go}, available()...) }
 // Best is the fastest set that this processor can run.
 func Best() Set { all := Available(); return all[len(all)-1] }
 
-// Parse finds a set by its name, in small letters; empty means the best. It fails where the processor cannot run it.
+// Parse finds a set by its name, in small letters; empty means the best. It fails where the
+// processor cannot run it.
 func Parse(name string) (Set, error) {
 	if name == "" {
 		return Best(), nil
@@ -61,9 +63,10 @@ func Parse(name string) (Set, error) {
 
 // Weights is a matrix as it lies in a file. One of the slices holds the values.
 //
-// What is read for every token lies in the order in which it is multiplied, so that memory is read from one end to the other. Fours are
-// four rows after four, and of four rows 32 values of each in turn. Q8 and Q4 are eight rows after eight, and of eight rows blocks of 32
-// columns in turn: four values of each row after four. What is missing of four or eight rows, or of 32 columns, is zeros.
+// What is read for every token lies in the order in which it is multiplied, so that memory is read
+// from one end to the other. Fours are four rows after four, and of four rows 32 values of each in
+// turn. Q8 and Q4 are eight rows after eight, and of eight rows blocks of 32 columns in turn: four
+// values of each row after four. What is missing of four or eight rows, or of 32 columns, is zeros.
 type Weights struct {
 	Rows, Cols int
 	F32        []float32
@@ -143,9 +146,10 @@ func (w *Weights) value(o, i int) float32 {
 	return w.F32[at]
 }
 
-// A quantised block of an input holds its values twice. Weights of eight bits are multiplied with sixteen bits of a value, as cards do it:
-// with eight, the input would lose as much as the weights have lost. Beside what weights of four bits lose, eight bits lose nothing, and
-// sixteen would take twice as long.
+// A quantised block of an input holds its values twice. Weights of eight bits are multiplied with
+// sixteen bits of a value, as cards do it: with eight, the input would lose as much as the weights
+// have lost. Beside what weights of four bits lose, eight bits lose nothing, and sixteen would take
+// twice as long.
 const (
 	block      = 32       // values of a block
 	blockBytes = 128      // of a block of an input
@@ -159,8 +163,8 @@ func blocks(cols int) int { return (cols + block - 1) / block }
 // QuantisedBytes is what a row of an input takes once it is quantised.
 func QuantisedBytes(cols int) int { return blocks(cols) * blockBytes }
 
-// Input is n rows to be multiplied: F for weights that are numbers, P beside it for those that the set splits, Q for those that are
-// quantised.
+// Input is n rows to be multiplied: F for weights that are numbers, P beside it for those that the
+// set splits, Q for those that are quantised.
 type Input struct {
 	F []float32 // n × cols
 	P []uint16  // n × SplitLen(cols), made by Split
@@ -172,8 +176,9 @@ func (in Input) From(r, cols int) Input {
 	return Input{F: in.F[r*cols:], P: in.P[min(r*SplitLen(cols), len(in.P)):], Q: in.Q[min(r*QuantisedBytes(cols), len(in.Q)):]}
 }
 
-// Splits says whether the set multiplies w with rows that Split has made ready: its instructions multiply bf16 with bf16, so each value
-// of a row becomes two, which are added: one rounded to bf16, and the rest rounded to bf16. What that loses is below 2⁻¹⁷ of the value.
+// Splits says whether the set multiplies w with rows that Split has made ready: its instructions
+// multiply bf16 with bf16, so each value of a row becomes two, which are added: one rounded to
+// bf16, and the rest rounded to bf16. What that loses is below 2⁻¹⁷ of the value.
 func (s Set) Splits(w *Weights) bool { return (w.BF16 != nil || w.Fours != nil) && s.bf16() }
 
 // SplitLen is what a row of an input takes once it is split; columns after the last eight are not.
@@ -201,13 +206,15 @@ type Scratch struct {
 	lanes []float32 // results of integer products
 }
 
-// quantRows is how many rows of input at most are multiplied together as integers, with eight of weights or sixteen.
+// quantRows is how many rows of input at most are multiplied together as integers, with eight of
+// weights or sixteen.
 const quantRows = 16
 
 // cellTile is how many cells attention takes at a time.
 const cellTile = 32
 
-// NewScratch makes room for calls of at most this many rows, and for attention of this many heads at a time, of headDim values.
+// NewScratch makes room for calls of at most this many rows, and for attention of this many heads
+// at a time, of headDim values.
 func NewScratch(rows, heads, headDim int) *Scratch {
 	s := &Scratch{tile: make([]float64, cellTile*headDim), prob: make([]float64, cellTile*heads), keys: make([]uint16, cellTile*headDim),
 		parts: make([]uint16, heads*SplitLen(headDim)), lanes: make([]float32, quantRows*2*eight)}
@@ -281,8 +288,9 @@ func (w *Weights) tail(o, i int, x []float32) float32 {
 
 func wide(v uint16) float32 { return math.Float32frombits(uint32(v) << 16) }
 
-// Scores sets dst[i·stride + j] = key j · q[i], for n rows of q, which are hd long, and the rows of keys that list names. Rows of keys are
-// apart by keyStride values; key j begins at its row's value at.
+// Scores sets dst[i·stride + j] = key j · q[i], for n rows of q, which are hd long, and the rows of
+// keys that list names. Rows of keys are apart by keyStride values; key j begins at its row's value
+// at.
 func (s Set) Scores(dst []float32, stride int, keys []uint16, keyStride, at int, list []int32, q []float32, n, hd int, scratch *Scratch) {
 	parts := scratch.parts
 	if p := SplitLen(hd); s.bf16() && len(list) > 0 {
@@ -308,7 +316,8 @@ func (s Set) Scores(dst []float32, stride int, keys []uint16, keyStride, at int,
 	}
 }
 
-// rowsOf gives the named rows so that each is stride after the last: as they lie where they follow each other, else copied.
+// rowsOf gives the named rows so that each is stride after the last: as they lie where they follow
+// each other, else copied.
 func rowsOf(from []uint16, stride, at int, list []int32, hd int, s *Scratch) ([]uint16, int) {
 	if first := int(list[0]); int(list[len(list)-1])-first == len(list)-1 {
 		return from[first*stride+at:][:(len(list)-1)*stride+hd], stride
@@ -319,9 +328,10 @@ func rowsOf(from []uint16, stride, at int, list []int32, hd int, s *Scratch) ([]
 	return s.keys, hd
 }
 
-// Values adds to sum, n rows of hd, the rows of v that list names, weighted by p: p[i·stride + j] is what row j weighs in sum i. Sum i
-// takes the first lengths[i/per] of the list; no lengths mean all. It adds in float64, so that the order in which a row meets the rows it
-// sees, which is the order of the cells they happen to lie in, does not show in the result.
+// Values adds to sum, n rows of hd, the rows of v that list names, weighted by p: p[i·stride + j]
+// is what row j weighs in sum i. Sum i takes the first lengths[i/per] of the list; no lengths mean
+// all. It adds in float64, so that the order in which a row meets the rows it sees, which is the
+// order of the cells they happen to lie in, does not show in the result.
 func (s Set) Values(sum []float64, p []float32, stride int, v []uint16, vStride, at int, list []int32, lengths []int32, per, n, hd int,
 	scratch *Scratch) {
 	for j := 0; j < len(list); j += cellTile {

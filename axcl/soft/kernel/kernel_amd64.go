@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// available has AVX512 behind AVX512BF16, as the better one: a product of bf16 takes as many of one's instructions as of the other's, since
-// each value of an input is two, and there are processors that begin half as many of bf16's at a time.
+// available has AVX512 behind AVX512BF16, as the better one: a product of bf16 takes as many of
+// one's instructions as of the other's, since each value of an input is two, and there are
+// processors that begin half as many of bf16's at a time.
 func available() []Set {
 	x := &cpu.X86
 	if !x.HasAVX2 || !x.HasFMA {
@@ -70,8 +71,8 @@ func cut(n, top int) int {
 	return top
 }
 
-// product multiplies rows of w with n rows of x as they lie; strides are bytes. Four rows of w at a time stay in the first cache for all
-// of x.
+// product multiplies rows of w with n rows of x as they lie; strides are bytes. Four rows of w at a
+// time stay in the first cache for all of x.
 func product(k kind, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, rows int, x *float32, xs uintptr, n, steps,
 	mode int) {
 	for o := 0; o < rows; o += 4 {
@@ -103,9 +104,10 @@ func f32At(p *float32, bytes uintptr) *float32 {
 	return (*float32)(unsafe.Add(unsafe.Pointer(p), bytes))
 }
 
-// mulPanel is mulFloat for many rows and at most Block rows of weights: columns by columns, these are unpacked to float32, once for all
-// rows, four rows of weights side by side, as tiles read them. Three rows of input at a time stay in the first cache for all weights of the
-// panel. Sums that are not finished are kept as they are, lane by lane. Rows in fours are whole ones.
+// mulPanel is mulFloat for many rows and at most Block rows of weights: columns by columns, these
+// are unpacked to float32, once for all rows, four rows of weights side by side, as tiles read
+// them. Three rows of input at a time stay in the first cache for all weights of the panel. Sums
+// that are not finished are kept as they are, lane by lane. Rows in fours are whole ones.
 func mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *Scratch) {
 	cols, rows := w.Cols&^7, (to-from)&^3
 	parts := (cols + depth - 1) / depth
@@ -159,7 +161,8 @@ func (w *Weights) pack(panel []float32, from, rows, c0, width int) {
 	}
 }
 
-// mulFours is mulFloat for weights in fours. Of four rows that are not wanted all, the results are thrown away that are not.
+// mulFours is mulFloat for weights in fours. Of four rows that are not wanted all, the results are
+// thrown away that are not.
 func (s Set) mulFours(dst []float32, w *Weights, in Input, n, from, to int, scratch *Scratch) {
 	first, last := up(from, four), to&^(four-1)
 	if first > from {
@@ -196,7 +199,8 @@ func (s Set) someOfFour(dst []float32, w *Weights, in Input, n, from, to int) {
 	}
 }
 
-// fours multiplies whole fours with rows of input. So many of them stay in the first cache for all rows; one row reads them all in a row.
+// fours multiplies whole fours with rows of input. So many of them stay in the first cache for all
+// rows; one row reads them all in a row.
 func (s Set) fours(dst *float32, ds uintptr, w *Weights, in Input, n, from, to int) {
 	bytes := four * up(w.Cols, line) * 2
 	together := max(1<<14/bytes, 1) * four

@@ -16,8 +16,8 @@ func available() []Set {
 	return all
 }
 
-// The assembly takes lengths that are multiples of 16 (axpy: 8) and leaves the rest to its callers. One row or four of them give the same
-// bits. A row's lines of 32 values lie skip bytes apart.
+// The assembly takes lengths that are multiples of 16 (axpy: 8) and leaves the rest to its callers.
+// One row or four of them give the same bits. A row's lines of 32 values lie skip bytes apart.
 
 //go:noescape
 func dotBF16Asm(w *uint16, x *float32, n int, skip uintptr) float32
@@ -130,8 +130,8 @@ func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, _ *S
 	}
 }
 
-// product multiplies rows of w, which are ws apart, with n rows of split input: columns of them, a multiple of eight. Four rows of input
-// stay in the first cache for all of w.
+// product multiplies rows of w, which are ws apart, with n rows of split input: columns of them, a
+// multiple of eight. Four rows of input stay in the first cache for all of w.
 func product(dst []float32, ds int, w []uint16, ws, rows int, x []uint16, n, columns int) {
 	xs := SplitLen(columns)
 	for r := 0; r < n; {
@@ -202,8 +202,9 @@ func (s Set) split(dst []uint16, x []float32) {
 	splitGo(dst, x, splitFew)
 }
 
-// mulQuantised computes whole eights and keeps what is wanted of them. Matrix products of eight bits (FEAT_I8MM) are of no use: to bring
-// two rows and eight columns together takes as many instructions as they save.
+// mulQuantised computes whole eights and keeps what is wanted of them. Matrix products of eight
+// bits (FEAT_I8MM) are of no use: to bring two rows and eight columns together takes as many
+// instructions as they save.
 func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int, _ *Scratch) {
 	if s < Dot {
 		mulQuantisedGo(dst, w, x, n, from, to)
@@ -263,7 +264,8 @@ func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int
 	}
 }
 
-// values adds for n rows of sum what cells rows of v weigh in each; a sum meets the cells in their order.
+// values adds for n rows of sum what cells rows of v weigh in each; a sum meets the cells in their
+// order.
 func (s Set) values(sum, p, v []float64, cells, n, hd int) {
 	whole := hd &^ 7
 	if s == Go {
@@ -292,7 +294,8 @@ func spinBF16(rounds int)
 //go:noescape
 func readAsm(p *byte, n int)
 
-// spin says how many products a round has. One of bf16's instructions multiplies sixteen, and two of them make one of split inputs.
+// spin says how many products a round has. One of bf16's instructions multiplies sixteen, and two
+// of them make one of split inputs.
 func (s Set) spin(rounds int) int {
 	if s.bf16() {
 		spinBF16(rounds)

@@ -99,8 +99,8 @@ func quantised(s Set, x []float32) (q []byte, words, bytes []float64) {
 	return q, words, bytes
 }
 
-// precision is how far a product may lie from the exact one, as a part of the sum of its terms' sizes: float32's own, and what is lost
-// where an input is split.
+// precision is how far a product may lie from the exact one, as a part of the sum of its terms'
+// sizes: float32's own, and what is lost where an input is split.
 func precision(s Set, w *Weights) float64 {
 	if s.Splits(w) {
 		return 1e-6 + 1.0/(1<<17)
@@ -108,7 +108,8 @@ func precision(s Set, w *Weights) float64 {
 	return 1e-6
 }
 
-// checkMul holds every set against float64, and one row at a time and other blocks against all at once, bit for bit.
+// checkMul holds every set against float64, and one row at a time and other blocks against all at
+// once, bit for bit.
 func checkMul(t *testing.T, kind string, rows, cols, n int, seed uint64) {
 	t.Helper()
 	w, exact, in := random(rand.New(rand.NewPCG(seed, 1)), kind, rows, cols, n)
@@ -172,8 +173,8 @@ func FuzzMul(f *testing.F) {
 	})
 }
 
-// A quantised input is within half a step of what it was, in every set alike; what is no number stays none. Eight bits are rounded from
-// sixteen, which adds the 512th part of a step.
+// A quantised input is within half a step of what it was, in every set alike; what is no number
+// stays none. Eight bits are rounded from sixteen, which adds the 512th part of a step.
 func TestQuantise(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for n := range 100 {
@@ -222,8 +223,8 @@ func TestQuantise(t *testing.T) {
 	}
 }
 
-// What rounding the input takes from a product, beside the exact one: of eight bits with weights of four, which lose far more themselves;
-// weights of eight need sixteen.
+// What rounding the input takes from a product, beside the exact one: of eight bits with weights of
+// four, which lose far more themselves; weights of eight need sixteen.
 func TestInputs(t *testing.T) {
 	const rows, cols, n = 40, 768, 9
 	for kind, bound := range map[string]float64{"q8": 4e-5, "q8/128": 4e-5, "q4": 6e-3, "q4/128": 6e-3} {
@@ -251,7 +252,8 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// A row that is split is within 2⁻¹⁷ of what it was, and lies as the set has it; what is no number stays none.
+// A row that is split is within 2⁻¹⁷ of what it was, and lies as the set has it; what is no number
+// stays none.
 func TestSplit(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for n := range 140 {
@@ -288,8 +290,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// Every set's functions of a row give what plain Go gives: bit for bit where values stay apart, within float64's rounding where they are
-// added.
+// Every set's functions of a row give what plain Go gives: bit for bit where values stay apart,
+// within float64's rounding where they are added.
 func TestRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	odd := []float32{0, float32(math.Copysign(0, -1)), 1e-40, 3.4e38, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
@@ -450,7 +452,8 @@ func TestParse(t *testing.T) {
 	for _, s := range Available() {
 		all = append(all, s.String())
 	}
-	// Whoever runs the tests on a certain processor says which sets come last there: all of them are what the other tests try.
+	// Whoever runs the tests on a certain processor says which sets come last there: all of them
+	// are what the other tests try.
 	if want := os.Getenv("AXLE_TEST_KERNELS"); want != "" && !strings.HasSuffix(","+strings.Join(all, ","), ","+want) {
 		t.Errorf("the kernels are %v, the best last, not %s", all, want)
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// The plain kernels: the reference for all others, and what runs where there are none. A product that must not be fused with the sum it is
-// added to is converted to float32 first, which Go's rules ask a compiler to respect.
+// The plain kernels: the reference for all others, and what runs where there are none. A product
+// that must not be fused with the sum it is added to is converted to float32 first, which Go's
+// rules ask a compiler to respect.
 
 func mulFloatGo(dst []float32, w *Weights, x []float32, n, from, to int) {
 	for o := from; o < to; o++ {
@@ -147,9 +148,10 @@ func quantiseGo(dst []byte, x []float32) {
 	binary.LittleEndian.PutUint32(dst[fineScale:], math.Float32bits(scale))
 }
 
-// setFine writes value i, which is v; fineValue reads it. On arm64, which multiplies bytes, the values of eight bits and what they leave of
-// the sixteen, as bytes with a sign each; elsewhere, where pairs of words are multiplied, both even values of four before both odd ones,
-// which is how bytes of weights become words.
+// setFine writes value i, which is v; fineValue reads it. On arm64, which multiplies bytes, the
+// values of eight bits and what they leave of the sixteen, as bytes with a sign each; elsewhere,
+// where pairs of words are multiplied, both even values of four before both odd ones, which is how
+// bytes of weights become words.
 func setFine(b []byte, i int, v int16) {
 	b[i] = byte((v + 128) >> 8)
 	if runtime.GOARCH == "arm64" {
@@ -168,7 +170,8 @@ func fineValue(b []byte, i int) int16 {
 
 func fineWord(i int) int { return fine + 2*(i&^3|i&1<<1|i>>1&1) }
 
-// splitFew is how many values lie together in a split row: of so many the roundings lie before the rests. AVX512BF16 has more.
+// splitFew is how many values lie together in a split row: of so many the roundings lie before the
+// rests. AVX512BF16 has more.
 const splitFew = 4
 
 // splitGo splits the values but those after the last eight, each so many together.

@@ -6,7 +6,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Vector functions on a row: each does the first values, a multiple of eight, by the set's assembly, where it has one, and the rest here.
+// Vector functions on a row: each does the first values, a multiple of eight, by the set's
+// assembly, where it has one, and the rest here.
 
 // Quantise makes an input's row, x, ready for quantised weights: dst has QuantisedBytes(len(x)).
 func (s Set) Quantise(dst []byte, x []float32) {

@@ -13,7 +13,8 @@ const (
 	ofInt8
 )
 
-// What a tile begins with and leaves: sums of lanes in memory, or nothing and results. And whether its weights are rows of something wider.
+// What a tile begins with and leaves: sums of lanes in memory, or nothing and results. And whether
+// its weights are rows of something wider.
 const (
 	resume = 1 << iota
 	keep

@@ -4,8 +4,9 @@ package kernel
 
 import "unsafe"
 
-// This file cuts products into what the kernels for AVX-512 take: four rows of weights with up to six of input. Where rows of weights are
-// left over, the last tile begins so much earlier: a row that is computed twice has the same bits twice.
+// This file cuts products into what the kernels for AVX-512 take: four rows of weights with up to
+// six of input. Where rows of weights are left over, the last tile begins so much earlier: a row
+// that is computed twice has the same bits twice.
 
 const (
 	ofSplit      = ofInt8 + 1 // bf16, and rows of input that are split
@@ -18,7 +19,8 @@ const (
 	wideHeight   = height / 2 // rows of input that share a panel: each has twice the lanes
 )
 
-// wide says whether the set's kernels are those for AVX-512. What gains nothing by them it shares with AVX2.
+// wide says whether the set's kernels are those for AVX-512. What gains nothing by them it shares
+// with AVX2.
 func (s Set) wide() bool { return s == AVX512 || s == AVX512BF16 }
 
 // mulWide is mulFloat.
@@ -39,7 +41,8 @@ func (s Set) mulWide(dst []float32, w *Weights, in Input, n, from, to int, scrat
 	productWide(k, &dst[from], uintptr(w.Rows)*4, p, uintptr(w.Cols)*size, to-from, x, xs, n, cols, 0)
 }
 
-// productWide multiplies rows of w with n rows of x as they lie; strides are bytes. Block rows of w stay in the second cache for all of x.
+// productWide multiplies rows of w with n rows of x as they lie; strides are bytes. Block rows of w
+// stay in the second cache for all of x.
 func productWide(k kind, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, rows int, x unsafe.Pointer, xs uintptr, n, cols,
 	mode int) {
 	for o := 0; o < rows; o += Block {
@@ -107,7 +110,8 @@ func panelWide(dst []float32, w *Weights, x []float32, n, from, to int, scratch 
 	}
 }
 
-// packWide is pack: steps of sixteen columns and what is left of them, four rows to every 4·room values.
+// packWide is pack: steps of sixteen columns and what is left of them, four rows to every 4·room
+// values.
 func (w *Weights) packWide(panel []float32, room, from, rows, c0, steps, rest int) {
 	if w.Fours != nil {
 		for o := 0; o < rows; o += four {
@@ -246,7 +250,8 @@ func tileWide(k kind, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uint
 	}
 }
 
-// splitWide32 splits a row for AVX512BF16: of 32 values, or of those that are left, the roundings lie before the rests.
+// splitWide32 splits a row for AVX512BF16: of 32 values, or of those that are left, the roundings
+// lie before the rests.
 func splitWide32(dst []uint16, x []float32) {
 	whole := len(x) / 32
 	if whole > 0 {

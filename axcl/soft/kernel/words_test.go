@@ -18,7 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write the words that the assembler gives into the files")
 
-// Every instruction that is written as a number is the one that stands beside it, as an assembler that knows it says.
+// Every instruction that is written as a number is the one that stands beside it, as an assembler
+// that knows it says.
 func TestWords(t *testing.T) {
 	as, err := exec.LookPath("aarch64-linux-gnu-as")
 	if err != nil {

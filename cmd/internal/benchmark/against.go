@@ -26,7 +26,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// againstPatience is how long one answer of another server may take, from asking to its end: it may have to load the model first.
+// againstPatience is how long one answer of another server may take, from asking to its end: it may
+// have to load the model first.
 const againstPatience = 15 * time.Minute
 
 // reply is one answer of either side, by the host's clock.
@@ -78,7 +79,8 @@ func turnOf(ctx context.Context, clients int, ask func(ctx context.Context, clie
 	f.first, f.decode = float64(slowest.Sub(begin))/1e6, math.NaN()
 	f.whole = float64(f.tokens) / max(last.Sub(begin), time.Microsecond).Seconds()
 	if last.After(slowest) && later > 0 {
-		// From the first client's first token: a server that answers clients one by one is not flattered by it.
+		// From the first client's first token: a server that answers clients one by one is not
+		// flattered by it.
 		earliest := last
 		for _, r := range replies {
 			if r.first.Before(earliest) {
@@ -177,8 +179,9 @@ func againstText(words, client, turn int) string {
 	return strings.Join(out, " ")
 }
 
-// textFor is the longest question that the model here sees as no more than n tokens, its template included; a server that runs the same
-// model counts as many. A shape without weights has no words: there it is one of n words.
+// textFor is the longest question that the model here sees as no more than n tokens, its template
+// included; a server that runs the same model counts as many. A shape without weights has no words:
+// there it is one of n words.
 func (o *opened) textFor(n, client, turn int) (text string, err error) {
 	if o.model == nil {
 		return againstText(n, client, turn), nil
@@ -334,7 +337,8 @@ func (a *Server) ask(ctx context.Context, c *http.Client, model, prompt string, 
 	return r
 }
 
-// inner is an error without the method and address that net/http puts before it: ours are there already.
+// inner is an error without the method and address that net/http puts before it: ours are there
+// already.
 func inner(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

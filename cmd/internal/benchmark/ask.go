@@ -19,8 +19,8 @@ const (
 	maxList    = 32 // numbers of one flag
 )
 
-// Ask is a command line: what is to be measured, as typed, not checked yet. Its fields are the flags of those names, and their
-// defaults are the command's.
+// Ask is a command line: what is to be measured, as typed, not checked yet. Its fields are the
+// flags of those names, and their defaults are the command's.
 type Ask struct {
 	Prompts, Outputs, Clients    string // -p, -n, -c: numbers with commas between
 	Repeats, Parallel, Period    int    // -r
@@ -32,8 +32,9 @@ type Ask struct {
 	Compare                      bool // nothing is measured: the arguments are two files
 }
 
-// Options reads the flags and the arguments behind them, which are the models' names. given tells whether a flag was given. What only the
-// program knows is left to it: Version, OpenPackage, Trace, and where rows of conversations are kept. Every error is an [AskError].
+// Options reads the flags and the arguments behind them, which are the models' names. given tells
+// whether a flag was given. What only the program knows is left to it: Version, OpenPackage, Trace,
+// and where rows of conversations are kept. Every error is an [AskError].
 func (a *Ask) Options(args []string, given func(flag string) bool) (o Options, names []string, err error) {
 	o = Options{Device: a.Device, Asked: given("n-prompt") || given("n-gen"), Repeats: a.Repeats, Parallel: a.Parallel, Period: a.Period,
 		Loop: a.Loop, Layers: a.Layers, Draft: a.Draft}

@@ -1,6 +1,7 @@
-// Package benchmark is the work of 'axle bench': it opens a card and, one after the other, the models; package bench measures them there;
-// the result is a report. It can also give the same load to another server, by turns. An [Ask] reads the command line; the caller writes
-// the report. Run may be called by one goroutine at a time; it closes all that it opens before it returns.
+// Package benchmark is the work of 'axle bench': it opens a card and, one after the other, the
+// models; package bench measures them there; the result is a report. It can also give the same load
+// to another server, by turns. An [Ask] reads the command line; the caller writes the report. Run
+// may be called by one goroutine at a time; it closes all that it opens before it returns.
 package benchmark
 
 import (
@@ -60,7 +61,8 @@ type Result struct {
 // Trace writes every pass, for Perfetto or chrome://tracing.
 func (r *Result) Trace(w io.Writer) error { return bench.WriteTrace(w, r.runs, r.split) }
 
-// AskError is that what was asked for cannot be measured: the command line is wrong, not the machine.
+// AskError is that what was asked for cannot be measured: the command line is wrong, not the
+// machine.
 type AskError struct{ err error }
 
 func (e *AskError) Error() string { return e.err.Error() }
@@ -68,8 +70,9 @@ func (e *AskError) Unwrap() error { return e.err }
 
 func asked(format string, a ...any) error { return &AskError{fmt.Errorf(format, a...)} }
 
-// Run measures the models of these names, which are names for OpenPackage or plan.Shapes. progress takes a line that rewrites itself.
-// Errors name the model; an AskError is wrapped where the command line is to blame.
+// Run measures the models of these names, which are names for OpenPackage or plan.Shapes. progress
+// takes a line that rewrites itself. Errors name the model; an AskError is wrapped where the
+// command line is to blame.
 func Run(ctx context.Context, o Options, names []string, progress io.Writer) (*Result, error) {
 	o.Against.URL = strings.TrimRight(o.Against.URL, "/")
 	res := &Result{Report: report.Report{Version: 1, When: time.Now().UTC().Truncate(time.Second),
@@ -102,7 +105,8 @@ func Run(ctx context.Context, o Options, names []string, progress io.Writer) (*R
 	return res, nil
 }
 
-// cases are the loads for a model of so much context. A default that does not fit is made smaller; one that was asked for is an error.
+// cases are the loads for a model of so much context. A default that does not fit is made smaller;
+// one that was asked for is an error.
 func (f *Options) cases(context int) (loads []bench.Load, err error) {
 	for _, p := range f.Prompts {
 		for _, n := range f.Outputs {

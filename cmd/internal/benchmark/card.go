@@ -91,7 +91,8 @@ func openCard(ctx context.Context, f *Options) (*measuredCard, error) {
 			r.facts.Profile = "pi5"
 		}
 		if r.roof == nil && r.facts.Clock != "off" {
-			// Lines after a comma change a call's price, not the bandwidth; a profile that cannot be read, the card would have refused.
+			// Lines after a comma change a call's price, not the bandwidth; a profile that cannot
+			// be read, the card would have refused.
 			name, _, _ := strings.Cut(r.facts.Profile, ",")
 			r.roof, _ = profiles.Load(name)
 		}
@@ -277,8 +278,8 @@ func (r *measuredCard) measure(ctx context.Context, f *Options, name string, pro
 	return m, err
 }
 
-// roofline is the model's limit on this card: by the profile that was asked for, else by the fastest that a probe saw the card read, else
-// by the profile of a card of its kind.
+// roofline is the model's limit on this card: by the profile that was asked for, else by the
+// fastest that a probe saw the card read, else by the profile of a card of its kind.
 func (r *measuredCard) roofline(ctx context.Context, f *Options, o *opened, cases []bench.Case) (*bench.Roofline, error) {
 	p := &o.plan
 	weights, layer, cache, states := p.HeadBytes, int64(0), int64(0), int64(0)

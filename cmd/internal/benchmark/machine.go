@@ -30,8 +30,8 @@ func factsOf(i axcl.Info, why string) report.Card {
 	return f
 }
 
-// heldBack says what a Raspberry Pi's firmware held the machine back for, now or since it was switched on; "" where there was nothing, or
-// no firmware tells.
+// heldBack says what a Raspberry Pi's firmware held the machine back for, now or since it was
+// switched on; "" where there was nothing, or no firmware tells.
 func heldBack(root fs.FS) string {
 	files, _ := fs.Glob(root, "sys/devices/platform/soc*/soc*firmware/get_throttled")
 	for _, name := range files {

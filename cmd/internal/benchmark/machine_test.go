@@ -5,7 +5,8 @@ import (
 	"testing/fstest"
 )
 
-// TestHeldBack reads what a Pi's firmware says of its voltage and heat, by both of the ways that kernels have.
+// TestHeldBack reads what a Pi's firmware says of its voltage and heat, by both of the ways that
+// kernels have.
 func TestHeldBack(t *testing.T) {
 	const four, five = "sys/devices/platform/soc/soc:firmware/get_throttled",
 		"sys/devices/platform/soc@107c000000/soc@107c000000:firmware/get_throttled"

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forgetPages has the system forget what it holds in memory of the folder's files, so that who reads them next reads the disk. They must
-// be synced.
+// forgetPages has the system forget what it holds in memory of the folder's files, so that who
+// reads them next reads the disk. They must be synced.
 func forgetPages(dir string) error {
 	return filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {

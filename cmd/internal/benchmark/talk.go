@@ -31,7 +31,8 @@ type Talks struct {
 	Dir           string // where the disk's are kept while it is measured; empty: where temporary files are
 }
 
-// talk is the load for a model of so much context. What was not asked for is made smaller until it fits.
+// talk is the load for a model of so much context. What was not asked for is made smaller until it
+// fits.
 func (f *Options) talk(prompt, context int) (bench.Talk, error) {
 	t := bench.Talk{Conversations: f.Talks.Conversations, Prompt: prompt, Turns: f.Talks.Turns, New: talkNew, Output: f.Outputs[0]}
 	if t.Turns == 0 {

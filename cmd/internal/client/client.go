@@ -1,5 +1,6 @@
-// Package client talks to a server. It is Ollama's own client, with two differences: its errors say what the server said, and a pull or
-// create whose last line never comes has failed. A Client may be used by any number of goroutines and holds nothing that must be closed.
+// Package client talks to a server. It is Ollama's own client, with two differences: its errors say
+// what the server said, and a pull or create whose last line never comes has failed. A Client may
+// be used by any number of goroutines and holds nothing that must be closed.
 package client
 
 import (
@@ -36,8 +37,8 @@ func New(base *url.URL, hc *http.Client) *Client {
 	return &Client{Client: api.NewClient(base, &own), URL: base, HTTP: &own}
 }
 
-// SessionHeader tells what stands before several servers which requests are turns of one conversation, so that it leads all of them to the
-// server whose cache holds the turns before.
+// SessionHeader tells what stands before several servers which requests are turns of one
+// conversation, so that it leads all of them to the server whose cache holds the turns before.
 const SessionHeader = "X-Session-Id"
 
 type session struct{}
@@ -69,7 +70,8 @@ func (s sessions) CloseIdleConnections() {
 	}
 }
 
-// ErrBrokeOff is what Ollama's client does not tell: the stream ended, and its last word did not come.
+// ErrBrokeOff is what Ollama's client does not tell: the stream ended, and its last word did not
+// come.
 var ErrBrokeOff = errors.New("the answer broke off: the server ended, or what stands between")
 
 // Keyed sends a key with every request; an empty one is none.
@@ -125,7 +127,8 @@ type Where struct {
 	User   string   `json:"user"`   // as whom the server runs
 }
 
-// Where asks the server for it. It fails where the server is on another machine, is none of axle's, or does not tell who asks.
+// Where asks the server for it. It fails where the server is on another machine, is none of axle's,
+// or does not tell who asks.
 func (c *Client) Where(ctx context.Context) (w Where, err error) {
 	err = c.get(ctx, "/api/axle/store", &w)
 	return w, err
@@ -153,7 +156,8 @@ func (c *Client) Cards(ctx context.Context) ([]Card, error) {
 	return state.Cards, Error(err)
 }
 
-// get decodes what the server answers on a path of axle's own. It fails with api's errors where the server refuses.
+// get decodes what the server answers on a path of axle's own. It fails with api's errors where the
+// server refuses.
 func (c *Client) get(ctx context.Context, path string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL.JoinPath(path).String(), nil)
 	if err != nil {
@@ -194,7 +198,8 @@ func (c *Client) Create(ctx context.Context, req *api.CreateRequest, report func
 	}, func(p api.ProgressResponse) { report(p.Status) })
 }
 
-// untilDone runs long work of the server. Its last word is success: Ollama's client takes a stream that ends without for a good one.
+// untilDone runs long work of the server. Its last word is success: Ollama's client takes a stream
+// that ends without for a good one.
 func (c *Client) untilDone(ctx context.Context, work func(api.PullProgressFunc) error, report func(api.ProgressResponse)) error {
 	done := false
 	err := work(func(p api.ProgressResponse) error {

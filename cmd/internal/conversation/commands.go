@@ -273,7 +273,8 @@ func unquoted(s string) string {
 	return s
 }
 
-// quotedWords splits s at its blanks. What stands in double quotes is one word, with Go's escapes in it.
+// quotedWords splits s at its blanks. What stands in double quotes is one word, with Go's escapes
+// in it.
 func quotedWords(s string) []string {
 	var out []string
 	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {

@@ -53,7 +53,8 @@ func (t *Talk) converse(ctx context.Context, in *os.File) error {
 		case err != nil:
 			return err
 		}
-		// Several lines at once are a paste or come from an editor: what stands in them is said, not obeyed.
+		// Several lines at once are a paste or come from an editor: what stands in them is said,
+		// not obeyed.
 		several := strings.Contains(text, "\n")
 		begun := false
 		if rest, ok := strings.CutPrefix(text, `"""`); ok && !quoted {
@@ -108,8 +109,9 @@ func systemQuote(line string) (string, bool) {
 	return rest, ok
 }
 
-// endOnSignal ends the program when it is told to while it waits for a line, which nothing else can interrupt: the terminal as it was, the
-// server inside closed. The returned function ends the watch.
+// endOnSignal ends the program when it is told to while it waits for a line, which nothing else can
+// interrupt: the terminal as it was, the server inside closed. The returned function ends the
+// watch.
 func (t *Talk) endOnSignal(in *os.File) func() {
 	state, err := term.GetState(int(in.Fd()))
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/ollama/ollama/types/model"
 )
 
-// TestImages: a prompt's paths are found however people and terminals write them, and nothing else is.
+// TestImages: a prompt's paths are found however people and terminals write them, and nothing else
+// is.
 func TestImages(t *testing.T) {
 	t.Chdir(t.TempDir())
 	here, err := os.Getwd()

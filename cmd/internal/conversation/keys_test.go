@@ -13,7 +13,8 @@ import (
 	"github.com/axle-llm/axle/internal/terminal/terminaltest"
 )
 
-// What is said is what stands on the screen, whatever keys brought it there; the history outlives the program, texts of several lines too.
+// What is said is what stands on the screen, whatever keys brought it there; the history outlives
+// the program, texts of several lines too.
 func TestTypedKeys(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

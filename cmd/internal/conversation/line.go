@@ -15,7 +15,8 @@ import (
 	"github.com/axle-llm/axle/server"
 )
 
-// lineReader reads what a person types in a terminal, which is raw while they type and else as it was.
+// lineReader reads what a person types in a terminal, which is raw while they type and else as it
+// was.
 type lineReader struct {
 	in      *os.File
 	out     io.Writer

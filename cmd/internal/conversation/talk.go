@@ -1,6 +1,7 @@
-// Package conversation lets a person talk to a model in a terminal: one answer, or a conversation with a line editor, a history and
-// commands such as /set and /show. It asks a server through package client, wherever that server runs. A Talk belongs to one goroutine; the
-// caller closes the connection after Run. Ctrl-C ends an answer, never the conversation.
+// Package conversation lets a person talk to a model in a terminal: one answer, or a conversation
+// with a line editor, a history and commands such as /set and /show. It asks a server through
+// package client, wherever that server runs. A Talk belongs to one goroutine; the caller closes the
+// connection after Run. Ctrl-C ends an answer, never the conversation.
 package conversation
 
 import (
@@ -53,9 +54,9 @@ type Talk struct {
 	wrap     bool // words are not cut at its edge
 }
 
-// Run gives one answer to prompt, or where in is a terminal and prompt is empty, holds a conversation in it. in is nil where there is no
-// terminal to type in. wrap keeps words whole at the edge of a terminal. Errors: ErrInterrupted, client.ErrBrokeOff, and what the server
-// says.
+// Run gives one answer to prompt, or where in is a terminal and prompt is empty, holds a
+// conversation in it. in is nil where there is no terminal to type in. wrap keeps words whole at
+// the edge of a terminal. Errors: ErrInterrupted, client.ErrBrokeOff, and what the server says.
 func (t *Talk) Run(ctx context.Context, prompt string, in *os.File, wrap bool) error {
 	t.options = map[string]any{}
 	if f, ok := plain.Raw(t.Out).(*os.File); ok {
@@ -121,7 +122,8 @@ func ParseKeep(s string) (*api.Duration, error) {
 	return &d, nil
 }
 
-// load asks what the model is, pulling it where it is not here, and loads it when a conversation will follow. An interrupt ends it.
+// load asks what the model is, pulling it where it is not here, and loads it when a conversation
+// will follow. An interrupt ends it.
 func (t *Talk) load(ctx context.Context, warm bool) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -157,8 +159,9 @@ func (t *Talk) prepare(ctx context.Context, warm bool) error {
 		func(api.GenerateResponse) error { return nil }))
 }
 
-// turn is ctx for a request that belongs to this conversation, the one that loads the model among them: where several servers stand behind
-// one address it is to be loaded where the answers will come from.
+// turn is ctx for a request that belongs to this conversation, the one that loads the model among
+// them: where several servers stand behind one address it is to be loaded where the answers will
+// come from.
 func (t *Talk) turn(ctx context.Context) context.Context {
 	if t.session == "" {
 		t.session = client.NewSession()
@@ -184,9 +187,9 @@ func (t *Talk) vector(ctx context.Context, text string) error {
 	return json.NewEncoder(t.Out).Encode(r.Embeddings[0])
 }
 
-// imagePath finds what looks like the path of an image in a prompt: in quotes, or with a backslash before what is no letter, as terminals
-// write a file that is dropped on them, or as it is. In single quotes shells write an
-// apostrophe as a quote, a backslash and two quotes.
+// imagePath finds what looks like the path of an image in a prompt: in quotes, or with a backslash
+// before what is no letter, as terminals write a file that is dropped on them, or as it is. In
+// single quotes shells write an apostrophe as a quote, a backslash and two quotes.
 var imagePath = func() *regexp.Regexp {
 	const ends = `\.(?i:jpg|jpeg|png|webp|gif|bmp|heic|avif)` // the last two are refused by name, not taken for words
 	return regexp.MustCompile(`'((?:[^'\n]|'\\'')+` + ends + `)'|"([^"\n]+` + ends + `)"|((?:\\.|[^\s"'\\])+?` + ends + `\b)`)
@@ -222,8 +225,9 @@ func (t *Talk) images(prompt string) (string, []api.ImageData, error) {
 	return strings.TrimSpace(prompt), out, nil
 }
 
-// readImage reads the file that is meant by what was found in a prompt, the first of those that it may mean which is there: as it is
-// written, with its escapes undone, as a file's address, behind a bracket. written is what stands for it in the prompt, path what it is.
+// readImage reads the file that is meant by what was found in a prompt, the first of those that it
+// may mean which is there: as it is written, with its escapes undone, as a file's address, behind a
+// bracket. written is what stands for it in the prompt, path what it is.
 func readImage(found []string) (written, path string, b []byte, err error) {
 	bare := strings.TrimLeft(found[3], "([{<:=,")
 	address, _ := url.PathUnescape(strings.TrimPrefix(bare, "file://"))
@@ -281,8 +285,8 @@ func (t *Talk) once(ctx context.Context, prompt string) error {
 	return client.Error(err)
 }
 
-// answer adds a message and prints the model's answer to it. An interrupt ends the answer and keeps what came; where nothing came, and
-// after an error, the message is not kept either.
+// answer adds a message and prints the model's answer to it. An interrupt ends the answer and keeps
+// what came; where nothing came, and after an error, the message is not kept either.
 func (t *Talk) answer(ctx context.Context, prompt string) error {
 	text, images, err := t.images(prompt)
 	if err != nil {

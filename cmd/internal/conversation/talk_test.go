@@ -19,7 +19,8 @@ import (
 	"github.com/axle-llm/axle/cmd/internal/client"
 )
 
-// What is set is what was written: quotes hold a value with blanks together, and stay where they are part of it.
+// What is set is what was written: quotes hold a value with blanks together, and stay where they
+// are part of it.
 func TestSet(t *testing.T) {
 	_, talk, screen := listening(t)
 	for _, tt := range []struct{ line, system, stop string }{
@@ -44,8 +45,8 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// All turns of a conversation say that they are, with an id that nobody else has, from the request on that loads the model. What begins
-// anew has a new one.
+// All turns of a conversation say that they are, with an id that nobody else has, from the request
+// on that loads the model. What begins anew has a new one.
 func TestSession(t *testing.T) {
 	l, talk, _ := listening(t)
 	l.answers = []string{`{"message":{"role":"assistant","content":"a"},"done":true}`}
@@ -84,7 +85,8 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// The server puts a model's MESSAGE turns before the conversation: the terminal sends them no second time, and saves them.
+// The server puts a model's MESSAGE turns before the conversation: the terminal sends them no
+// second time, and saves them.
 func TestModelsOwnTurns(t *testing.T) {
 	l, talk, _ := listening(t)
 	l.answers = []string{`{"message":{"role":"assistant","content":"a"},"done":true}`}

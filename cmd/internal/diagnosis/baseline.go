@@ -55,13 +55,15 @@ type measured struct {
 	Rows [][]uint16 `json:"rows,omitempty"`
 }
 
-// baselineForm is the form of the file that this program writes and reads, and largestBaseline how long it may be.
+// baselineForm is the form of the file that this program writes and reads, and largestBaseline how
+// long it may be.
 const (
 	baselineForm    = 1
 	largestBaseline = 4 << 20
 )
 
-// suiteOf names what the suite runs with: figures of two runs can be compared only where it is the same.
+// suiteOf names what the suite runs with: figures of two runs can be compared only where it is the
+// same.
 func suiteOf(model string, open func(string) (*models.Package, error)) (string, error) {
 	if model == "" {
 		var names bytes.Buffer
@@ -151,7 +153,8 @@ func parseBaseline(raw []byte) (*baseline, error) {
 	return b, nil
 }
 
-// keep compares what was measured with a baseline, if there is one, and saves it where that is wished.
+// keep compares what was measured with a baseline, if there is one, and saves it where that is
+// wished.
 func (d *Diagnosis) keep(o Options, before *baseline) {
 	if before != nil {
 		d.compare(o.Baseline, before)
@@ -171,7 +174,8 @@ func (d *Diagnosis) keep(o Options, before *baseline) {
 	d.Findings = append(d.Findings, cards.Finding{Name: "baseline", State: cards.OK, Text: o.Save + " is written"})
 }
 
-// less says whether a card's figure is worse than it was. There is room for sums in another order, which move the furthest row a little.
+// less says whether a card's figure is worse than it was. There is room for sums in another order,
+// which move the furthest row a little.
 func less(now, before float64) bool { return now > 1.25*before+0.001 }
 
 // compare holds each check against the same one of a baseline.
@@ -230,8 +234,8 @@ func (d *Diagnosis) worse(c *Check, why string) {
 	c.Log = append(c.Log, why)
 }
 
-// measures is the name under which a baseline keeps what the check measured; empty: it measured nothing. A model's folder may be named in
-// several ways, so its name is none.
+// measures is the name under which a baseline keeps what the check measured; empty: it measured
+// nothing. A model's folder may be named in several ways, so its name is none.
 func (c *Check) measures() string {
 	switch {
 	case c.Card != nil:

@@ -89,7 +89,8 @@ func words(d *Diagnosis) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// TestBaselineBroken: a file that is none, or is of something else, is refused by name before a card is opened.
+// TestBaselineBroken: a file that is none, or is of something else, is refused by name before a
+// card is opened.
 func TestBaselineBroken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "before.json")
 	if err := measuredRun(0.0047, nil).save(path, ""); err != nil {

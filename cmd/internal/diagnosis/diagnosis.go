@@ -1,8 +1,9 @@
-// Package diagnosis finds out whether a card can be used, and if not, what is wrong and what to do about it: the vendor's libraries, the
-// driver, the cards, the suite that every device must pass, and whether a model sees what it is shown.
+// Package diagnosis finds out whether a card can be used, and if not, what is wrong and what to do
+// about it: the vendor's libraries, the driver, the cards, the suite that every device must pass,
+// and whether a model sees what it is shown.
 //
-// Run makes one. A Diagnosis holds an open device from Examine to Close, so it belongs to one goroutine, which holds its OS thread in
-// between.
+// Run makes one. A Diagnosis holds an open device from Examine to Close, so it belongs to one
+// goroutine, which holds its OS thread in between.
 package diagnosis
 
 import (
@@ -78,10 +79,12 @@ type Check struct {
 	Name string   `json:"name"`
 	OK   bool     `json:"ok"`
 	Log  []string `json:"log,omitempty"`
-	// How far the furthest row is from one that is rounded nowhere, over its length: as the card computes it, and as bf16 arithmetic does.
+	// How far the furthest row is from one that is rounded nowhere, over its length: as the card
+	// computes it, and as bf16 arithmetic does.
 	Card *float64 `json:"card,omitempty"`
 	BF16 *float64 `json:"bf16,omitempty"`
-	// Of a baseline: the card's figure then, or, with a vendor's model, how far rows have moved since.
+	// Of a baseline: the card's figure then, or, with a vendor's model, how far rows have moved
+	// since.
 	Before *float64 `json:"before,omitempty"`
 	Moved  *float64 `json:"moved,omitempty"`
 
@@ -120,8 +123,8 @@ func deviceOf(i axcl.Info) Card {
 		TotalMem: i.TotalMem, FreeMem: i.FreeMem, NPULoad: known(i.NPULoad), CPULoad: known(i.CPULoad)}
 }
 
-// Examine opens the device and looks at the machine. The device stays open until Close: it is unknown how a vendor's library likes to be
-// started twice.
+// Examine opens the device and looks at the machine. The device stays open until Close: it is
+// unknown how a vendor's library likes to be started twice.
 func Examine(device string) *Diagnosis {
 	d := &Diagnosis{open: models.Open, Libraries: []Library{}, Devices: []Card{}, Links: []cards.Link{}, Findings: []cards.Finding{}}
 	dev, why, err := cards.Open(device)
@@ -135,7 +138,8 @@ func Examine(device string) *Diagnosis {
 	d.machine(r)
 	if err != nil {
 		d.Why = err.Error()
-		// One problem for one missing card: what the machine lacks was found, and this is what follows.
+		// One problem for one missing card: what the machine lacks was found, and this is what
+		// follows.
 		if r.Usable || !slices.ContainsFunc(d.Findings, func(f cards.Finding) bool { return f.State == cards.Problem }) {
 			d.problem(device, err, "`--device auto` takes the card that is there")
 		}
@@ -247,8 +251,9 @@ func (d *Diagnosis) check(name string, f func(t axcltest.TB)) {
 	d.OK = d.OK && r.OK
 }
 
-// Conform runs the suite: with a model of the user's on the open device, or, where the device computes the software card's models, with
-// small ones made for it. No check begins once ctx has ended, or the card was lost. It reports whether the suite was run, to its end.
+// Conform runs the suite: with a model of the user's on the open device, or, where the device
+// computes the software card's models, with small ones made for it. No check begins once ctx has
+// ended, or the card was lost. It reports whether the suite was run, to its end.
 func (d *Diagnosis) Conform(ctx context.Context, device, model string, patience time.Duration, next beginning) bool {
 	if model == "" {
 		if !d.computesOurs() {
@@ -296,7 +301,8 @@ func (d *Diagnosis) Conform(ctx context.Context, device, model string, patience 
 	return true
 }
 
-// See loads a package that sees and makes the nine probes of how it does. The engine opens the device for itself. The package is closed.
+// See loads a package that sees and makes the nine probes of how it does. The engine opens the
+// device for itself. The package is closed.
 func (d *Diagnosis) See(ctx context.Context, device string, p *models.Package) {
 	d.Close()
 	m, err := engine.OpenPackage(ctx, p, engine.OpenOptions{Device: device})
@@ -325,7 +331,8 @@ func (d *Diagnosis) computesOurs() bool {
 	return d.Device == "soft"
 }
 
-// Print writes the findings for people, in lines of at most 80 columns, or of the terminal's where it is narrower.
+// Print writes the findings for people, in lines of at most 80 columns, or of the terminal's where
+// it is narrower.
 func (d *Diagnosis) Print(w io.Writer) {
 	width, _ := terminal.Screen(w)
 	width = min(width, 80)
@@ -408,8 +415,8 @@ func (d *Diagnosis) Print(w io.Writer) {
 	}
 }
 
-// writeWrapped writes text behind head, broken at spaces into lines of width columns; what follows stands under the first. A word that is
-// longer than a line, a path most often, stays whole.
+// writeWrapped writes text behind head, broken at spaces into lines of width columns; what follows
+// stands under the first. A word that is longer than a line, a path most often, stays whole.
 func writeWrapped(w io.Writer, width int, head, text string) {
 	indent := utf8.RuneCountInString(head)
 	fmt.Fprint(w, head)

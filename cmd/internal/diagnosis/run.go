@@ -20,16 +20,19 @@ type Options struct {
 	Device string
 	// Conformance also runs the suite, with Model where that is not empty.
 	Conformance bool
-	// Model is a package's folder, or another name that OpenPackage knows. Without Conformance a layer of it is loaded and executed once.
+	// Model is a package's folder, or another name that OpenPackage knows. Without Conformance a
+	// layer of it is loaded and executed once.
 	Model string
 	// OpenPackage opens Model; nil: models.Open. What it gives is closed.
 	OpenPackage func(name string) (*models.Package, error)
-	// Baseline is a file that Save wrote of an earlier run of the same suite: a card that has become less precise is a problem. Save is
-	// where to write what this run measured, if no check fails. Both count with Conformance only; empty: none.
+	// Baseline is a file that Save wrote of an earlier run of the same suite: a card that has
+	// become less precise is a problem. Save is where to write what this run measured, if no check
+	// fails. Both count with Conformance only; empty: none.
 	Baseline, Save string
 	// Sees is a package that pictures are shown to, or nil. It is closed.
 	Sees *models.Package
-	// Patience is how long the library may take to open the card and tell of it, or to close it; 0 means 15 s.
+	// Patience is how long the library may take to open the card and tell of it, or to close it; 0
+	// means 15 s.
 	Patience time.Duration
 
 	enough <-chan struct{} // closed where a test has no more patience
@@ -38,10 +41,12 @@ type Options struct {
 // lastWish is how long the library has to give the card back once we are told to end.
 const lastWish = 2 * time.Second
 
-// checkLimit is how many times a card's patience one check of the suite may take. The slowest takes seconds.
+// checkLimit is how many times a card's patience one check of the suite may take. The slowest takes
+// seconds.
 const checkLimit = 40
 
-// loadRate is what a file of a layer is loaded at in the worst case, in bytes a second: a seventh of what was measured of a slow link.
+// loadRate is what a file of a layer is loaded at in the worst case, in bytes a second: a seventh
+// of what was measured of a slow link.
 const loadRate = 5 << 20
 
 // step is what was found so far, and what comes next.
@@ -52,9 +57,10 @@ type step struct {
 	fix   string        // what to do where it takes longer
 }
 
-// Run examines the device as the options say, on a goroutine of its own that holds its thread. A library that hangs is given up: then the
-// diagnosis says so, with what was found before. It returns ctx's error once ctx has ended, and waits for the library for two seconds then.
-// The goroutine of a library that never returns stays until the process ends.
+// Run examines the device as the options say, on a goroutine of its own that holds its thread. A
+// library that hangs is given up: then the diagnosis says so, with what was found before. It
+// returns ctx's error once ctx has ended, and waits for the library for two seconds then. The
+// goroutine of a library that never returns stays until the process ends.
 func Run(ctx context.Context, o Options) (*Diagnosis, error) {
 	if o.Patience <= 0 {
 		o.Patience = 15 * time.Second
@@ -162,7 +168,8 @@ func (s step) gaveUp(o Options) *Diagnosis {
 // beginning is told what begins, how long it may take, and what to do where it takes longer.
 type beginning func(what string, limit time.Duration, fix string)
 
-// Try loads a layer of a model on the open device and executes it once: a card that is wedged loads, and does not execute.
+// Try loads a layer of a model on the open device and executes it once: a card that is wedged
+// loads, and does not execute.
 func (d *Diagnosis) Try(model string, patience time.Duration, next beginning) {
 	d.check("a layer of "+model+", loaded and executed once", func(t axcltest.TB) {
 		p, err := d.open(model)

@@ -20,7 +20,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// TestGivesUp: a library that hangs is given up, wherever it does, and what was found before is told, with what to do.
+// TestGivesUp: a library that hangs is given up, wherever it does, and what was found before is
+// told, with what to do.
 func TestGivesUp(t *testing.T) {
 	//proves:D7 gives up on such a library, says what it knows, and ends with the first signal
 	for _, tt := range []struct {
@@ -98,7 +99,8 @@ func TestGivesUp(t *testing.T) {
 	})
 }
 
-// TestTryLayer: with a model a layer is loaded and executed once, and a card that loads and does not execute is found.
+// TestTryLayer: with a model a layer is loaded and executed once, and a card that loads and does
+// not execute is found.
 func TestTryLayer(t *testing.T) {
 	//proves:D7
 	for _, tt := range []struct {
@@ -137,7 +139,8 @@ func TestTryLayer(t *testing.T) {
 	}
 }
 
-// TestConformanceOffline: where no message reaches the card any more, the suite ends with the check that finds it, and says so.
+// TestConformanceOffline: where no message reaches the card any more, the suite ends with the check
+// that finds it, and says so.
 func TestConformanceOffline(t *testing.T) {
 	runtime.LockOSThread() // a device belongs to the thread that opened it
 	defer runtime.UnlockOSThread()
@@ -161,7 +164,8 @@ func hung(sim *simhook.Sim) {
 	}
 }
 
-// own gives the test a simulated card of its own: a library that was given up cannot be used again in the same process.
+// own gives the test a simulated card of its own: a library that was given up cannot be used again
+// in the same process.
 func own(t *testing.T, config string) *simhook.Sim {
 	t.Helper()
 	b, err := os.ReadFile(simcardtest.Lib(t))

@@ -1,5 +1,5 @@
-// Package inspection reads what is in an .axmodel file or a package folder, or what the catalogue knows of a package that is not here, for
-// people and as JSON. It needs no card.
+// Package inspection reads what is in an .axmodel file or a package folder, or what the catalogue
+// knows of a package that is not here, for people and as JSON. It needs no card.
 //
 // Open may be called from any goroutine, and closes what it opens; a report belongs to its caller.
 package inspection
@@ -24,7 +24,8 @@ type Report interface {
 	Print(io.Writer) error
 }
 
-// Open reads the file or the folder at path. The errors are those of the file system, of axmodel for a file, and of models for a folder.
+// Open reads the file or the folder at path. The errors are those of the file system, of axmodel
+// for a file, and of models for a folder.
 func Open(path string) (Report, error) {
 	st, err := os.Stat(path)
 	if err != nil {

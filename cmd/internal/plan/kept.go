@@ -12,9 +12,11 @@ import (
 	"github.com/axle-llm/axle/models/rows"
 )
 
-// This file plans where a model's rows are kept: on the card, in memory of the machine that it is in, and on its disk.
+// This file plans where a model's rows are kept: on the card, in memory of the machine that it is
+// in, and on its disk.
 
-// Keep says where rows may be kept outside the card. The zero Keep: nowhere, told for conversations of 1,024 tokens.
+// Keep says where rows may be kept outside the card. The zero Keep: nowhere, told for conversations
+// of 1,024 tokens.
 type Keep struct {
 	Memory int64 // bytes of the machine's memory
 	Disk   int64 // bytes
@@ -30,7 +32,8 @@ type Kept struct {
 	Back          time.Duration `json:"back_ns,omitempty"` // until one of them is on the card again
 }
 
-// diskRate is what a disk is taken to read, in bytes a second, until it is known: as the engine has it.
+// diskRate is what a disk is taken to read, in bytes a second, until it is known: as the engine has
+// it.
 const diskRate = 40e6
 
 // keep tells what each place keeps; first is how long a prompt of n tokens takes.
@@ -74,7 +77,8 @@ func (r *Report) keep(m Model, p *profiles.Profile, keep Keep, first func(n int)
 	}
 }
 
-// overLink is how long rows take to the card, in pieces of this many: K and V of each layer go by themselves.
+// overLink is how long rows take to the card, in pieces of this many: K and V of each layer go by
+// themselves.
 func overLink(m Model, p *profiles.Profile, tokens, piece int) (t time.Duration) {
 	up := p.Copies["h2d-pinned"]
 	for ; tokens > 0 && piece > 0; tokens -= piece {

@@ -1,6 +1,6 @@
-// Package plan predicts what a model would do on a card that is not here, from the model's shapes and the card's known costs. It measures
-// nothing (package benchmark does), opens no card and looks for no model: the caller opens packages. Every function may be called from any
-// goroutine.
+// Package plan predicts what a model would do on a card that is not here, from the model's shapes
+// and the card's known costs. It measures nothing (package benchmark does), opens no card and looks
+// for no model: the caller opens packages. Every function may be called from any goroutine.
 package plan
 
 import (
@@ -58,7 +58,8 @@ type Model struct {
 	Note      string  // what is said of that
 }
 
-// Shape describes one of Shapes, as far as the catalogue has the model with what it is known to take of a card.
+// Shape describes one of Shapes, as far as the catalogue has the model with what it is known to
+// take of a card.
 func Shape(name string) (Model, bool) {
 	name = strings.ToLower(name)
 	shape, ok := Shapes[name]
@@ -75,7 +76,8 @@ func Shape(name string) (Model, bool) {
 // shapeOf is the name that an entry of the catalogue would have among Shapes.
 func shapeOf(e hub.Entry) string { return strings.ReplaceAll(e.Name, ":", "-") }
 
-// Listed describes a model that is not here by what the catalogue knows of it. Of some that is only what it takes.
+// Listed describes a model that is not here by what the catalogue knows of it. Of some that is only
+// what it takes.
 func Listed(e hub.Entry) Model {
 	m, ok := Shape(shapeOf(e))
 	if !ok {
@@ -103,7 +105,8 @@ func (m *Model) atLeast(e hub.Entry) {
 	}
 }
 
-// Pulled describes an open package that was fetched from a repository of the catalogue: it takes no less of a card than somebody has seen.
+// Pulled describes an open package that was fetched from a repository of the catalogue: it takes no
+// less of a card than somebody has seen.
 func Pulled(p *models.Package, e *hub.Entry) Model {
 	m := Package(p)
 	if e != nil && e.Card > m.Card {
@@ -113,7 +116,8 @@ func Pulled(p *models.Package, e *hub.Entry) Model {
 	return m
 }
 
-// hollow describes a shape without weights. Compiled files hold more than the weights, and a card's memory with them.
+// hollow describes a shape without weights. Compiled files hold more than the weights, and a card's
+// memory with them.
 func hollow(name string, s axmodel.HollowShape) Model {
 	m := Model{Name: name, HeadBytes: s.HeadBytes, Context: s.Context, Hidden: s.Hidden, Out: s.Vocab}
 	m.Files = s.HeadBytes
@@ -142,7 +146,8 @@ func hollow(name string, s axmodel.HollowShape) Model {
 		m.Groups = append(m.Groups, axcl.Group{Rows: g.Rows, Cells: g.Cells})
 	}
 	m.Card += hub.Overhead(m.Files) + m.Slotted
-	// The largest file, the head, is loaded first, and each lies beside what is loaded while it is; the encoder comes last.
+	// The largest file, the head, is loaded first, and each lies beside what is loaded while it is;
+	// the encoder comes last.
 	m.Most = max(m.Card, hub.Overhead(2*s.HeadBytes), hub.Overhead(m.Files+most))
 	m.Text = m.Most
 	if v := s.Sight; v != nil {
@@ -168,7 +173,8 @@ func Package(p *models.Package) Model {
 	}
 	l := profiles.Layer{Hidden: p.Hidden, Heads: i.Heads, KVHeads: i.KVHeads, HeadDim: i.HeadDim, Intermediate: i.FeedForward}
 	if l.Heads == 0 || l.HeadDim == 0 || l.KVHeads == 0 {
-		// The tensors tell only the width of K: 128 a head and as many query values as hidden ones is what most models have.
+		// The tensors tell only the width of K: 128 a head and as many query values as hidden ones
+		// is what most models have.
 		m.Guessed = true
 		l.HeadDim, l.KVHeads, l.Heads = 128, max(p.Shape.KV/128, 1), max(p.Hidden/128, 1)
 	}
@@ -244,8 +250,8 @@ type Prompt struct {
 	First  time.Duration `json:"first_token_ns"`
 }
 
-// Make plans m on a card of profile p, of whose memory models may take limit bytes, while the clients' sequences hold used tokens together,
-// with rows kept as keep says.
+// Make plans m on a card of profile p, of whose memory models may take limit bytes, while the
+// clients' sequences hold used tokens together, with rows kept as keep says.
 func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report {
 	r := Report{Model: m.Name, Profile: p.Name, Modelled: true, Measured: true, Guessed: m.Guessed, Memory: m.Card, Most: m.Most,
 		Encoder: m.Encoder, Limit: limit, Host: m.Host, Fits: m.Most <= limit, Context: m.Context, Holds: models.CardsFor(m.Most),
@@ -264,7 +270,8 @@ func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report
 		return t
 	}
 	shape := axcl.Shape{Groups: m.Groups, Cells: m.Context}
-	// What goes over the link for rows rows: embeddings, positions, mask; and logits for each wanted row.
+	// What goes over the link for rows rows: embeddings, positions, mask; and logits for each
+	// wanted row.
 	link := func(rows, cells, wanted int) time.Duration {
 		up, down := p.Copies["h2d-pinned"], p.Copies["d2h-pinned"]
 		t := up.Time(int64(rows*m.Hidden*2)) + up.Time(int64(rows*4)) + up.Time(int64(cells+rows)*2) + p.Sync

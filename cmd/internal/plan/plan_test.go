@@ -15,7 +15,8 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// TestPlanLoading: whether a model fits is a matter of what loading it takes: the largest file still to come lies beside what is loaded.
+// TestPlanLoading: whether a model fits is a matter of what loading it takes: the largest file
+// still to come lies beside what is loaded.
 func TestPlanLoading(t *testing.T) {
 	m, ok := Shape("qwen3-4b")
 	if !ok {
@@ -42,7 +43,8 @@ func TestPlanLoading(t *testing.T) {
 	}
 }
 
-// TestPlanKept: what stays on the card, in memory and on disk is counted by the row, and told with what it saves.
+// TestPlanKept: what stays on the card, in memory and on disk is counted by the row, and told with
+// what it saves.
 func TestPlanKept(t *testing.T) {
 	m, _ := Shape("qwen3-4b")
 	p := mustProfile(t)
@@ -79,7 +81,8 @@ func TestPlanKept(t *testing.T) {
 	}
 }
 
-// TestPlanCard: a model takes no less of a card than somebody has seen it take, nor than compiled files hold beside caches.
+// TestPlanCard: a model takes no less of a card than somebody has seen it take, nor than compiled
+// files hold beside caches.
 func TestPlanCard(t *testing.T) {
 	for name, seen := range map[string]int64{"qwen3-4b": 6_300_000_000, "qwen3-0.6b": 0, "qwen3.5-0.8b": 0, "qwen3-vl-2b": 0} {
 		m, ok := Shape(name)
@@ -134,7 +137,8 @@ func mustProfile(t *testing.T) *profiles.Profile {
 	return p
 }
 
-// TestPlanNames: what help and errors name are the shapes there are; of one with several decode groups a token is priced by what it sees.
+// TestPlanNames: what help and errors name are the shapes there are; of one with several decode
+// groups a token is priced by what it sees.
 func TestPlanNames(t *testing.T) {
 	named := strings.Split(strings.ReplaceAll(Names, " and ", ", "), ", ")
 	if len(named) != len(Shapes) {
@@ -173,7 +177,8 @@ func TestPlanGroups(t *testing.T) {
 	}
 }
 
-// TestPlanStates: a layer with a state costs the same at any length, and a pass carries rows of one sequence: clients add nothing up.
+// TestPlanStates: a layer with a state costs the same at any length, and a pass carries rows of one
+// sequence: clients add nothing up.
 func TestPlanStates(t *testing.T) {
 	m, _ := Shape("qwen3-0.6b")
 	p := mustProfile(t)
@@ -203,8 +208,9 @@ func TestPlanStates(t *testing.T) {
 	}
 }
 
-// TestPlanGiven: what layers use of each other is kept once, though each of them reads it; what they are given besides goes over the link,
-// and the table that it is made of is memory of the machine.
+// TestPlanGiven: what layers use of each other is kept once, though each of them reads it; what
+// they are given besides goes over the link, and the table that it is made of is memory of the
+// machine.
 func TestPlanGiven(t *testing.T) {
 	from, dir := t.TempDir(), filepath.Join(t.TempDir(), "package")
 	if _, err := axmodeltest.RandomCheckpoint(from, "gemma4", 5); err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// Template reads a template from a file: Jinja if it has statements or its name says so, Go's syntax if it begins actions with a dot or a
-// word of Go's. The tokens that o leaves empty are those of a tokenizer_config.json beside it.
+// Template reads a template from a file: Jinja if it has statements or its name says so, Go's
+// syntax if it begins actions with a dot or a word of Go's. The tokens that o leaves empty are
+// those of a tokenizer_config.json beside it.
 func Template(name string, o chat.JinjaOptions) (chat.Template, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package transcript reads conversations and chat templates that people keep in files: messages as Ollama's and OpenAI's APIs have them,
-// and templates in Jinja's or Go's syntax.
+// Package transcript reads conversations and chat templates that people keep in files: messages as
+// Ollama's and OpenAI's APIs have them, and templates in Jinja's or Go's syntax.
 //
 // Its functions may be called from any goroutine, and close what they open.
 package transcript
@@ -15,8 +15,9 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// Read reads a conversation from the file messages, and the tools it offers from the file tools; without one, those that stand beside the
-// messages. Either file may be - for stdin. The errors name the file, and the message or tool in it.
+// Read reads a conversation from the file messages, and the tools it offers from the file tools;
+// without one, those that stand beside the messages. Either file may be - for stdin. The errors
+// name the file, and the message or tool in it.
 func Read(stdin io.Reader, messages, tools string) (c chat.Conversation, err error) {
 	raw, err := read(stdin, messages)
 	if err != nil {

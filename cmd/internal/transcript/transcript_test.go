@@ -8,7 +8,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// TestPicturesInPlace: a picture stays between the words that it stood between, as it does when a server is asked.
+// TestPicturesInPlace: a picture stays between the words that it stood between, as it does when a
+// server is asked.
 func TestPicturesInPlace(t *testing.T) {
 	for _, tt := range []struct {
 		name, message, want string

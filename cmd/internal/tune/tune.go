@@ -1,5 +1,6 @@
-// Package tune sets a host up for the card: the CPU governor, the core that takes the card's interrupt, a server's priority. It keeps what
-// was there, so that it can be put back; PCIe settings it explains and never changes.
+// Package tune sets a host up for the card: the CPU governor, the core that takes the card's
+// interrupt, a server's priority. It keeps what was there, so that it can be put back; PCIe
+// settings it explains and never changes.
 //
 // A Host belongs to one goroutine and holds nothing that must be closed.
 package tune
@@ -122,7 +123,8 @@ func (h *Host) servers() (pids []int) {
 	return pids
 }
 
-// nice is a process's priority: the nineteenth field of its stat, counted behind the name in brackets.
+// nice is a process's priority: the nineteenth field of its stat, counted behind the name in
+// brackets.
 func (h *Host) nice(pid int) (int, error) {
 	if h.Root != "/" { // a copy for trying it out keeps in a file what renice set
 		if text, err := h.read(nicePath(pid)); err == nil {
@@ -140,7 +142,8 @@ func (h *Host) nice(pid int) (int, error) {
 	return strconv.Atoi(w[16])
 }
 
-// renice changes the priority of every thread of a server: for Linux each has its own, which those it starts inherit.
+// renice changes the priority of every thread of a server: for Linux each has its own, which those
+// it starts inherit.
 func (h *Host) renice(pid, n int) error {
 	if !slices.Contains(h.servers(), pid) {
 		return fs.ErrNotExist // it has ended, and its priority with it
@@ -178,7 +181,8 @@ func (h *Host) interrupts() (out []int, err error) {
 	return out, nil
 }
 
-// fastest is the core with the highest top frequency, the last of equals: interrupts gather on the first.
+// fastest is the core with the highest top frequency, the last of equals: interrupts gather on the
+// first.
 func (h *Host) fastest() int {
 	best, core := -1, 0
 	for _, path := range h.glob("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/cpuinfo_max_freq") {
@@ -194,8 +198,8 @@ func (h *Host) fastest() int {
 	return core
 }
 
-// links explains the PCIe settings of Axera devices. They are never changed: 128 and 256 bytes of MaxReadReq crash the driver, 4096 costs
-// 30 %.
+// links explains the PCIe settings of Axera devices. They are never changed: 128 and 256 bytes of
+// MaxReadReq crash the driver, 4096 costs 30 %.
 func (h *Host) links() (notes []string) {
 	for _, vendor := range h.glob("/sys/bus/pci/devices/*/vendor") {
 		if id, _ := h.read(vendor); !strings.EqualFold(id, "0x1f4b") {
@@ -223,7 +227,8 @@ func (h *Host) links() (notes []string) {
 	return notes
 }
 
-// maxReadRequest reads the PCI Express capability's device control register; 0 when it is not to be found.
+// maxReadRequest reads the PCI Express capability's device control register; 0 when it is not to be
+// found.
 func maxReadRequest(config []byte) int {
 	if len(config) < 256 {
 		return 0
@@ -260,7 +265,8 @@ func (h *Host) Show(changes []Change, notes []string) {
 	}
 }
 
-// Apply keeps what was there, then changes it. A setting that cannot be made ends it; what was made by then is kept for undo.
+// Apply keeps what was there, then changes it. A setting that cannot be made ends it; what was made
+// by then is kept for undo.
 func (h *Host) Apply(changes []Change) error {
 	// An earlier tune's former settings are the ones to go back to.
 	former, err := h.former()
@@ -308,7 +314,8 @@ func (h *Host) write(path, value string) error {
 		return err
 	}
 	if h.Root != "/" {
-		// A copy for trying it out is a plain file, which does not forget its old content by itself.
+		// A copy for trying it out is a plain file, which does not forget its old content by
+		// itself.
 		if err := f.Truncate(0); err != nil {
 			return errors.Join(err, f.Close())
 		}

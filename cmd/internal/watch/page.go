@@ -15,7 +15,8 @@ import (
 	"github.com/axle-llm/axle/internal/terminal"
 )
 
-// This file is what is drawn below the figures on a terminal: what came before, and what the cache holds.
+// This file is what is drawn below the figures on a terminal: what came before, and what the cache
+// holds.
 
 // keptTurns is how many turns the plots remember: two a column of a wide terminal.
 const keptTurns = 1024
@@ -49,7 +50,8 @@ func coloured(getenv func(string) string) bool {
 	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }
 
-// readCells asks for the map. A server that has none, or an older one, is no error: there is nothing to draw then.
+// readCells asks for the map. A server that has none, or an older one, is no error: there is
+// nothing to draw then.
 func readCells(ctx context.Context, c *client.Client) *cellMap {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL.JoinPath("/api/axle/cells").String(), nil)
 	if err != nil {
@@ -84,8 +86,9 @@ func (p *page) take(l turn) {
 	add(&p.warm, warm)
 }
 
-// draw gives the plots and the map in at most this many columns and lines; what there is no room for is left out, the map first. The lines
-// hold numbers, names that are made printable, and colours of our own.
+// draw gives the plots and the map in at most this many columns and lines; what there is no room
+// for is left out, the map first. The lines hold numbers, names that are made printable, and
+// colours of our own.
 func (p *page) draw(columns, lines int) string {
 	var sb strings.Builder
 	most := 1.0

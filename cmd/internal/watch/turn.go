@@ -43,7 +43,8 @@ type model struct {
 	Passes      *float64 `json:"passes_per_second,omitempty"`
 	Reused      *float64 `json:"reused_tokens_per_second,omitempty"`
 	Accepted    *float64 `json:"guesses_right_percent,omitempty"` // since the model was loaded
-	// Tiers are the places beside the card where rows are kept, counted since the model was loaded; absent where there is none.
+	// Tiers are the places beside the card where rows are kept, counted since the model was loaded;
+	// absent where there is none.
 	Tiers []tier `json:"tiers,omitempty"`
 }
 

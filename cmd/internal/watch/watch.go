@@ -1,5 +1,5 @@
-// Package watch shows what a server does, turn by turn: its cards and models in figures, and on a terminal as a page that is drawn anew,
-// with plots and a map of the cache.
+// Package watch shows what a server does, turn by turn: its cards and models in figures, and on a
+// terminal as a page that is drawn anew, with plots and a map of the cache.
 //
 // Server may be called from any goroutine, and holds a terminal raw until it returns.
 package watch
@@ -31,7 +31,8 @@ type Options struct {
 	Once  bool          // one turn, no page
 }
 
-// Server shows what c's server does until ctx ends, which is no error. It fails with what the server says when it cannot be asked.
+// Server shows what c's server does until ctx ends, which is no error. It fails with what the
+// server says when it cannot be asked.
 func Server(ctx context.Context, c *client.Client, o Options) error {
 	out, ok := plain.Raw(o.Out).(*os.File)
 	whole := !o.JSON && !o.Once && ok && term.IsTerminal(int(out.Fd()))
@@ -90,7 +91,8 @@ func Server(ctx context.Context, c *client.Client, o Options) error {
 	}
 }
 
-// untilKey ends the context at q, Ctrl-C or Ctrl-D. The terminal is raw until leave is called, nil where it cannot be.
+// untilKey ends the context at q, Ctrl-C or Ctrl-D. The terminal is raw until leave is called, nil
+// where it cannot be.
 func untilKey(ctx context.Context, in *os.File) (context.Context, func()) {
 	state, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {

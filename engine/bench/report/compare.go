@@ -51,7 +51,8 @@ var metrics = []metric{
 	{"next turn ms", func(c *bench.Case) *bench.Sample { return c.Second }},
 }
 
-// Compare writes two reports side by side, as benchstat does: medians with spreads, what changed, and ~ where chance may have done it.
+// Compare writes two reports side by side, as benchstat does: medians with spreads, what changed,
+// and ~ where chance may have done it.
 func Compare(w io.Writer, before, after string) error {
 	t := terminal.TabsFor(w)
 	a, err := Read(before)
@@ -152,7 +153,8 @@ func compareTalks(w io.Writer, a, b *Report, before, after string) (pairs int) {
 	return pairs
 }
 
-// change is the ratio of two samples, with the smallest and the largest that their ends allow; ~ when chance explains it.
+// change is the ratio of two samples, with the smallest and the largest that their ends allow; ~
+// when chance explains it.
 func change(a, b *bench.Sample) string {
 	p := bench.Differ(a.Values, b.Values)
 	tail := fmt.Sprintf("\t(p=%.3f n=%d+%d)", p, len(a.Values), len(b.Values))

@@ -13,7 +13,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// The page is one file that loads nothing: no script, no font, no picture from elsewhere. Plots are SVG that scales to the screen's width.
+// The page is one file that loads nothing: no script, no font, no picture from elsewhere. Plots are
+// SVG that scales to the screen's width.
 
 var page = template.Must(template.New("bench").Funcs(template.FuncMap{
 	"figure": func(s bench.Sample) string { return s.String() }, "optional": optional, "bytes": models.HumanBytes,
@@ -55,7 +56,8 @@ var page = template.Must(template.New("bench").Funcs(template.FuncMap{
 {{end}}</body></html>
 `))
 
-// best is the case whose figures stand above all others: one client's, without guesses, of the longest prompt; nil where there is none.
+// best is the case whose figures stand above all others: one client's, without guesses, of the
+// longest prompt; nil where there is none.
 func best(cases []bench.Case) *bench.Case {
 	var found *bench.Case
 	for i := range cases {
@@ -79,8 +81,9 @@ type plot struct {
 	height       float64
 }
 
-// A colour of the page means one thing, in every plot: which load it is, whatever the clients are, which stage of a token, or where rows
-// were kept. Clients are told apart by dashes, and what is neither has no colour. style says what the names are in light and in dark.
+// A colour of the page means one thing, in every plot: which load it is, whatever the clients are,
+// which stage of a token, or where rows were kept. Clients are told apart by dashes, and what is
+// neither has no colour. style says what the names are in light and in dark.
 var (
 	loadColors  = []string{"s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"}
 	stageColors = []string{"t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9", "t10", "t11", "t12", "t13", "t14"}

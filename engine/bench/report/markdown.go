@@ -9,7 +9,8 @@ import (
 	"github.com/axle-llm/axle/engine/bench"
 )
 
-// Markdown writes the report as a line of what was measured on, and one table, to be pasted where people compare.
+// Markdown writes the report as a line of what was measured on, and one table, to be pasted where
+// people compare.
 func (r *Report) Markdown(w io.Writer) error {
 	t := &markdown{w: w}
 	fmt.Fprintf(w, "axle %s, %s UTC, on %s; %s%s\n\n", t.cell(r.Facts.Axle), r.When.Format(time.DateTime), t.cell(r.Facts.String()),
@@ -93,7 +94,8 @@ func (t *markdown) row(cells ...any) {
 	t.line(b.String())
 }
 
-// cell is text that stays within its cell, and is no markup: names are what people called their folders.
+// cell is text that stays within its cell, and is no markup: names are what people called their
+// folders.
 func (t *markdown) cell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", " ", "`", "'", "<", "&lt;", "*", `\*`, "_", `\_`, "[", `\[`).Replace(s)
 }

@@ -1,6 +1,7 @@
-// Package report holds what a run of 'axle bench' found, and shows it: as JSON (with the types' own field names), tables, CSV, a page with
-// plots, and as two reports side by side. It measures nothing and knows no card: package bench measures, and cmd/internal/benchmark chooses
-// what to measure. A Report may be read from any goroutine while no goroutine writes to it.
+// Package report holds what a run of 'axle bench' found, and shows it: as JSON (with the types' own
+// field names), tables, CSV, a page with plots, and as two reports side by side. It measures
+// nothing and knows no card: package bench measures, and cmd/internal/benchmark chooses what to
+// measure. A Report may be read from any goroutine while no goroutine writes to it.
 package report
 
 import (
@@ -92,7 +93,8 @@ func (f Machine) String() string {
 	return s
 }
 
-// end says what is to be known of how the run ended: how warm the card was, and whether the machine was held back.
+// end says what is to be known of how the run ended: how warm the card was, and whether the machine
+// was held back.
 func (r *Report) end() string {
 	s := ""
 	if t := r.Facts.Card.Warmest; t != nil {
@@ -107,8 +109,8 @@ func (r *Report) end() string {
 // wide is from which spread on a figure is not to be relied on, in per cent.
 const wide = 20
 
-// uneven says which figure varied most of those that the tables show, where one did by more than wide; "" where none did. A tail's
-// percentiles vary by nature and are left out.
+// uneven says which figure varied most of those that the tables show, where one did by more than
+// wide; "" where none did. A tail's percentiles vary by nature and are left out.
 func (r *Report) uneven() string {
 	most, what := float64(wide), ""
 	for _, m := range r.Models {

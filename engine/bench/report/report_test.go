@@ -41,7 +41,8 @@ func TestTablesFit(t *testing.T) {
 	}
 }
 
-// TestWords: the table of cases says what its columns are, a figure that varied much is named, and so is what held the machine back.
+// TestWords: the table of cases says what its columns are, a figure that varied much is named, and
+// so is what held the machine back.
 func TestWords(t *testing.T) {
 	celsius := 71.4
 	r := Report{Facts: Machine{Axle: "1", Board: "Raspberry Pi 5", Held: "under-voltage now"}, Models: []Model{{Name: "odd|name_",

@@ -4,7 +4,8 @@ package report
 const mark = `<svg class="mark" viewBox="0 0 64 64" aria-hidden="true"><rect width="64" height="64" rx="14" fill="#17463c"/><g fill="none" stroke="#f6f3ea" stroke-width="4.5" ` +
 	`stroke-linecap="round"><circle cx="17" cy="32" r="8"/><circle cx="47" cy="32" r="8"/><path d="M25 32h14"/></g></svg>`
 
-// style is the look of the server's page (server/ui/style) in what a report needs of it: a test holds the colours to be the same.
+// style is the look of the server's page (server/ui/style) in what a report needs of it: a test
+// holds the colours to be the same.
 const style = `:root{color-scheme:light dark;
 --paper:#fbfaf7;--raised:#fff;--soft:#f2f0ea;--line:#e2dfd6;--ink:#1f1e1b;--dim:#625f57;--go:#17614f;
 --s1:#17614f;--s2:#b0672a;--s3:#3b6aa8;--s4:#8a3c7c;--s5:#7a7a2a;--s6:#5d5b9c;--s7:#a8423d;--s8:#2f7d8a}

@@ -174,7 +174,8 @@ func (m *Model) writeLoops(w io.Writer) error {
 	return nil
 }
 
-// CSV writes a line a case, a line a loop, what was measured of another server, and a line for each place where conversations were kept.
+// CSV writes a line a case, a line a loop, what was measured of another server, and a line for each
+// place where conversations were kept.
 func (r *Report) CSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	head := []string{"model", "prompt", "output", "clients", "speculate", "repeats", "first_token_ms", "prefill_tps", "decode_tps",

@@ -1,5 +1,6 @@
-// Package terminaltest is a terminal for tests: a pseudo-terminal of the kernel's, into which a test types and on which it waits for text.
-// Only tests import it. A Screen belongs to one goroutine and closes itself when its test ends.
+// Package terminaltest is a terminal for tests: a pseudo-terminal of the kernel's, into which a
+// test types and on which it waits for text. Only tests import it. A Screen belongs to one
+// goroutine and closes itself when its test ends.
 package terminaltest
 
 import (

@@ -1,6 +1,6 @@
-// Package golden holds questions to pocket with its greedy answers, for tests of everything that an answer passes on its way out: the
-// engine, each dialect of the API, streamed and whole. `make pocket-goldens` asks the engine again and rewrites goldens.json; add questions
-// there by hand.
+// Package golden holds questions to pocket with its greedy answers, for tests of everything that an
+// answer passes on its way out: the engine, each dialect of the API, streamed and whole. `make
+// pocket-goldens` asks the engine again and rewrites goldens.json; add questions there by hand.
 //
 // It is for tests only, and safe for concurrent use.
 package golden
@@ -15,8 +15,9 @@ import (
 //go:embed goldens.json
 var file []byte
 
-// Case is one question. Taught is the answer that testdata/pocket teaches for it, Want the one that the weights in the tree give: they
-// should be the same, but a small model errs, and a wrong answer is as good as a right one for comparing two ways out.
+// Case is one question. Taught is the answer that testdata/pocket teaches for it, Want the one that
+// the weights in the tree give: they should be the same, but a small model errs, and a wrong answer
+// is as good as a right one for comparing two ways out.
 type Case struct {
 	Name     string          `json:"name"`
 	Think    *bool           `json:"think,omitempty"`  // nil: as the model does where it is not told
@@ -40,7 +41,8 @@ type Function struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-// Message is a turn. A turn of role "tool" is the result of the call of the same index in the turn before.
+// Message is a turn. A turn of role "tool" is the result of the call of the same index in the turn
+// before.
 type Message struct {
 	Role    string `json:"role"`
 	Content string `json:"content,omitempty"`
@@ -54,7 +56,8 @@ type Call struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-// Answer is what came back. In and Out are the tokens of the prompt and of the answer; zero in what is taught.
+// Answer is what came back. In and Out are the tokens of the prompt and of the answer; zero in what
+// is taught.
 type Answer struct {
 	Thinking string `json:"thinking,omitempty"`
 	Text     string `json:"text,omitempty"`
@@ -63,7 +66,8 @@ type Answer struct {
 	Out      int    `json:"out,omitempty"`
 }
 
-// Same says whether a says what b says: its text and its calls. Thinking and counts are not compared.
+// Same says whether a says what b says: its text and its calls. Thinking and counts are not
+// compared.
 func (a Answer) Same(b Answer) bool {
 	if a.Text != b.Text || len(a.Calls) != len(b.Calls) {
 		return false

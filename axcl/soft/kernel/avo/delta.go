@@ -6,7 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// delta is the gated delta rule for 32 columns of a state. Nothing is fused: products are rounded as they are in plain Go.
+// delta is the gated delta rule for 32 columns of a state. Nothing is fused: products are rounded
+// as they are in plain Go.
 func delta() {
 	const columns = 4 // registers of eight
 	TEXT("delta32", NOSPLIT, "func(dst, state *float32, stride uintptr, q, k, v *float32, n int, keep, beta float32)")

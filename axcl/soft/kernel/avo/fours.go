@@ -8,8 +8,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Products with weights in fours: bf16, four rows after four, and of four rows a line of 32 values of each in turn. So a tile of four rows
-// reads memory from one end to the other, and asks for what lies a fixed way ahead.
+// Products with weights in fours: bf16, four rows after four, and of four rows a line of 32 values
+// of each in turn. So a tile of four rows reads memory from one end to the other, and asks for what
+// lies a fixed way ahead.
 
 const (
 	lineBytes = 64

@@ -8,7 +8,8 @@ import (
 
 // What a processor can do at most, to measure the kernels against.
 
-// spins is how many sums a round of spin has: more than the processor needs to have in flight at once.
+// spins is how many sums a round of spin has: more than the processor needs to have in flight at
+// once.
 const spins = 12
 
 // spin writes a loop over one instruction, add, on registers that vector gives and zero clears.

@@ -1,5 +1,6 @@
-// Command avo writes the assembly of axcl/soft/kernel for x86: `go generate ./axcl/soft/kernel` runs it, and a test there holds the
-// committed files against it. It is a module of its own, so that avo is no dependency of the program.
+// Command avo writes the assembly of axcl/soft/kernel for x86: `go generate ./axcl/soft/kernel`
+// runs it, and a test there holds the committed files against it. It is a module of its own, so
+// that avo is no dependency of the program.
 package main
 
 import (
@@ -119,10 +120,12 @@ func (k kind) load(m Mem, y reg.VecVirtual) {
 	}
 }
 
-// shapes are rows of weights × rows of input: as many sums as sixteen registers hold, with what they are made of.
+// shapes are rows of weights × rows of input: as many sums as sixteen registers hold, with what
+// they are made of.
 var shapes = [][2]int{{4, 1}, {4, 2}, {4, 3}, {2, 4}, {2, 5}, {2, 6}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6}}
 
-// strided addresses rows of one matrix: the base, and multiples of the stride that an address cannot express itself.
+// strided addresses rows of one matrix: the base, and multiples of the stride that an address
+// cannot express itself.
 type strided struct {
 	base, one, three, five reg.GPVirtual
 }
@@ -161,9 +164,9 @@ func (s *strided) from(base reg.Register, row, disp int) Mem {
 	return m
 }
 
-// tile is the product of M rows of weights with N rows of input. Each of the M·N sums has eight lanes, and lane l adds the products l, l+8,
-// l+16 … in this order, one fused multiply-add each: the same for all shapes and kinds, so that a row's result does not depend on the
-// shape.
+// tile is the product of M rows of weights with N rows of input. Each of the M·N sums has eight
+// lanes, and lane l adds the products l, l+8, l+16 … in this order, one fused multiply-add each:
+// the same for all shapes and kinds, so that a row's result does not depend on the shape.
 func tile(t kind, M, N int) {
 	apart := []string{" wStride uintptr,", "", " Mode 4 says that rows of w lie apart."}
 	if t == packed {
@@ -207,9 +210,11 @@ func tile(t kind, M, N int) {
 	part := wide * unroll // of a row, in bytes, that a round of the loop takes: of bf16 a line of the cache
 	fetch, next, hop, hops, on := N <= 4 && (t == bf16 || t == int8s), GP64(), GP64(), GP64(), GP64()
 	if fetch {
-		// The weights are read once, in order, from pages of 4 KiB at whose ends the processor's own prefetching stops. So the rows of the
-		// next tile are asked for while this one is computed: each line once, and in the order in which they lie, which takes three
-		// quarters of the time of M rows by turns. Keys' rows lie apart and are asked for row by row. A prefetch never faults.
+		// The weights are read once, in order, from pages of 4 KiB at whose ends the processor's
+		// own prefetching stops. So the rows of the next tile are asked for while this one is
+		// computed: each line once, and in the order in which they lie, which takes three quarters
+		// of the time of M rows by turns. Keys' rows lie apart and are asked for row by row. A
+		// prefetch never faults.
 		if M == 1 {
 			Load(Param("wStride"), next)
 			ADDQ(w.base, next)
@@ -303,7 +308,8 @@ func tile(t kind, M, N int) {
 	RET()
 }
 
-// begin loads the mode and gives a tile's sums, of so many bytes each, what they begin with: zeros, or what at points at.
+// begin loads the mode and gives a tile's sums, of so many bytes each, what they begin with: zeros,
+// or what at points at.
 func begin(acc []reg.VecVirtual, mode, at reg.GPVirtual, bytes int, zero func(reg.VecVirtual)) {
 	Load(Param("mode"), mode)
 	TESTQ(U32(1), mode)
@@ -332,7 +338,8 @@ func pack(t kind) {
 	RET()
 }
 
-// store adds the lanes of each sum, ((0+1)+(2+3)) + ((4+5)+(6+7)), and writes M values to each of N rows of dst.
+// store adds the lanes of each sum, ((0+1)+(2+3)) + ((4+5)+(6+7)), and writes M values to each of N
+// rows of dst.
 func store(acc []reg.VecVirtual, first reg.GPVirtual, M, N int) {
 	dst, stride := GP64(), GP64()
 	MOVQ(first, dst)

@@ -10,8 +10,9 @@ import (
 
 var standIn = regexp.MustCompile(`(?m)^\tVPDPWSSD +Z(\d+), Z(\d+), Z(\d+)$`)
 
-// numbers writes VDPBF16PS, which neither avo nor Go's assembler knows, as bytes, in the place of each instruction that stands for it. Beside
-// the bytes stands what they mean: a test has an assembler that knows it say the same.
+// numbers writes VDPBF16PS, which neither avo nor Go's assembler knows, as bytes, in the place of
+// each instruction that stands for it. Beside the bytes stands what they mean: a test has an
+// assembler that knows it say the same.
 func numbers() error {
 	name := flag.Lookup("out").Value.String()
 	text, err := os.ReadFile(name)

@@ -8,9 +8,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Integer products: weights of 8 or 4 bits in blocks of 32, and inputs in blocks of 128 bytes, which plain.go lays out: 16 bits a value for
-// weights of eight, and eight bits for weights of four. A block's sum is exact, as an integer; times both scales it is added to the result,
-// one fused multiply-add a block, in the blocks' order. So a result has the same bits however many rows are computed together.
+// Integer products: weights of 8 or 4 bits in blocks of 32, and inputs in blocks of 128 bytes,
+// which plain.go lays out: 16 bits a value for weights of eight, and eight bits for weights of
+// four. A block's sum is exact, as an integer; times both scales it is added to the result, one
+// fused multiply-add a block, in the blocks' order. So a result has the same bits however many rows
+// are computed together.
 
 // Where what a block of an input has lies; its values of eight bits come first.
 const (
@@ -23,9 +25,10 @@ const (
 
 // eights is a block of eight rows of weights, and what it is multiplied with.
 //
-// Weights of eight bits become 16, even and odd bytes by themselves: so a pair of them is a row's, and a lane stays a row. Of four bits byte
-// i holds values of the first half low and of the second high, each plus 8. Products of 0 … 15 with eight bits are so small that all of a
-// block fit into sums of 16 bits; eight times the sum of the input's values is too much.
+// Weights of eight bits become 16, even and odd bytes by themselves: so a pair of them is a row's,
+// and a lane stays a row. Of four bits byte i holds values of the first half low and of the second
+// high, each plus 8. Products of 0 … 15 with eight bits are so small that all of a block fit into
+// sums of 16 bits; eight times the sum of the input's values is too much.
 type eights struct {
 	bits         int
 	w, scale     reg.GPVirtual
@@ -42,7 +45,8 @@ func newEights(bits int) *eights {
 	return e
 }
 
-// load reads the scales of block at, if its group begins with it, and weights of four bits, and asks for what comes later.
+// load reads the scales of block at, if its group begins with it, and weights of four bits, and
+// asks for what comes later.
 func (e *eights) load(at, mask reg.GPVirtual) {
 	TESTQ(mask, at)
 	JNE(LabelRef("scaled"))
@@ -71,7 +75,8 @@ func (e *eights) load(at, mask reg.GPVirtual) {
 	}
 }
 
-// times multiplies the block with those at so many places, side by side: the sums, as numbers, and what each is to be multiplied with.
+// times multiplies the block with those at so many places, side by side: the sums, as numbers, and
+// what each is to be multiplied with.
 func (e *eights) times(x ...Mem) (sums, factors []reg.VecVirtual) {
 	at := func(i, disp int) Mem { m := x[i]; m.Disp = disp; return m }
 	scale := scale8
@@ -140,8 +145,8 @@ func (e *eights) bytes(n int, at func(i, disp int) Mem) (sums []reg.VecVirtual) 
 	return sums
 }
 
-// quantTile is the product of eight rows of weights, in eights, with n rows of input. A lane is a row of weights, so what has to be done to
-// a block's sum is done for eight at once.
+// quantTile is the product of eight rows of weights, in eights, with n rows of input. A lane is a
+// row of weights, so what has to be done to a block's sum is done for eight at once.
 func quantTile(bits int) {
 	TEXT(fmt.Sprintf("quant%d", bits), NOSPLIT, "func(acc *float32, w *byte, scales *uint16, x *byte, xStride uintptr, n int, blocks int, "+
 		"mask int)")
@@ -193,7 +198,8 @@ func quantTile(bits int) {
 	RET()
 }
 
-// quantOne is quantTile for one row of input and as many eights as follow each other: results stay in a register until they are done.
+// quantOne is quantTile for one row of input and as many eights as follow each other: results stay
+// in a register until they are done.
 func quantOne(bits int) {
 	TEXT(fmt.Sprintf("quantOne%d", bits), NOSPLIT, "func(dst *float32, w *byte, scales *uint16, x *byte, blocks int, mask int, tiles int)")
 	Pragma("noescape")
@@ -261,7 +267,8 @@ func quantise() {
 	fill(half, 0x00800080)
 	order := YMM()
 	VMOVDQU(words("order", 0, 4, 1, 5, 2, 6, 3, 7), order)
-	// The largest is looked for among the bits, as integers: there no number is above all numbers, and makes the scale none.
+	// The largest is looked for among the bits, as integers: there no number is above all numbers,
+	// and makes the scale none.
 	Label("loop")
 	v := []reg.VecVirtual{YMM(), YMM(), YMM(), YMM()}
 	a, b := YMM(), YMM()
@@ -284,7 +291,8 @@ func quantise() {
 	VMOVSS(b.AsX(), Mem{Base: dst, Disp: scale16})
 	VMULSS(number(256), b.AsX(), b.AsX())
 	VMOVSS(b.AsX(), Mem{Base: dst, Disp: scale8})
-	// Its inverse; where top is 0, infinity: 0 × infinity is no number, and rounds to the least integer.
+	// Its inverse; where top is 0, infinity: 0 × infinity is no number, and rounds to the least
+	// integer.
 	VDIVSS(a.AsX(), top.AsX(), a.AsX())
 	VBROADCASTSS(a.AsX(), a)
 	VCMPPS(Imm(1), inf, a, b) // less than infinity: else the block is zeros

@@ -9,7 +9,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// values adds, for I rows, p · v to 16 sums in float64. Each sum meets the cells in their order, one fused multiply-add each.
+// values adds, for I rows, p · v to 16 sums in float64. Each sum meets the cells in their order,
+// one fused multiply-add each.
 func values(I int) {
 	TEXT(fmt.Sprintf("values%d", I), NOSPLIT, "func(sum *float64, sumStride uintptr, p *float64, pStride uintptr, v *float64, vStride "+
 		"uintptr, cells int)")
@@ -50,7 +51,8 @@ func values(I int) {
 	RET()
 }
 
-// each begins a function over vectors whose length is a multiple of 8, and gives the loop's pointers.
+// each begins a function over vectors whose length is a multiple of 8, and gives the loop's
+// pointers.
 func each(name, signature, doc string, pointers ...string) (ps []reg.GPVirtual, n reg.GPVirtual) {
 	TEXT(name, NOSPLIT, signature)
 	Pragma("noescape")

@@ -8,9 +8,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Products with AVX-512: registers of 64 bytes, twice as many of them, and masks for what is left at a row's end. What has 16 or 32 columns
-// at a time takes four rows of weights with up to six of input: 24 sums, four weights and an input fill 29 of the 32 registers. What it
-// begins and ends with is in tile (main.go) and quantTile (quant.go): only what differs is explained here.
+// Products with AVX-512: registers of 64 bytes, twice as many of them, and masks for what is left
+// at a row's end. What has 16 or 32 columns at a time takes four rows of weights with up to six of
+// input: 24 sums, four weights and an input fill 29 of the 32 registers. What it begins and ends
+// with is in tile (main.go) and quantTile (quant.go): only what differs is explained here.
 
 const wideRows = 4 // of weights
 
@@ -33,8 +34,9 @@ func wide() {
 	spin("BF16", runs, func() reg.VecVirtual { return ZMM() }, zero, dotBF16)
 }
 
-// dotBF16 adds to each of 16 sums two products of bf16. Go's assembler does not know the instruction, VDPBF16PS: one that differs in its
-// prefix stands for it, and numbers (numbers.go) then in that one's place.
+// dotBF16 adds to each of 16 sums two products of bf16. Go's assembler does not know the
+// instruction, VDPBF16PS: one that differs in its prefix stands for it, and numbers (numbers.go)
+// then in that one's place.
 func dotBF16(a, b, sum reg.VecVirtual) { VPDPWSSD(a, b, sum) }
 
 // columns is how many columns a step takes.
@@ -78,8 +80,9 @@ func (k kind) loadWide(m Mem, z reg.VecVirtual, mask reg.Register) {
 	}
 }
 
-// wideTile is tile for four rows of weights. Lane l of 16 adds the products l, l+16, l+32 …; of split rows it adds two products at a time,
-// of the inputs' roundings and then of the rests, 32 columns by 32.
+// wideTile is tile for four rows of weights. Lane l of 16 adds the products l, l+16, l+32 …; of
+// split rows it adds two products at a time, of the inputs' roundings and then of the rests, 32
+// columns by 32.
 func wideTile(t kind, N int) {
 	in, of, rows, apart := "float32", "x", wideRows, "wStride uintptr, "
 	if t.splits() {
@@ -224,7 +227,8 @@ func wideTile(t kind, N int) {
 	RET()
 }
 
-// packWide unpacks a row of weights to where a tile of four reads it: 16 values, then those of the other rows, and so on; zeros at the end.
+// packWide unpacks a row of weights to where a tile of four reads it: 16 values, then those of the
+// other rows, and so on; zeros at the end.
 func packWide(t kind) {
 	TEXT(fmt.Sprintf("packWide%v", t), NOSPLIT, fmt.Sprintf("func(dst *float32, src *%s, steps, rest int)", t.elem()))
 	Pragma("noescape")
@@ -299,7 +303,8 @@ func packWideFours() {
 	RET()
 }
 
-// storeWide adds the lanes of each sum, by fours (0+2)+(1+3), and these four alike, and writes four values to each of N rows of dst.
+// storeWide adds the lanes of each sum, by fours (0+2)+(1+3), and these four alike, and writes four
+// values to each of N rows of dst.
 func storeWide(acc []reg.VecVirtual, N int) {
 	dst, stride := GP64(), GP64()
 	Load(Param("dst"), dst)
@@ -326,7 +331,8 @@ func storeWide(acc []reg.VecVirtual, N int) {
 	}
 }
 
-// splitRows splits values by 32: their roundings to bf16, then the roundings of what is left of each.
+// splitRows splits values by 32: their roundings to bf16, then the roundings of what is left of
+// each.
 func splitRows() {
 	TEXT("splitWide", NOSPLIT, "func(dst *uint16, x *float32, parts int)")
 	Pragma("noescape")
@@ -371,8 +377,9 @@ func splitRows() {
 	RET()
 }
 
-// wideQuant is quantTile for two eights. VPDPBUSD multiplies bytes without a sign with bytes that have one: weights of four bits are taken 8
-// too large, as they lie in memory, and what that adds is taken off again: the input's block has eight times its values' sum.
+// wideQuant is quantTile for two eights. VPDPBUSD multiplies bytes without a sign with bytes that
+// have one: weights of four bits are taken 8 too large, as they lie in memory, and what that adds
+// is taken off again: the input's block has eight times its values' sum.
 func wideQuant(bits int) {
 	TEXT(fmt.Sprintf("wideQuant%d", bits), NOSPLIT, "func(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, "+
 		"x *byte, xStride uintptr, n int, blocks int, mask int)")
