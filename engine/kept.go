@@ -32,7 +32,7 @@ const (
 // be otherwise.
 type keeper struct {
 	*core
-	tier  *tier
+	tier  *tier // nil: nothing is kept in memory
 	disk  cache.Medium
 	owner cache.Owner
 	up    float64      // seconds a row takes to the card, measured at load

@@ -31,7 +31,7 @@ type prover struct {
 // to do: see package prove.
 func (m *prover) prove(ctx context.Context, p *models.Package, o OpenOptions) error {
 	if o.Proven != nil {
-		return m.taken(ctx, p, o)
+		return m.assume(ctx, p, o)
 	}
 	kept, file := recall(p, m.card.Info(), o)
 	if kept != nil && len(kept.Tokens) > 0 {
@@ -55,8 +55,8 @@ func (m *prover) prove(ctx context.Context, p *models.Package, o OpenOptions) er
 	return m.findOut(ctx, p, o, file)
 }
 
-// taken takes what the card can do as it was given.
-func (m *prover) taken(ctx context.Context, p *models.Package, o OpenOptions) error {
+// assume takes what the card can do from the options, and measures the rest.
+func (m *prover) assume(ctx context.Context, p *models.Package, o OpenOptions) error {
 	m.proven = *o.Proven
 	if err := m.measure(ctx); err != nil {
 		return err

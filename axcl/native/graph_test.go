@@ -151,7 +151,7 @@ func TestGraphReaders(t *testing.T) {
 						continue // whose library loses the card over it; it is the same reader
 					}
 					if n, e := d.loadNet(path); e == nil {
-						t.Errorf("%v, word at %d is %d: on the card it is a net, and the reader in Go says that it %v", c.Ops, at,
+						t.Errorf("%v, word at %d is %d: the card takes it, the reader in Go refuses it: %v", c.Ops, at,
 							int32(binary.LittleEndian.Uint32(damaged[at:])), err)
 						_ = n.Close()
 					}

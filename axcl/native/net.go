@@ -42,7 +42,7 @@ func (d *device) LoadNet(path string) (axcl.Net, error) {
 	return d.loadNet(path)
 }
 
-// loadNet is LoadNet of a file that only the library has looked into.
+// loadNet is LoadNet without a look into the file before the library has it.
 func (d *device) loadNet(path string) (_ axcl.Net, err error) {
 	defer marked(descriptors())
 	n := &net{d: d, c: (*C.axn_net)(zeroed(C.sizeof_axn_net))}

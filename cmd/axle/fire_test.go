@@ -545,44 +545,6 @@ func TestNoCard(t *testing.T) {
 	}
 }
 
-// TestOpenHangs (D7): a library that never comes back from one of its first calls. Whoever waits
-// for the card is told within a second of the watchdog's ten, and the process leaves with 75.
-func TestOpenHangs(t *testing.T) {
-	//proves:D7 from the library's first call on
-	if testing.Short() || lane.Race {
-		t.Skip("waits ten seconds for the watchdog, and engine's tests of it run under the race detector")
-	}
-	t.Parallel()
-	for _, call := range []string{"Init", "SetDevice", "EngineInit"} {
-		t.Run(call, func(t *testing.T) {
-			t.Parallel()
-			u := newUnit(t)
-			p := u.start("AXSIM_FAULT=" + call + ":0:hang")
-			allowed := late(p.gone)
-			if code, status := p.health(); code != 503 || !strings.HasPrefix(status, "starting") {
-				t.Errorf("health: %d %s, want 503 starting", code, status)
-			}
-			begun := time.Now()
-			health := p.watch()
-			all := streams(p, map[string]string{}, nil)
-			code := p.code()
-			if code != 75 || len(all) != 16 {
-				t.Fatalf("exit code %d, want 75; %d answers", code, len(all))
-			}
-			for _, o := range all {
-				if o.end != endRefused || o.code != 503 || o.ended.Sub(begun) > allowed(11*time.Second) {
-					t.Errorf("after %v: %+v", o.ended.Sub(begun), o)
-				}
-			}
-			(<-health).told(t, all[0].ended, allowed)
-			if d := p.ended.Sub(begun); d > allowed(15*time.Second) {
-				t.Errorf("the process ended after %v", d)
-			}
-			p.quiet()
-		})
-	}
-}
-
 // metrics is the page of that name, empty when nobody answers.
 func (p *process) metrics() string {
 	resp, err := http.Get(p.url + "/metrics")
