@@ -368,8 +368,8 @@ func TestHostileAnswers(t *testing.T) {
 // list that other tests run over.
 func TestFamiliesListed(t *testing.T) {
 	for file, name := range map[string]*regexp.Regexp{
-		"render.go": regexp.MustCompile(`(?m)^\t\treturn "([a-z0-9-]+)"$`),
-		"parse_format.go":  regexp.MustCompile(`(?m)^\tcase ("[a-z0-9-]+"(?:, "[a-z0-9-]+")*):$`),
+		"render.go":       regexp.MustCompile(`(?m)^\t\treturn "([a-z0-9-]+)"$`),
+		"parse_format.go": regexp.MustCompile(`(?m)^\tcase ("[a-z0-9-]+"(?:, "[a-z0-9-]+")*):$`),
 	} {
 		src, err := os.ReadFile(file)
 		if err != nil {
