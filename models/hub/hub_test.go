@@ -188,7 +188,8 @@ func TestFaults(t *testing.T) {
 				}
 				return modelstest.None
 			})
-			c := &hub.Client{Endpoints: []string{h.URL}, Backoff: time.Millisecond, Stall: 300 * time.Millisecond}
+			// One connection: among several, every second request may be one part's again and again.
+			c := &hub.Client{Endpoints: []string{h.URL}, Connections: 1, Backoff: time.Millisecond, Stall: 300 * time.Millisecond}
 			snap, err := c.Snapshot(context.Background(), "o/m", "main")
 			if err != nil {
 				t.Fatal(err)
