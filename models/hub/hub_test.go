@@ -188,7 +188,7 @@ func TestFaults(t *testing.T) {
 				}
 				return modelstest.None
 			})
-			// One connection: among several, every second request may be one part's again and again.
+			// One connection: among several, one part may have every second request.
 			c := &hub.Client{Endpoints: []string{h.URL}, Connections: 1, Backoff: time.Millisecond, Stall: 300 * time.Millisecond}
 			snap, err := c.Snapshot(context.Background(), "o/m", "main")
 			if err != nil {
