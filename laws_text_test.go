@@ -6,8 +6,10 @@ import (
 	"go/ast"
 	"go/scanner"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -53,6 +55,43 @@ func TestComplexity(t *testing.T) {
 	})
 	if len(over) > functions {
 		t.Errorf("%d functions have more than %d ways through them, %d may: %s", len(over), most, functions, strings.Join(over, "; "))
+	}
+}
+
+// TestTypeSizes: a type of the engine fits in the head.
+func TestTypeSizes(t *testing.T) {
+	const mostFields, mostMethods = 20, 40
+	methods := map[string]map[string]bool{}
+	goFiles(t, func(name string, f *ast.File, _ []byte) {
+		if strings.HasSuffix(name, "_test.go") || !strings.HasPrefix(name, "engine/") || strings.HasPrefix(name, "engine/bench/") {
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			if s, ok := spec.Type.(*ast.StructType); ok && !spec.Name.IsExported() && s.Fields.NumFields() > mostFields {
+				t.Errorf("%s: %s has %d fields, %d may be", name, spec.Name.Name, s.Fields.NumFields(), mostFields)
+			}
+			return true
+		})
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Recv == nil {
+				continue
+			}
+			typ := path.Dir(name) + "." + strings.TrimLeft(types.ExprString(fn.Recv.List[0].Type), "*")
+			if methods[typ] == nil {
+				methods[typ] = map[string]bool{}
+			}
+			methods[typ][fn.Name.Name] = true // those under several build tags count once
+		}
+	})
+	for typ, m := range methods {
+		if len(m) > mostMethods {
+			t.Errorf("%s has %d methods, %d may be", typ, len(m), mostMethods)
+		}
 	}
 }
 

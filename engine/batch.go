@@ -299,7 +299,7 @@ func (m *batch) makeLow(n int) {
 	if lands <= below || worth <= 0 {
 		return
 	}
-	if !m.cells.Lower(n, below, func(drop, length int) bool {
+	if !m.cells.Places().Lower(n, below, func(drop, length int) bool {
 		far := min(max(length-m.wideReach-m.wide, 0), drop)
 		return (float64(far)*one+float64(drop-far)/float64(m.wide)*wide)*chance <= worth
 	}) {
@@ -374,7 +374,7 @@ func (m *batch) claim(h *share) bool {
 	case !m.layout.reserve(s, h.rows(), 0):
 		return false
 	}
-	h.cells = m.cells.TakeReserved(&s.Seq, h.rows())
+	h.cells = m.cells.Places().TakeReserved(&s.Seq, h.rows())
 	return true
 }
 

@@ -40,7 +40,7 @@ func (d *drafter) cost(n, reach int) float64 {
 func (d *drafter) follow(s *seq) *seq {
 	sh := s.shadow
 	if sh == nil {
-		sh = &seq{ctx: s.ctx, Seq: cache.NewSeq(s.Key, d.shape.Cells, d.shape.Local),
+		sh = &seq{answer: answer{ctx: s.ctx}, Seq: cache.NewSeq(s.Key, d.shape.Cells, d.shape.Local),
 			job: Job{Key: s.job.Key, Limit: -1, NumCtx: d.shape.Cells}, greedy: true}
 		sh.usage.Output = 1 // its logits need no check: a wrong guess costs time only
 		s.shadow = sh

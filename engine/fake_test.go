@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/cache"
 	"github.com/axle-llm/axle/sampler"
 )
 
@@ -428,7 +429,7 @@ func clean(t *testing.T, b *cardBackend) {
 		b.m.queue.update(func(*Stats) { open = len(b.m.queue.open) })
 		b.m.cells.Forget()
 		var err error
-		left, err = b.m.cells.Check(nil)
+		left, err = cache.Check(b.m.cells, nil)
 		_, used, _ := b.m.cache.Slots()
 		left += used
 		return err

@@ -24,7 +24,7 @@ func (m *lm) verify() {
 	for s := range m.places() {
 		places = append(places, s)
 	}
-	if err := m.cells.CheckSeqs(places, func(i int) []int32 { return m.running[i].ids }); err != nil {
+	if err := cache.CheckSeqs(m.cells, places, func(i int) []int32 { return m.running[i].ids }); err != nil {
 		panic("engine: invariant: " + err.Error())
 	}
 	if err := m.cache.Check(m.places(), m.kept.slots()); err != nil {

@@ -127,7 +127,8 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) 
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
-	s := &seq{ctx: ctx, job: job, embed: e, sampler: sm, asked: m.card.now()}
+	s := &seq{job: job, embed: e, sampler: sm}
+	s.ctx, s.asked = ctx, m.card.now()
 	s.box.wake = make(chan struct{}, 1)
 	s.ids = append(make([]int32, 0, len(job.IDs)+256), job.IDs...)
 	s.Seq = cache.NewSeq(job.Key, m.shape.Cells, m.shape.Local)

@@ -233,7 +233,7 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 		var cut []int32
 		var cutPieces []chat.Piece
 		var cutImages [][]byte
-		starts := m.starts(all, least)
+		starts := m.o.starts(all, least)
 		// The first beginning that fits: rendering is monotone enough to search by halves.
 		sort.Search(len(starts), func(i int) bool {
 			short.Messages = dropOldest(all, starts[i])
@@ -250,7 +250,7 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 			return false
 		})
 		if cut != nil {
-			had = max(had, len(cut)+rows-len(cutImages)*m.rows())
+			had = max(had, len(cut)+rows-len(cutImages)*m.o.rows())
 			return cut, cutPieces, cutImages, nil
 		}
 		short.Messages = dropOldest(all, len(all)-1)
@@ -359,7 +359,7 @@ func (a *asked) result(m *Model, r *Request, isChat bool, out *assembler, tok To
 		res.Reason = tok.Final
 	}
 	if !isChat && !r.Raw {
-		res.Context = m.unseen(out.ids)
+		res.Context = m.o.unseen(out.ids)
 	}
 	res.Usage.Prompt = len(a.job.IDs)
 	res.Usage.Total = time.Since(a.start)

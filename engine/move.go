@@ -126,7 +126,7 @@ func (m *layout) lowers(s *seq, path []int32) bool {
 	if len(rows) == 0 {
 		return false
 	}
-	own := m.cells.Idle(path, m.wideReach)
+	own := m.cells.Places().Idle(path, m.wideReach)
 	cost := m.priceOf(rows) + m.redo(len(path), len(s.ids))
 	if lack := len(rows) - m.cells.AvailableBelow(m.wideReach) + own; lack > 0 {
 		up, more := m.answering(s, lack)
@@ -164,7 +164,7 @@ func (m *layout) lower(s *seq) (bool, error) {
 			if did, err := m.vacate(s, s.Reserved[:n]); did || err != nil {
 				return did, err
 			}
-			return m.move(from, m.cells.TakeReserved(&s.Seq, m.most(from, s.Reserved[:n])))
+			return m.move(from, m.cells.Places().TakeReserved(&s.Seq, m.most(from, s.Reserved[:n])))
 		}
 	}
 	from = from[:min(len(from), m.shape.Piece)]
@@ -172,7 +172,7 @@ func (m *layout) lower(s *seq) (bool, error) {
 		if did, err := m.raiseCached(len(from)); did || err != nil {
 			return did, err
 		}
-		m.cells.Lower(len(from), m.wideReach, func(int, int) bool { return true })
+		m.cells.Places().Lower(len(from), m.wideReach, func(int, int) bool { return true })
 		if lack := len(from) - m.cells.FreeBelow(m.wideReach); lack > 0 {
 			up, _ := m.answering(s, lack)
 			return m.up(up)
@@ -221,7 +221,7 @@ func (m *layout) raise(s *seq) (bool, error) {
 // up moves a piece of rows up, where what was used longest ago makes room.
 func (m *layout) up(rows []int32) (bool, error) {
 	rows = rows[:min(len(rows), m.shape.Piece)]
-	m.cells.EvictAbove(len(rows), m.wideReach)
+	m.cells.Places().EvictAbove(len(rows), m.wideReach)
 	rows = rows[:min(len(rows), m.cells.Free()-m.cells.FreeBelow(m.wideReach))]
 	return m.move(rows, m.cells.TakeIn(nil, len(rows), m.wideReach, m.cells.Size()))
 }
@@ -337,7 +337,7 @@ func (m *layout) raiseCached(n int) (bool, error) {
 	if free <= 0 || lack <= 0 {
 		return false, nil
 	}
-	oldest, rows, length := m.cells.OldestBelow(m.wideReach)
+	oldest, rows, length := m.cells.Places().OldestBelow(m.wideReach)
 	if oldest == none || length > m.wideReach {
 		return false, nil // it would not come down again
 	}

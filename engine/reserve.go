@@ -21,7 +21,7 @@ func (m *layout) reserves(s *seq) bool {
 // stands on and that lie too high. It reports false where no place is better than whatever cells
 // there are.
 func (m *layout) reserve(s *seq, n, down int) bool {
-	return m.cells.Reserve(&s.Seq, n, func() []int32 { return m.place(s, down) })
+	return m.cells.Places().Reserve(&s.Seq, n, func() []int32 { return m.place(s, down) })
 }
 
 // place gives cells for the rows of s, ascending, or nil where none are known that are better than
@@ -45,7 +45,7 @@ func (m *layout) place(s *seq, down int) []int32 {
 	if g := m.shape.GroupFor(m.minWide, m.wideReach/2); g >= 0 {
 		p.Row = m.costs.group[g] / float64(m.wide)
 	}
-	return m.cells.Place(&s.Seq, p)
+	return m.cells.Places().Place(&s.Seq, p)
 }
 
 // answers is how much more answers take together, for a while, because the rows of s lie up to top,
@@ -72,7 +72,7 @@ func (m *layout) tidy() (bool, error) {
 	if !m.moves() {
 		return false, nil
 	}
-	from, to, n := m.cells.Between(m.shape.Piece, m.wideReach)
+	from, to, n := m.cells.Places().Between(m.shape.Piece, m.wideReach)
 	if n == 0 {
 		return false, nil
 	}

@@ -15,48 +15,73 @@ import (
 const none = cache.None
 
 // seq is a sequence: a prompt, what has been answered so far, and the cells that keep them. The
-// worker owns every field but box, gone, pleased and ctx, through which the caller takes tokens and
-// leaves.
+// worker owns all of it but the answer.
 type seq struct {
-	ctx     context.Context
-	gone    atomic.Bool // the caller left
-	pleased atomic.Bool // and had had what it wanted
-	box     mailbox
-
+	answer
 	cache.Seq // where its rows are: Path has the cells of ids[:len(Path)]
 
 	job     Job
 	ids     []int32 // prompt and answer
+	prompt  int     // this many of ids were given: they go in chunks
 	sampler *sampler.Sampler
 	text    *tokenizer.Stream
+	embed   *embedding
 	greedy  bool // the largest logit is all that is needed
 	solo    bool // repeatable: see solo.go
-	prompt  int  // this many of ids were given: they go in chunks
-	down    bool // it stood from the start on rows that were to be moved down
-	way     bool // cells are being made ready for its prompt: see move.go
-	high    int  // this many of ids have been through the card before
-	doubt   bool // the next token's logits are to be looked at
-	kept    int  // rows of the prompt that a disk has: see kept.go; asked for once
-	sure    int  // the token, counted from 0, whose logits were the last to be looked at
-	embed   *embedding
-	spec    speculator
-	shadow  *seq // in the draft model, where there is one
 
-	pictures []pictureRows // where its prompt's rows are pictures', ascending: see gallery.go
+	standing
+	relocation
+	doubts
+	seen
+	spec   speculator
+	shadow *seq  // in the draft model, where there is one
+	stops  []int // lengths of the prompt at which its state is to be kept
+	kept   int   // rows of the prompt that a disk has: see kept.go; asked for once
+	usage  Usage
+	moments
+}
+
+// answer is what the worker and the caller share: tokens go to the caller through the box, and the
+// caller leaves.
+type answer struct {
+	ctx     context.Context
+	gone    atomic.Bool // the caller left
+	pleased atomic.Bool // and had had what it wanted
+	box     mailbox
+}
+
+// standing is where a sequence stands among the others: see admit.go.
+type standing struct {
+	admit   uint64 // order of admission: the youngest is preempted first
+	served  uint64 // the pass that last carried a row of it
+	begun   bool
+	retried bool
+}
+
+// relocation is how far the layout and the RAM tier have brought a sequence's rows: see move.go.
+type relocation struct {
+	down bool // it stood from the start on rows that were to be moved down
+	way  bool // cells are being made ready for its prompt
+	high int  // this many of ids have been through the card before
+}
+
+// doubts are which of a sequence's logits are to be looked at: see spoiled.go.
+type doubts struct {
+	doubt bool // the next token's
+	sure  int  // the token, counted from 0, whose logits were the last to be looked at
+}
+
+// seen is what a sequence has of the pictures in its prompt: see gallery.go.
+type seen struct {
+	pictures []pictureRows // where its prompt's rows are pictures', ascending
 	pos      []uint32      // the positions of its prompt's rows, where those are not their places in the text
 	lag      int           // by how much the positions of what follows lie behind their places
 	low      bool          // it begins on an empty card: its pictures found no cells that wide passes see
-
-	served  uint64 // the pass that last carried a row of it
-	stops   []int  // lengths of the prompt at which its state is to be kept
-	admit   uint64 // order of admission: the youngest is preempted first
-	begun   bool
-	retried bool
-	usage   Usage
-	asked   time.Duration // when it was submitted, admitted, and gave its first token, by the card's clock
-	started time.Duration
-	first   time.Duration
 }
+
+// moments are when a sequence was submitted, admitted, and gave its first token, by the card's
+// clock.
+type moments struct{ asked, started, first time.Duration }
 
 // pending is how many ids have not been through the card.
 func (s *seq) pending() int { return len(s.ids) - len(s.Path) }

@@ -23,8 +23,8 @@ func TestShiftSight(t *testing.T) {
 		{0, 20, [2]int{0, 20}, []int{20}}, {0, 8, [2]int{0, 14}, []int{26}}, {6, 4, [2]int{2, 12}, []int{28}},
 		{20, 21, [2]int{20, 32}, []int{2}}, {6, 40, [2]int{2, 50}, nil}, {14, 20, [2]int{14, 20}, []int{2, 20}},
 	} {
-		s := &seq{ids: make([]int32, 80), pictures: []pictureRows{{at: 2, n: 12, of: p}, {at: 40, n: 5, nth: 1, of: q},
-			{at: 47, n: 5, from: 5, nth: 1, of: q}}}
+		s := &seq{ids: make([]int32, 80), seen: seen{pictures: []pictureRows{{at: 2, n: 12, of: p}, {at: 40, n: 5, nth: 1, of: q},
+			{at: 47, n: 5, from: 5, nth: 1, of: q}}}}
 		from, n := m.turnsOut(s, tt.keep, tt.cut)
 		var at []int
 		for _, l := range s.pictures {

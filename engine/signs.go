@@ -35,11 +35,11 @@ func pictured(r *Request, isChat bool) (all [][]byte) {
 }
 
 // rows is how many rows of a prompt a picture takes.
-func (m *Model) rows() int {
-	if m.o.Sees == nil {
+func (o *Options) rows() int {
+	if o.Sees == nil {
 		return 0
 	}
-	return m.o.Sees.Rows
+	return o.Sees.Rows
 }
 
 // reached reports whether the model can read pictures where a prompt has them.
@@ -77,15 +77,15 @@ func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err e
 			}
 		}
 		fit += len(msg.Images)
-		//rule:T7 TestManyPictures fit*m.rows() < most && =>
-		return len(msg.Images) == 0 || fit*m.rows() < most && pixels <= picturesWhole && (fit == 1 || int64(fit)*bytes <= held)
+		//rule:T7 TestManyPictures fit*m.o.rows() < most && =>
+		return len(msg.Images) == 0 || fit*m.o.rows() < most && pixels <= picturesWhole && (fit == 1 || int64(fit)*bytes <= held)
 	}
 	for i := range msgs {
 		if pictures += len(msgs[i].Images); isChat && msgs[i].Role == "system" {
 			add(&msgs[i])
 		}
 	}
-	rows = pictures * m.rows()
+	rows = pictures * m.o.rows()
 	for i := len(msgs) - 1; i >= 0; i-- {
 		if isChat && msgs[i].Role == "system" || add(&msgs[i]) {
 			continue
@@ -93,7 +93,7 @@ func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err e
 		switch last := i == len(msgs)-1; {
 		case r.Truncate && !last:
 			return i + 1, rows, nil
-		case fit*m.rows() >= most || !r.Truncate && rows >= most:
+		case fit*m.o.rows() >= most || !r.Truncate && rows >= most:
 			return 0, rows, &ContextError{Have: max(rows, most+1), Max: most} // there is text, too: pictures that just fit are too many
 		default:
 			return 0, rows, fmt.Errorf("%w: a prompt's pictures may have %d megapixels together, and take %d MiB at %d KiB each: bring "+
@@ -106,8 +106,8 @@ func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err e
 // starts are the messages before which a conversation may begin anew, from least on: any but the
 // first, as in Ollama, and where it is about pictures those of a user, so that no answer stays
 // whose picture went.
-func (m *Model) starts(all []chat.Message, least int) (at []int) {
-	about := m.o.Sees != nil && slices.ContainsFunc(all, func(msg chat.Message) bool { return len(msg.Images) > 0 })
+func (o *Options) starts(all []chat.Message, least int) (at []int) {
+	about := o.Sees != nil && slices.ContainsFunc(all, func(msg chat.Message) bool { return len(msg.Images) > 0 })
 	for i := max(1, least); i < len(all); i++ {
 		if !about || all[i].Role == "user" || i == len(all)-1 {
 			at = append(at, i)
@@ -219,9 +219,9 @@ func places(ps []chat.Piece, v *models.Vision) (n int, out []chat.Piece) {
 
 // unseen is a text without the places of pictures: a request that goes on from ids alone brings no
 // pictures.
-func (m *Model) unseen(ids []int32) []int32 {
-	if m.o.Sees == nil {
+func (o *Options) unseen(ids []int32) []int32 {
+	if o.Sees == nil {
 		return ids
 	}
-	return slices.DeleteFunc(ids, func(id int32) bool { return id == m.o.Sees.Placeholder })
+	return slices.DeleteFunc(ids, func(id int32) bool { return id == o.Sees.Placeholder })
 }

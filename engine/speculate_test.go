@@ -16,6 +16,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/engine/cache"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -83,7 +84,7 @@ func TestDraft(t *testing.T) {
 				clean(t, b)
 				if err := b.card.Do(context.Background(), func(axcl.Device) error {
 					d.cells.Forget()
-					if n, err := d.cells.Check(nil); n != 0 || err != nil {
+					if n, err := cache.Check(d.cells, nil); n != 0 || err != nil {
 						t.Errorf("%d cells of the draft model are held by nobody, %v", n, err)
 					}
 					return nil

@@ -161,7 +161,7 @@ func (t *tier) piece(s *seq) error {
 	}
 	n := len(from)
 	if t.wide > 0 && s.Reach() <= t.wideReach && len(s.Path)+n <= t.wideReach {
-		t.cells.Lower(n, t.wideReach, func(int, int) bool { return true })
+		t.cells.Places().Lower(n, t.wideReach, func(int, int) bool { return true })
 	}
 	taken, ok := t.cells.Take(nil, n, s.Reach(), true)
 	if !ok {

@@ -14,6 +14,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/engine/cache"
 	"github.com/axle-llm/axle/sampler"
 )
 
@@ -282,7 +283,7 @@ func TestTogetherAsAlone(t *testing.T) {
 				t.Errorf("left running: %v", s.ids)
 			}
 			b.m.cells.Forget()
-			if n, err := b.m.cells.Check(nil); n != 0 || err != nil {
+			if n, err := cache.Check(b.m.cells, nil); n != 0 || err != nil {
 				t.Errorf("%d cells held by nobody, %v", n, err)
 			}
 		})

@@ -24,7 +24,7 @@ func (m *lm) settle(h *share) {
 			m.cells.Give(n)
 		}
 		if h.cells != nil && len(rest) > 0 && len(s.Path) > 0 {
-			m.cells.ReserveAgain(&s.Seq, rest) // what was not guessed right leaves no hole
+			m.cells.Places().ReserveAgain(&s.Seq, rest) // what was not guessed right leaves no hole
 		}
 	}()
 	if s.embed != nil {

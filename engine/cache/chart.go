@@ -66,7 +66,7 @@ func (t *Tree) Chart() *ask.CellMap {
 	for key, r := range t.keys {
 		keys[r] = key
 	}
-	names := t.name(ends)
+	names := s.name(t, ends)
 	for b, end := range ends[:min(len(ends), mostBranches)] {
 		k := end
 		for k >= 0 && s.branch[k] != ofMany {
@@ -103,8 +103,7 @@ func (t *Tree) Chart() *ask.CellMap {
 // name gives each branch the name that its own rows have had longest, nearest to its end; one
 // without such a row, or whose name another has, gets a new one. Rows keep their name until they
 // are free.
-func (t *Tree) name(ends []int32) []int32 {
-	s := &t.chart
+func (s *chart) name(t *Tree, ends []int32) []int32 {
 	names := make([]int32, len(ends))
 	taken := map[int32]bool{}
 	for _, own := range []bool{true, false} { // who has rows of its own comes first; then those whose text another goes on from

@@ -5,7 +5,7 @@ import "fmt"
 // Check reports a cell whose account is wrong, and how many nodes there are. stand is how many
 // sequences stand on each; nil: that is not looked at, nor whether a pass has cells. It costs too
 // much for every day.
-func (t *Tree) Check(stand []int32) (nodes int, err error) {
+func Check(t *Tree, stand []int32) (nodes int, err error) {
 	seen := make([]bool, t.Size())
 	var walk func(parent int32) error
 	walk = func(parent int32) error {
@@ -53,7 +53,7 @@ func (t *Tree) Check(stand []int32) (nodes int, err error) {
 
 // CheckSeqs is Check for the sequences that stand on the tree, and reports one whose rows are not
 // what it has.
-func (t *Tree) CheckSeqs(seqs []*Seq, ids func(i int) []int32) error {
+func CheckSeqs(t *Tree, seqs []*Seq, ids func(i int) []int32) error {
 	stand, reserved := make([]int32, t.Size()), make([]bool, t.Size())
 	for at, s := range seqs {
 		parent := t.root(s.Key)
@@ -79,6 +79,6 @@ func (t *Tree) CheckSeqs(seqs []*Seq, ids func(i int) []int32) error {
 			return fmt.Errorf("cell %d is reserved, for no sequence", n)
 		}
 	}
-	_, err := t.Check(stand)
+	_, err := Check(t, stand)
 	return err
 }

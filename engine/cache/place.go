@@ -20,6 +20,12 @@ import (
 
 const mostStarts = 64 // places that are compared
 
+// Places chooses cells in a tree: where the next rows will lie, and what gives way to them.
+type Places struct{ t *Tree }
+
+// Places chooses cells in this tree.
+func (t *Tree) Places() Places { return Places{t} }
+
 // Placing is what the places for a sequence's next rows are compared by. Costs are in seconds.
 type Placing struct {
 	Prompt int // rows that are to come, with those of Down
@@ -52,15 +58,16 @@ type placing struct {
 // Reserve sees to it that cells are reserved for the next n rows of s: those that are, or as many
 // of what place gives. It reports false where place knows of none. What is busy is marked when it
 // is asked.
-func (t *Tree) Reserve(s *Seq, n int, place func() []int32) bool {
+func (c Places) Reserve(s *Seq, n int, place func() []int32) bool {
+	t := c.t
 	if len(s.Reserved) >= n && !slices.ContainsFunc(s.Reserved[:n], func(k int32) bool { return t.state[k] != cellFree }) {
 		return true
 	}
 	t.markBusy()
-	if len(s.Reserved) >= n && !slices.ContainsFunc(s.Reserved[:n], func(k int32) bool { return !t.usable(k) }) {
+	if len(s.Reserved) >= n && !slices.ContainsFunc(s.Reserved[:n], func(k int32) bool { return !c.usable(k) }) {
 		return true
 	}
-	t.Unreserve(s)
+	c.Unreserve(s)
 	if s.Reserved = place(); len(s.Reserved) < n {
 		s.Reserved = nil
 		return false
@@ -70,13 +77,15 @@ func (t *Tree) Reserve(s *Seq, n int, place func() []int32) bool {
 }
 
 // Unreserve leaves the cells to others.
-func (t *Tree) Unreserve(s *Seq) {
+func (c Places) Unreserve(s *Seq) {
+	t := c.t
 	t.reserve(s.Reserved, false)
 	s.Reserved = nil
 }
 
 // TakeReserved takes the first n cells that are reserved for s. What is cached there goes.
-func (t *Tree) TakeReserved(s *Seq, n int) []int32 {
+func (c Places) TakeReserved(s *Seq, n int) []int32 {
+	t := c.t
 	out := s.Reserved[:n:n]
 	t.reserve(out, false)
 	for _, k := range out {
@@ -90,21 +99,23 @@ func (t *Tree) TakeReserved(s *Seq, n int) []int32 {
 }
 
 // ReserveAgain reserves cells that were taken from what is reserved for s, and are free.
-func (t *Tree) ReserveAgain(s *Seq, cells []int32) {
+func (c Places) ReserveAgain(s *Seq, cells []int32) {
+	t := c.t
 	t.reserve(cells, true)
 	s.Reserved = append(slices.Clone(cells), s.Reserved...)
 }
 
 // Place gives cells for the next rows of s, ascending, or nil where it knows of none that are
-// better than others. What is busy must be marked, as it is when [Tree.Reserve] asks. What is
+// better than others. What is busy must be marked, as it is when [Places.Reserve] asks. What is
 // reserved for others' answers is theirs unless a prompt finds nothing else.
-func (t *Tree) Place(s *Seq, how *Placing) []int32 {
+func (c Places) Place(s *Seq, how *Placing) []int32 {
+	t := c.t
 	p := &placing{Placing: how, t: t, last: -1, rank: make([]int32, t.Size()), seen: make([]int32, t.Size()), need: how.Prompt + how.Ahead,
 		taken: t.reserved}
 	if n := len(s.Path); n > 0 {
 		p.last = int(s.Path[n-1])
 	}
-	p.branches = t.ranks(p.rank)
+	p.branches = c.ranks(p.rank)
 	out := p.best()
 	if out == nil && p.Prompt > 1 {
 		p.taken = make([]uint64, len(t.reserved))
@@ -148,7 +159,8 @@ func (p *placing) best() []int32 {
 // ranks numbers the branches that no sequence stands on by when they were last used, from 0, and
 // gives each of their nodes the number of the last used branch that it is in; −1 to all other
 // cells. It gives how many branches there are. What is busy is marked.
-func (t *Tree) ranks(rank []int32) int {
+func (c Places) ranks(rank []int32) int {
+	t := c.t
 	var leaves []int32
 	for i := range rank {
 		if rank[i] = none; t.state[i] == cellNode && t.child[i] == none && !t.busy[i] {
@@ -278,6 +290,7 @@ func (p *placing) lost(n int32) (sec float64) {
 
 // usable reports whether a row may come to cell n: it is free, or no sequence stands on what it
 // holds. What is busy is marked.
-func (t *Tree) usable(n int32) bool {
+func (c Places) usable(n int32) bool {
+	t := c.t
 	return t.state[n] == cellFree || t.state[n] == cellNode && !t.busy[n]
 }

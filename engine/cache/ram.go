@@ -327,7 +327,7 @@ func (r *RAM) Check() error {
 	}
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
-	if _, err := r.tree.Check(make([]int32, r.tree.Size())); err != nil {
+	if _, err := Check(r.tree, make([]int32, r.tree.Size())); err != nil {
 		return err
 	}
 	if used := r.memory.used(); used > r.memory.limit {

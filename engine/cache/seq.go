@@ -120,7 +120,7 @@ func (t *Tree) Commit(s *Seq, n, token int32) {
 
 // leave takes the sequence off its cells; they stay as a cache.
 func (t *Tree) leave(s *Seq) {
-	t.Unreserve(s)
+	t.Places().Unreserve(s)
 	t.release(t.Tip(s))
 	s.Path = nil
 	clear(s.See)

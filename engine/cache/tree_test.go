@@ -128,7 +128,7 @@ func TestCellsRandom(t *testing.T) {
 			live = slices.Delete(live, i, i+1)
 		}
 		if step%53 == 0 {
-			c.Lower(1+rng.IntN(6), 16+rng.IntN(64), func(drop, length int) bool { return drop <= length && rng.IntN(3) > 0 })
+			c.Places().Lower(1+rng.IntN(6), 16+rng.IntN(64), func(drop, length int) bool { return drop <= length && rng.IntN(3) > 0 })
 		}
 		if step%37 == 0 {
 			c.check(t)
@@ -171,7 +171,7 @@ func TestCellsLower(t *testing.T) {
 	branch(200, append(append([]int32{}, all[0:4]...), all[30:34]...)...)
 	branch(300, all[4:8]...)
 	no := 0
-	c.Lower(2, 16, func(drop, length int) bool {
+	c.Places().Lower(2, 16, func(drop, length int) bool {
 		if drop == 5 && length == 8 { // four high rows before the first low one
 			no++
 			return false
@@ -271,7 +271,7 @@ func TestCellsBetween(t *testing.T) {
 	}
 	var moves [][3]int
 	for was := runs(); ; {
-		from, to, n := c.Between(16, 32)
+		from, to, n := c.Places().Between(16, 32)
 		if n == 0 {
 			break
 		}
