@@ -7,8 +7,8 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/ollama/ollama/api"
 
+	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/ollama"
 )
 
 // What is here answers the same to everyone: who we are, and what Ollama's clients ask of its
@@ -60,9 +60,9 @@ func (s *Server) noCloud(what string) gin.HandlerFunc {
 	return exchange.Handler(func(x *exchange.Exchange) {
 		exchange.Read(x, exchange.MaxSmallBody, func(b []byte) (any, error) {
 			if len(strings.TrimSpace(string(b))) == 0 {
-				return nil, ollama.Fail(http.StatusBadRequest, "missing request body")
+				return nil, body.Fail(http.StatusBadRequest, "missing request body")
 			}
-			return nil, ollama.Fail(http.StatusForbidden, "ollama cloud is disabled: %s", ollama.Ours(what))
+			return nil, body.Fail(http.StatusForbidden, "ollama cloud is disabled: %s", body.Ours(what))
 		})
 	})
 }

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"time"
+
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // Room is how many bytes of large bodies are held.
@@ -27,5 +30,24 @@ func (s *Server) Routes() (main, vendor []Route) {
 
 // Mount gives a router a route of that role.
 func (s *Server) Mount(role access.Role) {
-	s.router(exchange.Form{}, []route{{"GET", "/new", role, plain, exchange.Handler(s.version)}})
+	s.router(nil, []route{{"GET", "/new", role, plain, exchange.Handler(s.version)}})
 }
+
+// Decode reads the body of a dialect's route.
+func Decode(path string, b []byte) (r *prompt.Request, err error) {
+	for _, d := range dialects() {
+		for _, to := range d.Routes {
+			if to.Path == path {
+				r, _, err = to.Read(nobody{}, b)
+			}
+		}
+	}
+	return r, err
+}
+
+// nobody asks without a key.
+type nobody struct{}
+
+func (nobody) Owner() string            { return "" }
+func (nobody) Began() time.Time         { return time.Now() }
+func (nobody) Weigh([]byte, bool) error { return nil }

@@ -12,15 +12,17 @@ import (
 
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // guard is what stands before every handler: which hosts we answer to, which pages may ask, and
 // with what key.
 type guard struct {
-	loopback bool     // bound to a loopback address only
-	hosts    []string // configured names, lower case
-	self     string   // this machine's name, lower case
-	short    string   // its first label
+	dialects []prompt.Dialect // of the errors
+	loopback bool             // bound to a loopback address only
+	hosts    []string         // configured names, lower case
+	self     string           // this machine's name, lower case
+	short    string           // its first label
 	origins  []origin
 	any      bool // OLLAMA_ORIGINS holds *
 	keys     *access.Keys
@@ -133,7 +135,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.keys != nil {
 		//rule:T6 TestKeys false
 		if key = g.keys.Of(r); key == nil && !g.open(r) {
-			unauthorized(w, r)
+			g.unauthorized(w, r)
 			return
 		}
 		if key != nil {
@@ -200,9 +202,9 @@ func (g *guard) allows(from string) bool {
 }
 
 // unauthorized answers a missing or wrong key in the dialect of the path.
-func unauthorized(w http.ResponseWriter, r *http.Request) {
+func (g *guard) unauthorized(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="axle"`)
-	refuse(w, r, http.StatusUnauthorized, noKey)
+	g.refuse(w, r, http.StatusUnauthorized, noKey)
 }
 
 const noKey = "unauthorized: this server wants a key, as Authorization: Bearer KEY"

@@ -16,13 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ollama/ollama/api"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
 )
@@ -288,7 +288,7 @@ func TestKeys(t *testing.T) {
 // puller pulls nothing and counts how often it was asked to.
 type puller struct{ asked int }
 
-func (p *puller) Pull(context.Context, string, func(api.ProgressResponse)) error {
+func (p *puller) Pull(context.Context, string, func(catalog.Progress)) error {
 	p.asked++
 	return nil
 }

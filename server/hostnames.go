@@ -130,7 +130,7 @@ func (g *guard) refuseHost(w http.ResponseWriter, r *http.Request, name string) 
 		}
 		g.log.Warn("refused: the Host of a request is not allowed", fields...)
 	}
-	refuse(w, r, http.StatusForbidden, text)
+	g.refuse(w, r, http.StatusForbidden, text)
 }
 
 // tellOrigin tells the log of a page that may not ask. The page itself could read no answer.
@@ -142,11 +142,11 @@ func (g *guard) tellOrigin(r *http.Request, from string) {
 }
 
 // refuse answers with an error in the dialect of the path.
-func refuse(w http.ResponseWriter, r *http.Request, code int, text string) {
-	form := exchange.FormOf(r.URL.Path)
-	w.Header().Set("Content-Type", form.Type)
+func (g *guard) refuse(w http.ResponseWriter, r *http.Request, code int, text string) {
+	d := exchange.DialectOf(g.dialects, r.URL.Path)
+	w.Header().Set("Content-Type", d.ErrorType)
 	w.WriteHeader(code)
-	_, _ = w.Write(form.Body(code, text))
+	_, _ = w.Write(d.Error(nil, code, text))
 }
 
 // What the log says once of each thing, it says again after an hour; of more things than these it

@@ -9,12 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ollama/ollama/api"
-
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
 )
@@ -137,7 +136,7 @@ func TestKeepAlive(t *testing.T) {
 // refusing is a puller that fails so.
 type refusing struct{ err error }
 
-func (p refusing) Pull(_ context.Context, _ string, status func(api.ProgressResponse)) error {
+func (p refusing) Pull(_ context.Context, _ string, status func(catalog.Progress)) error {
 	return fmt.Errorf("pull model manifest: %w", p.err)
 }
 

@@ -6,9 +6,8 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/sampler"
-	"github.com/axle-llm/axle/server/anthropic"
-	"github.com/axle-llm/axle/server/ollama"
-	"github.com/axle-llm/axle/server/openai"
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/prompt"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -30,47 +29,29 @@ func TestParts(t *testing.T) {
 	tool := []chat.Part{{Text: "here"}, {Image: true}, {Text: "it is"}}
 	for _, tt := range []struct {
 		name, body string
-		decode     func([]byte) (*ollama.ChatRequest, error)
+		path       string
 		want       map[int][]chat.Part
 	}{
 		{"chat completions", `{"model":"m","messages":[{"role":"user","content":"x"},{"role":"user","content":[` + url("look ") + `,` +
 			url("and") + `,{"type":"text","text":" say"}]},{"role":"user","content":[` + url("here") + `,{"type":"text","text":"it is"}]}]}`,
-			func(b []byte) (*ollama.ChatRequest, error) {
-				r, err := openai.DecodeChat(b)
-				if err != nil {
-					return nil, err
-				}
-				return r.Native, nil
-			}, map[int][]chat.Part{1: look, 2: tool}},
+			"/v1/chat/completions", map[int][]chat.Part{1: look, 2: tool}},
 		{"responses", `{"model":"m","instructions":"be","input":[{"type":"message","role":"user","content":[` + item("look ") + `,` +
 			item("and") + `,{"type":"input_text","text":" say"}]},{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},` +
 			`{"type":"function_call_output","call_id":"a","output":[` + item("here") + `,{"type":"input_text","text":"it is"}]}]}`,
-			func(b []byte) (*ollama.ChatRequest, error) {
-				r, err := openai.DecodeResponses(b)
-				if err != nil {
-					return nil, err
-				}
-				return r.Native, nil
-			}, map[int][]chat.Part{1: look, 3: tool}},
+			"/v1/responses", map[int][]chat.Part{1: look, 3: tool}},
 		{"messages", `{"model":"m","max_tokens":5,"system":"be","messages":[{"role":"user","content":"x"},{"role":"assistant","content":[` +
 			`{"type":"tool_use","id":"a","name":"f","input":{}}]},{"role":"user","content":[` + block("look ") +
 			`,{"type":"tool_result","tool_use_id":"a","content":[` + block("here") + `,{"type":"text","text":"it is"}]},` + block("and") +
 			`,{"type":"text","text":" say"}]}]}`,
-			func(b []byte) (*ollama.ChatRequest, error) {
-				r, err := anthropic.Decode(b)
-				if err != nil {
-					return nil, err
-				}
-				return r.Native, nil
-			}, map[int][]chat.Part{3: tool, 4: look}},
+			"/v1/messages", map[int][]chat.Part{3: tool, 4: look}},
 	} {
-		native, err := tt.decode([]byte(tt.body))
+		asked, err := server.Decode(tt.path, []byte(tt.body))
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
 		for _, sees := range []bool{true, false} {
-			er, _, _, err := native.ToEngine(sampler.Defaults(), ollama.Model{Caps: chat.Capabilities{Vision: sees}})
+			er, _, _, err := asked.Engine(sampler.Defaults(), prompt.Model{Caps: chat.Capabilities{Vision: sees}})
 			if err != nil {
 				t.Fatal(err)
 			}

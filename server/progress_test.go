@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ollama/ollama/api"
-
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
 )
@@ -72,19 +71,19 @@ func TestProgressWaitsForNobody(t *testing.T) {
 // through.
 type chatty struct{ through chan struct{} }
 
-func (p *chatty) Pull(_ context.Context, _ string, status func(api.ProgressResponse)) error {
+func (p *chatty) Pull(_ context.Context, _ string, status func(catalog.Progress)) error {
 	const each = 20_000
-	status(api.ProgressResponse{Status: "pulling manifest"})
+	status(catalog.Progress{Status: "pulling manifest"})
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() {
 			for n := range each {
-				status(api.ProgressResponse{Status: "pulling", Digest: fmt.Sprint("d", i), Total: each, Completed: int64(n + 1)})
+				status(catalog.Progress{Status: "pulling", Digest: fmt.Sprint("d", i), Total: each, Completed: int64(n + 1)})
 			}
 		})
 	}
 	wg.Wait()
-	status(api.ProgressResponse{Status: "success"})
+	status(catalog.Progress{Status: "success"})
 	close(p.through)
 	return nil
 }

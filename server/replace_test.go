@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ollama/ollama/api"
-
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
 )
@@ -205,7 +204,7 @@ func TestSlowBlob(t *testing.T) {
 // slowPuller is a puller that says when it was asked and waits until it is told.
 type slowPuller struct{ asked, goOn chan struct{} }
 
-func (p slowPuller) Pull(context.Context, string, func(api.ProgressResponse)) error {
+func (p slowPuller) Pull(context.Context, string, func(catalog.Progress)) error {
 	p.asked <- struct{}{}
 	<-p.goOn
 	return nil

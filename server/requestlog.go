@@ -8,15 +8,16 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // logged begins and ends the exchange of each request, and writes one line of it. Names and paths
 // come from clients: they are fields, never parts of a message. form is that of errors; without a
 // body it is the path's.
-func (s *Server) logged(form exchange.Form) gin.HandlerFunc {
+func (s *Server) logged(dialect *prompt.Dialect) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
-		x := s.shared.Begin(c, form)
+		x := s.shared.Begin(c, dialect)
 		if s.leaving.Load() {
 			c.Header("Connection", "close")
 		}

@@ -10,7 +10,11 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/anthropic"
 	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/openai"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // route is a path's method, who may ask it, and what answers.
@@ -31,11 +35,17 @@ const (
 	asked                // and a model answers: it is listed while it runs, and its owner can end it
 )
 
-// table is every route of the main port. A route without a role does not start: see mount.
+// dialects are those in which models are asked.
+func dialects() []prompt.Dialect {
+	return []prompt.Dialect{ollama.Dialect(), new(openai.API).Dialect(), anthropic.Dialect()}
+}
+
+// table is every route of the main port: the server's own, and those of the dialects. A route
+// without a role does not start: see mount.
 func (s *Server) table() []route {
 	h, models, answers, looks := exchange.Handler, s.manager, s.answers, s.looks
 	const anyone, ask, admin = access.Anyone, access.Ask, access.Admin
-	return append([]route{
+	table := []route{
 		{"HEAD", "/", anyone, plain, h(s.root)},
 		{"GET", "/", anyone, plain, h(s.root)},
 		{"HEAD", "/api/version", ask, plain, h(s.version)},
@@ -45,11 +55,9 @@ func (s *Server) table() []route {
 		{"GET", "/api/tags", ask, plain, h(models.Tags)},
 		{"GET", "/api/ps", ask, plain, h(models.Running)},
 		{"POST", "/api/show", ask, plain, h(models.Show)},
-		{"POST", "/api/generate", ask, asked, h(answers.OllamaGenerate)},
-		{"POST", "/api/chat", ask, asked, h(answers.OllamaChat)},
-		{"POST", "/api/embed", ask, asked, h(answers.Embed)},
-		{"POST", "/api/embeddings", ask, asked, h(answers.Embeddings)},
-		{"POST", "/api/rerank", ask, asked, h(answers.Rerank)},
+		{"POST", "/api/embed", ask, asked, h(answers.Vectors(ollama.DecodeEmbed))},
+		{"POST", "/api/embeddings", ask, asked, h(answers.Vectors(ollama.DecodeEmbeddings))},
+		{"POST", "/api/rerank", ask, asked, h(answers.Rerank(ollama.DecodeRerank))},
 
 		{"POST", "/api/create", admin, worked, h(models.Create)},
 		{"POST", "/api/copy", admin, worked, h(models.Copy)},
@@ -66,17 +74,11 @@ func (s *Server) table() []route {
 		{"POST", "/api/experimental/web_fetch", ask, plain, s.noCloud("web fetch is unavailable")},
 		{"GET", "/api/experimental/model-recommendations", ask, plain, h(s.recommendations)},
 
-		{"POST", "/v1/chat/completions", ask, asked, h(answers.OpenAIChat)},
-		{"POST", "/v1/completions", ask, asked, h(answers.OpenAICompletions)},
-		{"POST", "/v1/embeddings", ask, asked, h(answers.OpenAIEmbeddings)},
-		{"POST", "/v1/rerank", ask, asked, h(answers.Rerank)},
+		{"POST", "/v1/embeddings", ask, asked, h(answers.Vectors(openai.DecodeEmbeddings))},
+		{"POST", "/v1/rerank", ask, asked, h(answers.Rerank(ollama.DecodeRerank))},
 		{"GET", "/v1/models", ask, plain, h(models.OpenAIModels)},
 		{"GET", "/v1/models/*model", ask, plain, h(models.OpenAIModel)},
-		{"POST", "/v1/responses", ask, asked, h(answers.OpenAIResponses)},
-		{"POST", "/v1/responses/compact", ask, asked, h(answers.OpenAICompact)},
 		{"POST", "/v1/audio/transcriptions", ask, worked, h(answers.OpenAITranscriptions)},
-		{"POST", "/v1/messages", ask, asked, h(answers.AnthropicMessages)},
-		{"POST", "/v1/messages/count_tokens", ask, worked, h(answers.AnthropicCount)},
 
 		{"GET", "/api/axle/state", ask, plain, h(looks.State)},
 		{"GET", "/api/axle/cells", ask, plain, h(looks.Cells)},
@@ -97,15 +99,25 @@ func (s *Server) table() []route {
 		{"GET", "/ui", anyone, plain, h(s.page)},
 		{"HEAD", "/ui", anyone, plain, h(s.page)},
 		{"GET", "/ui/*file", anyone, plain, h(s.pageFile)},
-	}, s.unbuilt()...)
+	}
+	for _, d := range s.shared.Dialects {
+		for _, r := range d.Routes {
+			if r.Count != nil {
+				table = append(table, route{"POST", r.Path, r.Role, worked, h(answers.Count(r))})
+				continue
+			}
+			table = append(table, route{"POST", r.Path, r.Role, asked, h(answers.Prompt(r))})
+		}
+	}
+	return append(table, s.unbuilt()...)
 }
 
-// router leads to the routes of a table. form is that of errors; without a body it is the path's.
-func (s *Server) router(form exchange.Form, table []route) *gin.Engine {
+// router leads to the routes of a table. dialect is that of errors; nil: the path's.
+func (s *Server) router(dialect *prompt.Dialect, table []route) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
-	r.Use(s.logged(form), s.recovered)
+	r.Use(s.logged(dialect), s.recovered)
 	s.mount(r, table)
 	return r
 }

@@ -115,8 +115,8 @@ func New(st catalog.Store, loader loaded.Loader, puller catalog.Puller, o Option
 	}
 	s := &Server{o: o, log: o.Log, metrics: newMetrics(), started: time.Now()}
 	s.fewer.Store(new([]string))
-	s.shared = &exchange.Shared{ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, LogPrompts: o.LogPrompts, Log: o.Log,
-		OnFailure: s.lookLost}
+	s.shared = &exchange.Shared{Dialects: dialects(), ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, LogPrompts: o.LogPrompts,
+		Log: o.Log, OnFailure: s.lookLost}
 	s.models = loaded.New(loader, loaded.Options{KeepAlive: o.KeepAlive, MaxLoaded: o.MaxLoaded, MaxQueue: o.MaxQueue,
 		LoadTimeout: o.LoadTimeout})
 	s.manager = manage.New(manage.Options{Store: st, Loaded: s.models, Puller: puller, NoPull: o.NoPull, NoDelete: o.NoDelete,
@@ -131,7 +131,7 @@ func New(st catalog.Store, loader loaded.Loader, puller catalog.Puller, o Option
 		CanPull: puller != nil && !o.NoPull, Results: kept, Measure: o.Measure,
 		State: s.state, Fewer: func() []string { return *s.fewer.Load() }, Rate: s.answers.Figures.PerSecond})
 	table := s.table()
-	s.handler = s.guarded(o.Loopback, o.Keys, s.router(exchange.Form{}, table), free(table))
+	s.handler = s.guarded(o.Loopback, o.Keys, s.router(nil, table), free(table))
 	return s
 }
 
@@ -148,6 +148,7 @@ func (s *Server) guarded(loopback bool, keys *access.Keys, h *gin.Engine, free f
 			mux.ServeHTTP(w, r)
 		}
 	}))
+	g.dialects = s.shared.Dialects
 	g.allow, g.free, g.node = methods(h.Routes()), free, s.o.Node
 	g.log, g.write, g.read = s.log, s.o.WriteTimeout, s.o.HeaderTimeout
 	return g

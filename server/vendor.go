@@ -15,7 +15,7 @@ import (
 
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/prompt"
 	"github.com/axle-llm/axle/server/vendor"
 )
 
@@ -28,7 +28,8 @@ func (s *Server) ServeVendor(ctx context.Context, ln net.Listener, grace time.Du
 // end with ctx.
 func (s *Server) VendorHandler(ctx context.Context, loopback bool) http.Handler {
 	v := &vendorAPI{s: s, base: ctx}
-	r := s.router(exchange.Form{Type: exchange.JSONV1, Body: func(_ int, text string) []byte { return vendor.ErrorBody(text) }}, v.table())
+	dialect := vendor.Dialect()
+	r := s.router(&dialect, v.table())
 	v.guard = s.guarded(loopback, s.o.Keys, r, nil)
 	return v.guard
 }
@@ -191,7 +192,7 @@ func (v *vendorAPI) chat(x *exchange.Exchange) {
 	x.Reply().JSON(http.StatusOK, vendor.Whole{Done: true, Message: said})
 }
 
-func (v *vendorAPI) run(ctx context.Context, session *vendor.Session, req *ollama.ChatRequest) (said string, err error) {
+func (v *vendorAPI) run(ctx context.Context, session *vendor.Session, req *prompt.Request) (said string, err error) {
 	err = v.s.shared.Caught(func() error { said, err = v.s.answers.Collect(ctx, req, session.Add); return err })
 	return said, err
 }

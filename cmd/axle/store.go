@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/ollama/ollama/api"
-
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/pocket"
 	"github.com/axle-llm/axle/models/store"
@@ -27,11 +25,11 @@ type hubPuller struct{ s *store.Store }
 
 func newPuller(s *store.Store) catalog.Puller { return hubPuller{s} }
 
-func (p hubPuller) Pull(ctx context.Context, name string, status func(api.ProgressResponse)) error {
+func (p hubPuller) Pull(ctx context.Context, name string, status func(catalog.Progress)) error {
 	client := hub.FromEnv()
 	client.Agent = "axle/" + version
 	err := p.s.Pull(ctx, name, client, func(s store.Progress) {
-		status(api.ProgressResponse{Status: s.Status, Digest: s.Digest, Total: s.Total, Completed: s.Completed})
+		status(catalog.Progress{Status: s.Status, Digest: s.Digest, Total: s.Total, Completed: s.Completed})
 	})
 	if err != nil {
 		return fmt.Errorf("pull model manifest: %w", err)

@@ -151,7 +151,7 @@ func texts(t *testing.T, dir string) (out []raised) {
 				switch fn {
 				case "fmt.Errorf", "errors.New", "notFound":
 					add(x.Args[0])
-				case "Fail", "ollama.Fail":
+				case "Fail", "body.Fail":
 					add(x.Args[1])
 				}
 			case *ast.CompositeLit:

@@ -1,10 +1,11 @@
 // Package answer handles the requests that a model answers: conversations and bare prompts in every
 // dialect, vectors, counts of tokens. How models come and go is package manage's.
 //
-// Each dialect's handler has its body read, weighed and decoded into an [ollama.Prompt]
-// ([exchange.Read]), and all go the same way from there: check (check.go) makes of it an engine
-// request that nothing is wrong with, run (run.go) takes the engine's events and sends them. An
-// [Answers] is used from any goroutine and owns nothing.
+// A dialect's route has its body read, weighed and decoded into a [prompt.Request]
+// ([exchange.Exchange.ReadPrompt]), and all go the same way from there: check (check.go) makes of
+// it an engine request that nothing is wrong with, run (run.go) takes the engine's events and sends
+// them as the dialect's encoder writes them. An [Answers] is used from any goroutine and owns
+// nothing.
 package answer
 
 import (
@@ -25,9 +26,8 @@ type Options struct {
 
 // Answers answers requests.
 type Answers struct {
-	o     Options
-	log   *zap.Logger
-	items items // of answers, which requests may name
+	o   Options
+	log *zap.Logger
 
 	Figures Figures
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ollama/ollama/api"
 	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/ask"
@@ -18,69 +17,68 @@ import (
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/look"
-	"github.com/axle-llm/axle/server/ollama"
-	"github.com/axle-llm/axle/server/openai"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
-// chat answers a conversation in any dialect.
-func (a *Answers) chat(x *exchange.Exchange, req *ollama.ChatRequest, enc exchange.Encoder[api.ChatResponse]) {
-	exchange.Answer(x, enc, func(r *exchange.Reply) error { return respond(a, x, r, req, enc, chatKind) })
+// Prompt answers the requests of a dialect's route.
+func (a *Answers) Prompt(to prompt.Route) func(*exchange.Exchange) {
+	return func(x *exchange.Exchange) {
+		if r, enc, ok := x.ReadPrompt(to); ok {
+			x.Answer(enc, func(w *exchange.Reply) error { return a.respond(x, w, r, enc) })
+		}
+	}
 }
 
-// generate answers a bare prompt in any dialect.
-func (a *Answers) generate(x *exchange.Exchange, req *ollama.GenerateRequest, enc exchange.Encoder[api.GenerateResponse]) {
-	exchange.Answer(x, enc, func(r *exchange.Reply) error { return respond(a, x, r, req, enc, generateKind) })
-}
-
-// compact answers a compaction, asking once more when the model's first summary is none.
-func (a *Answers) compact(x *exchange.Exchange, req *openai.Compaction) {
-	exchange.Answer(x, req, func(r *exchange.Reply) error {
-		err := respond(a, x, r, req.Native, req, chatKind)
-		if errors.Is(err, openai.ErrSummary) {
-			if err = req.Again(err); err == nil {
-				err = respond(a, x, r, req.Native, req, chatKind)
-			}
-		}
-		if errors.Is(err, openai.ErrSummary) {
-			a.log.Debug("no summary", zap.String("error", a.o.Shared.Told(err)))
-			return exchange.Error(http.StatusInternalServerError, openai.ErrSummary.Error())
-		}
+// respond answers a prompt, and one that the encoder asks in its place where the answer was none.
+func (a *Answers) respond(x *exchange.Exchange, w *exchange.Reply, r *prompt.Request, enc prompt.Encoder) error {
+	err := a.once(x, w, r, enc)
+	rep, ok := enc.(prompt.Repeater)
+	if err == nil || !ok {
 		return err
-	})
+	}
+	if again, ok := rep.Again(err); ok {
+		err = a.once(x, w, again, enc)
+	}
+	if failed, ok := rep.Failed(err); ok {
+		a.log.Debug("no answer of the form that was asked for", zap.String("error", a.o.Shared.Told(err)))
+		return failed
+	}
+	return err
 }
 
-// respond checks a prompt and answers it.
-func respond[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, p ollama.Prompt, enc exchange.Encoder[R], k kind[R]) error {
+// once checks a prompt and answers it.
+func (a *Answers) once(x *exchange.Exchange, w *exchange.Reply, r *prompt.Request, enc prompt.Encoder) error {
 	start, ctx := time.Now(), x.Ctx()
-	q, err := a.check(ctx, x, p)
+	q, err := a.check(ctx, x, r)
 	if err != nil {
 		return err
 	}
 	defer q.release()
 	if q.doneReason != "" {
-		return noText(r, enc, k.done(q.common.Model, q.doneReason))
+		return noText(w, enc, prompt.Part{Model: r.Model, Created: time.Now().UTC(), Done: true, Reason: q.doneReason})
 	}
 	q.engine.Cut = a.cut(x)
-	if q.common.RenderOnly {
+	if see, ok := enc.(prompt.Renderer); ok && r.RenderOnly {
 		text, err := q.lease.Render(ctx, q.engine)
 		if err != nil {
 			return unrendered(err)
 		}
-		r.JSON(http.StatusOK, k.debug(q.common.Model, &api.DebugInfo{RenderedTemplate: text, ImageCount: len(q.common.Images)}))
+		w.JSON(http.StatusOK, see.Rendered(prompt.Part{Model: r.Model, Created: time.Now().UTC()}, text, q.images))
 		return nil
 	}
 	a.logPrompt(x.Request.URL.Path, q.engine)
-	if c, ok := enc.(several[R]); ok && c.Candidates() > 1 {
-		return choose(a, x, r, c, k, q, start)
+	if c, ok := enc.(prompt.Several); ok && c.Candidates() > 1 {
+		return a.choose(x, w, c, q, start)
 	}
-	return run(a, x, r, enc, k, q, start)
+	return a.run(x, w, enc, q, start)
 }
 
 // checked is a request that nothing is wrong with: its model is loaded, its options are sound.
 // Release it.
 type checked struct {
-	common     ollama.Common // what chats and bare prompts have in common
-	engine     ask.Request   // what it became
+	model      string      // as the request named it
+	images     int         // how many pictures it has
+	engine     ask.Request // what it became
 	entry      *catalog.Entry
 	lease      *loaded.Lease // nil where doneReason is set
 	load       time.Duration // how long the model took to be there
@@ -99,36 +97,42 @@ func (q *checked) release() {
 // check is the way that every prompt goes, whatever its dialect: the model is found, what it cannot
 // do, pictures and options are refused, the model is loaded, and the prompt becomes an engine's
 // request. x is nil where an answer outlives the request that asked for it (the vendor's API).
-func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prompt) (q *checked, err error) {
-	q = &checked{common: p.Common()}
-	m, err := a.find(x, q, ollama.Missing)
+//
+// Vectors (vectors.go) and reranking (rerank.go) have no prompt and go their own way: find and
+// acquire, and the engine's Embed or Rerank. Of what else a request may ask of a model nothing
+// reaches an engine.
+func (a *Answers) check(ctx context.Context, x *exchange.Exchange, r *prompt.Request) (q *checked, err error) {
+	q = &checked{model: r.Model}
+	m, err := a.find(x, q, r.Unnamed, prompt.Missing)
 	if err != nil {
 		return nil, err
 	}
-	if q.common.Unloads && exchange.Who(ctx).May(access.Admin) {
+	if r.Unloads && exchange.Who(ctx).May(access.Admin) {
 		a.o.Loaded.Unload(ctx, q.entry)
 		q.doneReason = "unload"
 		return q, nil
 	}
-	if err := p.Check(m); err != nil {
+	if err := r.Check(m); err != nil {
 		return nil, err
 	}
-	numCtx, err := a.acquire(ctx, q, m)
+	numCtx, err := a.acquire(ctx, q, m, r.Options, r.KeepAlive)
 	if err != nil {
 		return nil, err
 	}
-	//rule:T6 ./server TestKeyPictures len(q.common.Images) => 0
-	if err := exchange.Who(ctx).Pictures(len(q.common.Images)); err != nil {
+	images, _ := r.Images()
+	q.images = len(images)
+	//rule:T6 ./server TestKeyPictures q.images => 0
+	if err := exchange.Who(ctx).Pictures(q.images); err != nil {
 		q.release()
 		return nil, err
 	}
-	if q.common.Loads {
+	if r.Loads {
 		q.release()
 		q.doneReason = "load"
 		return q, nil
 	}
 	var unknown []string
-	if q.engine, q.isChat, unknown, err = p.ToEngine(q.lease.Sampling(), m); err != nil {
+	if q.engine, q.isChat, unknown, err = r.Engine(q.lease.Sampling(), m); err != nil {
 		q.release()
 		return nil, err
 	}
@@ -144,25 +148,30 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prom
 }
 
 // find resolves the model that q names.
-func (a *Answers) find(x *exchange.Exchange, q *checked, missing string) (m ollama.Model, err error) {
-	if q.entry, err = catalog.Find(a.o.Store, q.common.Model, q.common.Unnamed, missing); err != nil {
+func (a *Answers) find(x *exchange.Exchange, q *checked, unnamed error, missing string) (m prompt.Model, err error) {
+	if q.entry, err = catalog.Find(a.o.Store, q.model, unnamed, missing); err != nil {
 		return m, err
 	}
 	if x != nil {
 		x.Log.Model = q.entry.Name.String()
 		look.Of(x.Ctx()).Named(x.Log.Model)
 	}
-	if err := q.entry.Runs(q.common.Model); err != nil {
+	if err := q.entry.Runs(q.model); err != nil {
 		return m, err
 	}
-	return q.entry.AskedAs(q.common.Model), nil
+	return q.entry.AskedAs(q.model), nil
 }
 
 // acquire loads q's model. numCtx is the context that its options ask for.
-func (a *Answers) acquire(ctx context.Context, q *checked, m ollama.Model) (numCtx int, err error) {
-	numCtx = a.numCtx(m, q.common.Options)
+func (a *Answers) acquire(ctx context.Context, q *checked, m prompt.Model, options map[string]any, keep *time.Duration) (
+	numCtx int, err error,
+) {
+	numCtx = a.numCtx(m, options)
 	start := time.Now()
-	keep := keepAlive(q.common.KeepAlive)
+	if keep != nil && *keep < 0 {
+		forever := loaded.Forever
+		keep = &forever
+	}
 	// How long a model stays is a matter of all who ask it: of a key that only asks, the server's
 	// own time counts.
 	if !exchange.Who(ctx).May(access.Admin) && keep != nil {
@@ -181,22 +190,8 @@ func (a *Answers) acquire(ctx context.Context, q *checked, m ollama.Model) (numC
 	return numCtx, err
 }
 
-// keepAlive is a request's keep_alive for the loaded models.
-func keepAlive(d *api.Duration) *time.Duration {
-	if d == nil {
-		return nil
-	}
-	// Ollama's decoder makes forever of what is negative, so that a negative duration is one of
-	// more seconds than fit: for ever too.
-	if d.Duration < 0 {
-		forever := loaded.Forever
-		return &forever
-	}
-	return &d.Duration
-}
-
 // numCtx is the context a request asks for, as far as that is a number.
-func (a *Answers) numCtx(m ollama.Model, opts map[string]any) int {
+func (a *Answers) numCtx(m prompt.Model, opts map[string]any) int {
 	for _, o := range []map[string]any{opts, m.Params} {
 		switch n := o["num_ctx"].(type) {
 		case float64:

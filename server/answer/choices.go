@@ -6,31 +6,19 @@ import (
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
-// several is an encoder of answers that may have more than one choice.
-type several[R any] interface {
-	exchange.Encoder[R]
-	Candidates() int // how many are written; of 1 there is nothing to choose
-	Ranks() bool     // only the likeliest of them are told
-	// ChunkOf is the bytes for the next part of a choice; WholeOf the body of all. A score is the
-	// mean of the log probabilities of an answer's tokens, where the encoder ranks.
-	ChunkOf(i int, part R) ([]byte, error)
-	WholeOf(all []R, scores []float64) ([]byte, error)
-}
-
 // choice is what is known of one of several answers.
-type choice[R any] struct {
-	answer *ollama.Answer
+type choice struct {
+	answer *prompt.Answer
 	trace  *trace
-	add    func(R) // nil where the answer streams
-	whole  func() R
+	total  *prompt.Total // nil where the answer streams
 }
 
 // choose is run for a request with more than one answer: one prompt, whose answers the engine
 // writes together.
-func choose[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc several[R], k kind[R], q *checked, start time.Time) error {
+func (a *Answers) choose(x *exchange.Exchange, w *exchange.Reply, enc prompt.Several, q *checked, start time.Time) error {
 	n, tokens := enc.Candidates(), q.engine.Limit
 	if most := q.lease.Info().Context; tokens <= 0 || tokens > most {
 		tokens = most
@@ -48,18 +36,19 @@ func choose[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc seve
 		}
 	}
 	q.engine.Sampling.Logprobs = q.engine.Sampling.Logprobs || enc.Ranks()
-	all, scores, left := make([]choice[R], n), make([]float64, n), n
+	all, scores, left := make([]choice, n), make([]float64, n), n
 	for i := range all {
 		c := &all[i]
-		c.answer = &ollama.Answer{Model: q.common.Model, Start: start, Load: q.load}
+		c.answer = &prompt.Answer{Model: q.model, Start: start, Load: q.load}
 		if c.trace = a.Figures.begin(); i > 0 {
 			c.trace.beside()
 		}
 		if !enc.Streams() {
-			c.add, c.whole = k.total()
+			c.total = new(prompt.Total)
 		}
 		defer c.trace.end(c.answer)
 	}
+	see, _ := enc.(prompt.Seer)
 	for e, err := range q.lease.Choices(x.Ctx(), q.engine, ask.Several{N: n, Beside: x.Who().Beside}) {
 		if err != nil {
 			return noShift(err, q.engine)
@@ -69,23 +58,23 @@ func choose[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc seve
 			continue
 		}
 		if e.Flush {
-			if err := r.Send(); err != nil {
+			if err := w.Send(); err != nil {
 				return gone(err)
 			}
 			continue
 		}
 		now, c := time.Now(), &all[e.Index]
 		c.trace.event(now, e.Event)
-		if w, ok := any(enc).(watcher); ok {
-			w.Saw(now)
+		part := c.answer.Part(e.Event, now)
+		if see != nil {
+			see.See(&part)
 		}
-		part := k.part(c.answer, e.Event, now)
 		if e.Done != nil {
 			left--
 			scores[e.Index] = e.Done.Logprob / float64(max(e.Done.Usage.Output, 1))
 		}
-		if c.add != nil {
-			c.add(part)
+		if c.total != nil {
+			c.total.Add(part)
 			continue
 		}
 		b, err := enc.ChunkOf(e.Index, part)
@@ -93,10 +82,10 @@ func choose[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc seve
 			return err
 		}
 		if len(b) > 0 {
-			err = r.Hold(enc.Type(), b)
+			err = w.Hold(enc.Type(), b)
 		}
 		if err == nil && !e.More {
-			err = r.Send()
+			err = w.Send()
 		}
 		if err != nil {
 			return gone(err)
@@ -111,13 +100,13 @@ func choose[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc seve
 	if enc.Streams() {
 		return nil
 	}
-	wholes := make([]R, n)
+	wholes := make([]prompt.Part, n)
 	for i := range all {
-		wholes[i] = all[i].whole()
+		wholes[i] = all[i].total.Whole()
 	}
 	b, err := enc.WholeOf(wholes, scores)
 	if err == nil {
-		r.Whole(http.StatusOK, enc.WholeType(), b)
+		w.Whole(http.StatusOK, enc.WholeType(), b)
 	}
 	return err
 }

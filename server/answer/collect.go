@@ -6,21 +6,22 @@ import (
 	"strings"
 
 	"github.com/axle-llm/axle/ask"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // Collect answers a conversation for who takes the text and no events (the vendor's API), from the
 // model the request names, else from the one that is loaded, else from the first there is that
 // chats. part is given each piece as it comes; what was said is returned with an error too.
-func (a *Answers) Collect(ctx context.Context, req *ollama.ChatRequest, part func(string)) (string, error) {
+func (a *Answers) Collect(ctx context.Context, req *prompt.Request, part func(string)) (string, error) {
 	if req.Model == "" {
 		req.Model = a.anyModel(ctx)
 	}
 	if strings.TrimSpace(req.Model) == "" {
-		return "", ollama.Fail(http.StatusBadRequest, "Model not init")
+		return "", body.Fail(http.StatusBadRequest, "Model not init")
 	}
-	if req.Text() > ollama.MaxText { // the session has grown since its bodies were weighed
-		return "", ollama.TextTooLong()
+	if req.Text() > body.MaxText { // the session has grown since its bodies were weighed
+		return "", body.TextTooLong()
 	}
 	q, err := a.check(ctx, nil, req)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/ranked"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // histogram counts durations in fixed buckets.
@@ -106,7 +106,7 @@ func (t *trace) event(now time.Time, e ask.Event) {
 	t.f.recent.add(now, 1)
 }
 
-func (t *trace) end(a *ollama.Answer) {
+func (t *trace) end(a *prompt.Answer) {
 	if !t.second {
 		t.f.queue.observe(a.Usage.Queue)
 		t.f.prompt.Add(uint64(a.Usage.Prompt))

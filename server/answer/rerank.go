@@ -6,58 +6,60 @@ import (
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
-// Rerank answers /api/rerank and /v1/rerank, which differ in their errors' form only.
-func (a *Answers) Rerank(x *exchange.Exchange) {
-	req, ok := exchange.Read(x, exchange.MaxSmallBody, ollama.DecodeRerank)
-	if !ok {
-		return
-	}
-	got, err := a.rank(x, req)
-	if err == nil {
-		err = x.Reply().Pour(exchange.JSONV1, func(w io.Writer) error { return req.WriteRanked(w, got) })
-	}
-	if err != nil {
-		x.Fail(err)
+// Rerank answers with the documents of a request in the order of their scores.
+func (a *Answers) Rerank(decode func([]byte) (*prompt.Rerank, error)) func(*exchange.Exchange) {
+	return func(x *exchange.Exchange) {
+		req, ok := exchange.Read(x, exchange.MaxSmallBody, decode)
+		if !ok {
+			return
+		}
+		got, err := a.rank(x, req)
+		if err == nil {
+			err = x.Reply().Pour(exchange.JSONV1, func(w io.Writer) error { return req.Write(w, got) })
+		}
+		if err != nil {
+			x.Fail(err)
+		}
 	}
 }
 
 // rank has a model score documents.
-func (a *Answers) rank(x *exchange.Exchange, req *ollama.Rerank) (ask.Ranking, error) {
-	q := &checked{common: ollama.Common{Model: req.Model, Unnamed: ollama.ErrUnnamed, Options: req.Options, KeepAlive: req.KeepAlive}}
-	m, err := a.find(x, q, ollama.MissingPull)
+func (a *Answers) rank(x *exchange.Exchange, req *prompt.Rerank) (ask.Ranking, error) {
+	q, er := &checked{model: req.Model}, req.Ask
+	m, err := a.find(x, q, prompt.ErrUnnamed, prompt.MissingPull)
 	if err != nil {
 		return ask.Ranking{}, err
 	}
-	if err := ollama.CheckOptions(m.Params, req.Options); err != nil {
+	if err := prompt.CheckOptions(m.Params, req.Options); err != nil {
 		return ask.Ranking{}, err
 	}
 	text, longest := 0, 0
-	for _, d := range req.Documents {
+	for _, d := range er.Documents {
 		text, longest = text+len(d), max(longest, len(d))
 	}
-	if err := x.RerankRoom(len(req.Documents), text, longest, len(req.Query)+len(req.Instruction)); err != nil {
+	if err := x.RerankRoom(len(er.Documents), text, longest, len(er.Query)+len(er.Instruction)); err != nil {
 		return ask.Ranking{}, err
 	}
-	numCtx, err := a.acquire(x.Ctx(), q, m)
+	numCtx, err := a.acquire(x.Ctx(), q, m, req.Options, req.KeepAlive)
 	if err != nil {
 		return ask.Ranking{}, err
 	}
 	defer q.release()
 	if m.Embedding { // the vectors are there until they are compared
-		if err := x.VectorRoom(len(req.Documents)+1, q.lease.Info().Hidden); err != nil {
+		if err := x.VectorRoom(len(er.Documents)+1, q.lease.Info().Hidden); err != nil {
 			return ask.Ranking{}, err
 		}
 	}
-	er := req.Engine()
 	er.NumCtx, er.Key, er.Cut = numCtx, x.Owner(), a.cut(x)
 	got, err := q.lease.Rerank(x.Ctx(), er)
 	var ce *ask.ContextError
 	if errors.As(err, &ce) {
-		return got, ollama.Fail(400, "the query with a document exceeds the context length (%d tokens, the context has %d)", ce.Have,
+		return got, body.Fail(400, "the query with a document exceeds the context length (%d tokens, the context has %d)", ce.Have,
 			ce.Max)
 	}
 	a.Figures.prompt.Add(uint64(got.Prompt))

@@ -8,70 +8,26 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ollama/ollama/api"
-
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
-// kind is what the answers to chats and to bare prompts do not share: the object that an answer, or
-// a part of one, is made of.
-type kind[R any] struct {
-	part  func(*ollama.Answer, ask.Event, time.Time) R
-	done  func(model, reason string) R              // of a request that only loads or unloads
-	debug func(model string, info *api.DebugInfo) R // of one that only renders
-	total func() (add func(part R), whole func() R) // of one that does not stream
-}
-
-var chatKind = kind[api.ChatResponse]{
-	part: (*ollama.Answer).Chat,
-	done: func(model, reason string) api.ChatResponse {
-		return api.ChatResponse{Model: model, CreatedAt: time.Now().UTC(), Message: api.Message{Role: "assistant"}, Done: true,
-			DoneReason: reason}
-	},
-	debug: func(model string, info *api.DebugInfo) api.ChatResponse {
-		return api.ChatResponse{Model: model, CreatedAt: time.Now().UTC(), DebugInfo: info}
-	},
-	total: func() (func(api.ChatResponse), func() api.ChatResponse) {
-		t := new(ollama.ChatTotal)
-		return t.Add, t.Whole
-	},
-}
-
-var generateKind = kind[api.GenerateResponse]{
-	part: (*ollama.Answer).Generate,
-	done: func(model, reason string) api.GenerateResponse {
-		return api.GenerateResponse{Model: model, CreatedAt: time.Now().UTC(), Done: true, DoneReason: reason}
-	},
-	debug: func(model string, info *api.DebugInfo) api.GenerateResponse {
-		return api.GenerateResponse{Model: model, CreatedAt: time.Now().UTC(), DebugInfo: info}
-	},
-	total: func() (func(api.GenerateResponse), func() api.GenerateResponse) {
-		t := new(ollama.GenerateTotal)
-		return t.Add, t.Whole
-	},
-}
-
-// noText answers a request that wanted none: one that loads or unloads a model. In the native
-// dialect that is one object, never a stream.
-func noText[R any](r *exchange.Reply, enc exchange.Encoder[R], resp R) error {
-	if _, own := enc.(exchange.Native[R]); own || !enc.Streams() {
-		b, err := enc.Whole(resp)
+// noText answers a request that wanted none: one that loads or unloads a model.
+func noText(w *exchange.Reply, enc prompt.Encoder, p prompt.Part) error {
+	if !enc.Streams() {
+		b, err := enc.Whole(p)
 		if err == nil {
-			r.Whole(http.StatusOK, enc.WholeType(), b)
+			w.Whole(http.StatusOK, enc.WholeType(), b)
 		}
 		return err
 	}
-	b, err := enc.Chunk(resp)
+	b, err := enc.Chunk(p)
 	if err == nil {
-		err = r.Part(enc.Type(), b)
+		err = w.Part(enc.Type(), b)
 	}
 	return err
 }
-
-// watcher is an encoder that wants to know when parts came.
-type watcher interface{ Saw(now time.Time) }
 
 // gone is a client that takes no more.
 func gone(err error) error {
@@ -80,21 +36,19 @@ func gone(err error) error {
 
 // run takes events from the engine and sends them, each as soon as no other follows at once, or all
 // together.
-func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchange.Encoder[R], k kind[R],
-	q *checked, start time.Time,
-) error {
+func (a *Answers) run(x *exchange.Exchange, w *exchange.Reply, enc prompt.Encoder, q *checked, start time.Time) error {
 	var events iter.Seq2[ask.Event, error]
 	if q.isChat {
 		events = q.lease.Chat(x.Ctx(), q.engine)
 	} else {
 		events = q.lease.Generate(x.Ctx(), q.engine)
 	}
-	answer := &ollama.Answer{Model: q.common.Model, Start: start, Load: q.load}
-	var add func(R)
-	var whole func() R
+	answer := &prompt.Answer{Model: q.model, Start: start, Load: q.load}
+	var total *prompt.Total
 	if !enc.Streams() {
-		add, whole = k.total()
+		total = new(prompt.Total)
 	}
+	see, _ := enc.(prompt.Seer)
 	tr := a.Figures.begin()
 	defer tr.end(answer)
 	done := false
@@ -107,20 +61,20 @@ func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchang
 			continue
 		}
 		if e.Flush {
-			if err := r.Send(); err != nil {
+			if err := w.Send(); err != nil {
 				return gone(err)
 			}
 			continue
 		}
 		now := time.Now()
 		tr.event(now, e)
-		if w, ok := any(enc).(watcher); ok {
-			w.Saw(now)
+		part := answer.Part(e, now)
+		if see != nil {
+			see.See(&part)
 		}
-		part := k.part(answer, e, now)
-		done = done || e.Done != nil
-		if add != nil {
-			add(part)
+		done = done || part.Done
+		if total != nil {
+			total.Add(part)
 			continue
 		}
 		b, err := enc.Chunk(part)
@@ -128,10 +82,10 @@ func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchang
 			return err
 		}
 		if len(b) > 0 {
-			err = r.Hold(enc.Type(), b)
+			err = w.Hold(enc.Type(), b)
 		}
 		if err == nil && !e.More {
-			err = r.Send()
+			err = w.Send()
 		}
 		if err != nil {
 			return gone(err)
@@ -143,14 +97,14 @@ func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchang
 		}
 		return exchange.ErrNoEnd
 	}
-	if whole == nil {
+	if total == nil {
 		return nil
 	}
-	b, err := enc.Whole(whole())
+	b, err := enc.Whole(total.Whole())
 	if err != nil {
 		return err
 	}
-	r.Whole(http.StatusOK, enc.WholeType(), b)
+	w.Whole(http.StatusOK, enc.WholeType(), b)
 	return nil
 }
 

@@ -7,9 +7,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // OpenAITranscriptions checks the form as Ollama does; no model here hears. It reads no more of it
@@ -23,12 +24,12 @@ func (a *Answers) OpenAITranscriptions(x *exchange.Exchange) {
 	x.Fail(err)
 }
 
-func (a *Answers) transcription(r *http.Request, body *io.LimitedReader) error {
+func (a *Answers) transcription(r *http.Request, in *io.LimitedReader) error {
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
-		return ollama.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", ollama.Ours(http.ErrNotMultipart.Error()))
+		return body.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", body.Ours(http.ErrNotMultipart.Error()))
 	}
-	form := multipart.NewReader(body, params["boundary"])
+	form := multipart.NewReader(in, params["boundary"])
 	var name string
 	var file bool
 	for name == "" || !file {
@@ -37,34 +38,34 @@ func (a *Answers) transcription(r *http.Request, body *io.LimitedReader) error {
 			break
 		}
 		switch {
-		case err != nil && body.N <= 0 && name == "":
-			return ollama.Fail(http.StatusBadRequest, "no model here supports audio")
-		case err != nil && body.N <= 0:
+		case err != nil && in.N <= 0 && name == "":
+			return body.Fail(http.StatusBadRequest, "no model here supports audio")
+		case err != nil && in.N <= 0:
 			return exchange.TooLarge(exchange.MaxSmallBody)
 		case err != nil:
-			return ollama.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", err)
+			return body.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", err)
 		case p.FormName() == "file" && p.FileName() != "":
 			file = true
 		case p.FormName() == "model" && p.FileName() == "" && name == "":
 			b, err := io.ReadAll(io.LimitReader(p, 1024)) // longer than any name
 			if err != nil {
-				return ollama.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", err)
+				return body.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", err)
 			}
 			name = string(b)
 		}
 	}
 	if name == "" {
-		return ollama.ErrUnnamed
+		return prompt.ErrUnnamed
 	}
 	if !file {
-		return ollama.Fail(http.StatusBadRequest, "file is required: %s", ollama.Ours(http.ErrMissingFile.Error()))
+		return body.Fail(http.StatusBadRequest, "file is required: %s", body.Ours(http.ErrMissingFile.Error()))
 	}
-	e, err := catalog.Find(a.o.Store, name, ollama.ErrUnnamed, ollama.Missing)
+	e, err := catalog.Find(a.o.Store, name, prompt.ErrUnnamed, prompt.Missing)
 	if err == nil {
 		err = e.Runs(name)
 	}
 	if err == nil {
-		err = ollama.Fail(http.StatusBadRequest, "%s does not support audio", e.Name.Full())
+		err = body.Fail(http.StatusBadRequest, "%s does not support audio", e.Name.Full())
 	}
 	return err
 }

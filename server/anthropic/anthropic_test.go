@@ -5,12 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ollama/ollama/api"
-
 	"github.com/axle-llm/axle/internal/fuzzguard"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/sampler"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/prompt"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -22,24 +21,27 @@ func FuzzDecode(f *testing.F) {
 		`{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"x"},{"role":"user","content":[{"type":"image","source":{"type":"base64","data":"AAAA"}},{"type":"text","text":"x"},{"type":"tool_result","tool_use_id":"a","content":[{"type":"image","source":{"type":"base64","data":"AAAA"}}]}]}]}`} {
 		f.Add([]byte(s))
 	}
-	f.Fuzz(decode)
+	f.Fuzz(decoders)
 }
 
-// decode gives a body to each decoder, within the limits of promise G5.
-func decode(t *testing.T, b []byte) {
-	for _, d := range []func([]byte) (*Request, error){Decode, DecodeCount} {
+// decoders gives a body to each decoder, within the limits of promise G5.
+func decoders(t *testing.T, b []byte) {
+	for _, d := range []func(prompt.From, []byte) (*prompt.Request, prompt.Encoder, error){decode, decodeCount} {
 		fuzzguard.Check(t, len(b), func() {
-			var se api.StatusError
-			r, err := d(b)
+			var f *body.Failure
+			if body.Check(b) != nil {
+				return
+			}
+			r, _, err := d(nil, b)
 			if err != nil {
-				if !errors.As(err, &se) || se.StatusCode < 400 || se.ErrorMessage == "" {
+				if !errors.As(err, &f) || f.Status < 400 || f.Text == "" {
 					t.Errorf("an error without a status: %v", err)
 				}
 				return
 			}
 			// Where a message's content keeps an order, it has a place for each of its pictures.
-			sees := ollama.Model{Caps: chat.Capabilities{Tools: true, Thinking: true, Vision: true}}
-			er, _, _, err := r.Native.ToEngine(sampler.Defaults(), sees)
+			sees := prompt.Model{Caps: chat.Capabilities{Tools: true, Thinking: true, Vision: true}}
+			er, _, _, err := r.Engine(sampler.Defaults(), sees)
 			for i, m := range er.Messages {
 				n := 0
 				for _, p := range m.Parts {
@@ -68,11 +70,11 @@ func TestHostilePeak(t *testing.T) {
 		{head + `[{"type":"image","source":{"type":"base64","data":"`, `AAAA`, `"}}]}]}`}} {
 		most := 0 // how often a unit may come, by the parts that a body may hold
 		if parts := strings.Count(p[1], `"`)/2 + strings.Count(p[1], "{") + strings.Count(p[1], "["); parts > 0 {
-			most = (ollama.MaxParts - 100) / parts
+			most = (body.MaxParts - 100) / parts
 		}
 		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) +
 			p[2])} {
-			decode(t, b)
+			decoders(t, b)
 		}
 	}
 }
@@ -81,12 +83,12 @@ func TestToolChoice(t *testing.T) {
 	const head = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":{"type":"object","minProperties":1}}],"tool_choice":`
 	for in, want := range map[string]string{`{"type":"any"}`: "required", `{"type":"tool","name":"f"}`: "f", `{"type":"none"}`: "none",
 		`{"type":"auto","disable_parallel_tool_use":true}`: "auto", `null`: ""} {
-		r, err := Decode([]byte(head + in + "}"))
-		if err != nil || r.Native.ToolChoice != want || r.Native.SerialTools != (want == "auto") || !r.Native.RelaxThink {
+		r, _, err := decode(nil, []byte(head+in+"}"))
+		if err != nil || r.Ask.ToolChoice != want || r.Ask.SerialTools != (want == "auto") || !r.RelaxThink {
 			t.Errorf("%s: %v", in, err)
 		}
 	}
-	if _, err := Decode([]byte(head + `{"type":"maybe"}}`)); err == nil {
+	if _, _, err := decode(nil, []byte(head+`{"type":"maybe"}}`)); err == nil {
 		t.Error("an unknown choice is taken")
 	}
 }

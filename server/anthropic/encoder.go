@@ -4,31 +4,43 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/ollamatype"
+	"github.com/axle-llm/axle/server/prompt"
 	wire "github.com/ollama/ollama/anthropic"
-	"github.com/ollama/ollama/api"
 )
 
-// Encoder writes a message.
-type Encoder struct {
+// Dialect is Anthropic's API.
+func Dialect() prompt.Dialect {
+	return prompt.Dialect{Name: "anthropic", Under: "/v1/messages", ErrorType: "application/json",
+		Error:  func(_ error, status int, text string) []byte { return ErrorBody(status, text) },
+		Routes: []prompt.Route{
+			{Path: "/v1/messages", Role: access.Ask, Read: decode},
+			{Path: "/v1/messages/count_tokens", Role: access.Ask, Read: decodeCount, Count: count},
+		}}
+}
+
+// encoder writes a message.
+type encoder struct {
 	id     string
 	stream bool
 	conv   *wire.StreamConverter
 }
 
-// NewEncoder makes an encoder for the answer to r.
-func NewEncoder(r *Request) *Encoder {
+// newEncoder makes an encoder for the answer to r.
+func newEncoder(r *wire.MessagesRequest) *encoder {
 	id := wire.GenerateMessageID()
-	return &Encoder{id: id, stream: r.Stream, conv: wire.NewStreamConverter(id, r.Model, wire.EstimateInputTokens(r.MessagesRequest))}
+	return &encoder{id: id, stream: r.Stream, conv: wire.NewStreamConverter(id, r.Model, wire.EstimateInputTokens(*r))}
 }
 
-func (e *Encoder) Streams() bool     { return e.stream }
-func (e *Encoder) Type() string      { return "text/event-stream" }
-func (e *Encoder) WholeType() string { return "application/json" }
+func (e *encoder) Streams() bool     { return e.stream }
+func (e *encoder) Type() string      { return "text/event-stream" }
+func (e *encoder) WholeType() string { return "application/json" }
 
 // Chunk gives the events for a part.
-func (e *Encoder) Chunk(r api.ChatResponse) ([]byte, error) {
+func (e *encoder) Chunk(p prompt.Part) ([]byte, error) {
 	var out []byte
-	for _, ev := range e.conv.Process(r) {
+	for _, ev := range e.conv.Process(ollamatype.Chat(p)) {
 		b, err := json.Marshal(ev.Data)
 		if err != nil {
 			return nil, err
@@ -39,8 +51,8 @@ func (e *Encoder) Chunk(r api.ChatResponse) ([]byte, error) {
 }
 
 // Whole is the body of an answer in one piece.
-func (e *Encoder) Whole(r api.ChatResponse) ([]byte, error) {
-	resp := wire.ToMessagesResponse(e.id, r)
+func (e *encoder) Whole(p prompt.Part) ([]byte, error) {
+	resp := wire.ToMessagesResponse(e.id, ollamatype.Chat(p))
 	if resp.Content == nil {
 		resp.Content = []wire.ContentBlock{}
 	}
@@ -58,17 +70,17 @@ func ErrorBody(status int, text string) []byte {
 	return b
 }
 
-func (e *Encoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
+func (e *encoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
 
 // ErrorEnd is Anthropic's own error event, which its clients raise. (Ollama only ends the stream,
 // which reads like a cut connection.)
-func (e *Encoder) ErrorEnd(status int, text string) []byte {
+func (e *encoder) ErrorEnd(status int, text string) []byte {
 	b, _ := json.Marshal(wire.StreamErrorEvent{Type: "error", Error: wire.NewError(status, text).Error})
 	return fmt.Appendf(nil, "event: error\ndata: %s\n\n", b)
 }
 
-// Count is the body of an answer to count_tokens.
-func Count(n int) []byte {
+// count is the body of an answer to count_tokens.
+func count(n int) []byte {
 	b, _ := line(wire.CountTokensResponse{InputTokens: n})
 	return b
 }

@@ -3,177 +3,302 @@ package anthropic
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/axle-llm/axle/ask"
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/ollamatype"
+	"github.com/axle-llm/axle/server/prompt"
 	wire "github.com/ollama/ollama/anthropic"
-	"github.com/ollama/ollama/api"
-
-	"github.com/axle-llm/axle/server/ollama"
-	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// Request is a messages request.
-type Request struct {
+// messagesRequest is the body of /v1/messages: Ollama's type, and what it passes over.
+type messagesRequest struct {
 	wire.MessagesRequest
-	Native *ollama.ChatRequest
+	Tools        []tool  `json:"tools"`
+	OutputFormat *format `json:"output_format"`
+	OutputConfig *struct {
+		Effort string  `json:"effort"`
+		Format *format `json:"format"`
+	} `json:"output_config"`
 }
 
-// AsPrompt is the native request.
-func (r *Request) AsPrompt() ollama.Prompt { return r.Native }
+// tool is a tool, which may be strict.
+type tool struct {
+	wire.Tool
+	Strict bool `json:"strict"`
+}
 
-// Decode reads the body of /v1/messages.
-func Decode(b []byte) (*Request, error) { return decodeBody(b, true) }
+// format is the form of an answer, in its place of today or of the beta.
+type format struct {
+	Type   string          `json:"type"`
+	Schema json.RawMessage `json:"schema"`
+}
 
-// DecodeCount reads the body of /v1/messages/count_tokens, which has no max_tokens.
-func DecodeCount(b []byte) (*Request, error) { return decodeBody(b, false) }
-
-func decodeBody(b []byte, answered bool) (*Request, error) {
-	r := new(Request)
-	if err := ollama.Check(b); err != nil {
-		return nil, err
+// decode reads the body of /v1/messages.
+func decode(_ prompt.From, b []byte) (*prompt.Request, prompt.Encoder, error) {
+	r, q, err := decodeBody(b, true)
+	if err != nil {
+		return nil, nil, err
 	}
-	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&r.MessagesRequest); err != nil {
-		return nil, ollama.Fail(400, "%s", err)
+	return q, newEncoder(&r.MessagesRequest), nil
+}
+
+// decodeCount reads the body of /v1/messages/count_tokens, which has no max_tokens.
+func decodeCount(_ prompt.From, b []byte) (*prompt.Request, prompt.Encoder, error) {
+	_, q, err := decodeBody(b, false)
+	return q, nil, err
+}
+
+func decodeBody(b []byte, answered bool) (*messagesRequest, *prompt.Request, error) {
+	r := new(messagesRequest)
+	if err := json.NewDecoder(bytes.NewReader(b)).Decode(r); err != nil {
+		var te *json.UnmarshalTypeError
+		if errors.As(err, &te) && te.Struct == "messagesRequest" {
+			te.Struct, te.Field = "MessagesRequest", strings.TrimPrefix(te.Field, "MessagesRequest.")
+		}
+		return nil, nil, body.Fail(400, "%s", err)
+	}
+	// A search that the server would have to run is not offered to the model: there is no such
+	// service here.
+	r.Tools = slices.DeleteFunc(r.Tools, func(t tool) bool { return strings.HasPrefix(t.Type, "web_search") })
+	for _, t := range r.Tools { // they count in the estimate of the prompt's tokens
+		r.MessagesRequest.Tools = append(r.MessagesRequest.Tools, t.Tool)
 	}
 	switch {
 	case r.Model == "":
-		return nil, ollama.Fail(400, "model is required")
+		return nil, nil, body.Fail(400, "model is required")
 	case answered && r.MaxTokens <= 0:
-		return nil, ollama.Fail(400, "max_tokens is required and must be positive")
+		return nil, nil, body.Fail(400, "max_tokens is required and must be positive")
 	case len(r.Messages) == 0:
-		return nil, ollama.Fail(400, "messages is required")
+		return nil, nil, body.Fail(400, "messages is required")
 	case !answered:
 		r.MaxTokens = 1
 	}
-	if err := r.convert(); err != nil {
+	q, err := r.request()
+	var f *body.Failure
+	if err != nil && !errors.As(err, &f) {
+		err = body.Fail(400, "%s", err)
+	}
+	return r, q, err
+}
+
+// request is what the body asks.
+func (r *messagesRequest) request() (*prompt.Request, error) {
+	q := &prompt.Request{Model: r.Model, Unnamed: prompt.ErrUnnamed, Chat: true, RelaxThink: true,
+		Options: map[string]any{"num_predict": r.MaxTokens}}
+	q.Ask.Truncate, q.Ask.Shift = true, true
+	for key, v := range map[string]*float64{"temperature": r.Temperature, "top_p": r.TopP} {
+		if v != nil {
+			q.Options[key] = *v
+		}
+	}
+	if r.TopK != nil {
+		q.Options["top_k"] = *r.TopK
+	}
+	if len(r.StopSequences) > 0 {
+		q.Options["stop"] = r.StopSequences
+	}
+	if system := systemText(r.System); system != "" {
+		q.Ask.Messages = append(q.Ask.Messages, ask.Message{Role: "system", Content: system})
+	}
+	for i := range r.Messages {
+		said, err := messages(&r.Messages[i])
+		if err != nil {
+			return nil, err
+		}
+		q.Ask.Messages = append(q.Ask.Messages, said...)
+	}
+	q.Loads = len(q.Ask.Messages) == 0
+	r.think(q)
+	if err := r.offer(q); err != nil {
 		return nil, err
 	}
-	return r, r.structured(b)
-}
-
-// convert makes the native request, and adds what Ollama's conversion leaves out.
-func (r *Request) convert() error {
-	// A search that the server would have to run is not offered to the model: there is no such
-	// service here.
-	r.Tools = slices.DeleteFunc(r.Tools, func(t wire.Tool) bool { return strings.HasPrefix(t.Type, "web_search") })
-	native, err := wire.FromMessagesRequest(r.MessagesRequest)
-	if err != nil {
-		return ollama.Fail(400, "%s", err)
-	}
-	r.Native = &ollama.ChatRequest{ChatRequest: *native}
-	r.Native.Ordered(lists(r.Messages), "")
-	r.Native.RelaxThink = true
-	if r.Thinking != nil {
-		r.Native.ThinkLimit = r.Thinking.BudgetTokens
-	}
-	if native.Think.IsString() && api.ValidateLegacyThinking(native.Think) != nil {
-		r.Native.Think = nil
-	}
-	var raw []json.RawMessage
-	for _, t := range r.Tools { // templates print a tool as it stands, and models know the keys in this order
-		var whole struct {
-			Type     string `json:"type"`
-			Function struct {
-				Name        string          `json:"name"`
-				Description string          `json:"description,omitempty"`
-				Parameters  json.RawMessage `json:"parameters,omitempty"`
-			} `json:"function"`
-		}
-		whole.Type = "function"
-		whole.Function.Name, whole.Function.Description, whole.Function.Parameters = t.Name, t.Description, t.InputSchema
-		tool, _ := json.Marshal(whole)
-		raw = append(raw, tool)
-	}
-	r.Native.RememberTools(raw)
-	if c := r.ToolChoice; c != nil {
-		r.Native.SerialTools = c.DisableParallelToolUse
-		switch c.Type {
-		case "none", "auto":
-			r.Native.ToolChoice = c.Type
-		case "any":
-			r.Native.ToolChoice = "required"
-		case "tool":
-			r.Native.ToolChoice = c.Name
-		default:
-			return ollama.Fail(400, "invalid tool_choice type: %q", c.Type)
-		}
-	}
-	return nil
-}
-
-// structured reads what Ollama's types pass over: the format of the answer, in its place of today
-// or of the beta, and which tools are strict.
-func (r *Request) structured(b []byte) error {
-	type format struct {
-		Type   string          `json:"type"`
-		Schema json.RawMessage `json:"schema"`
-	}
-	var x struct {
-		OutputFormat *format `json:"output_format"`
-		OutputConfig struct {
-			Format *format `json:"format"`
-		} `json:"output_config"`
-		Tools []struct {
-			Name   string          `json:"name"`
-			Strict bool            `json:"strict"`
-			Schema json.RawMessage `json:"input_schema"`
-		} `json:"tools"`
-	}
-	if err := json.Unmarshal(b, &x); err != nil {
-		return ollama.Fail(400, "%s", err)
-	}
-	f := x.OutputConfig.Format
-	if f == nil {
-		f = x.OutputFormat
+	f := r.OutputFormat
+	if r.OutputConfig != nil && r.OutputConfig.Format != nil {
+		f = r.OutputConfig.Format
 	}
 	if f != nil {
 		if f.Type != "json_schema" || len(f.Schema) == 0 {
-			return ollama.Fail(400, "output_config.format must be of type \"json_schema\" and have a schema")
+			return nil, body.Fail(400, "output_config.format must be of type \"json_schema\" and have a schema")
 		}
-		r.Native.Format = f.Schema
+		q.Format = f.Schema
 	}
-	for _, t := range x.Tools {
-		if t.Strict {
-			if r.Native.Schemas == nil {
-				r.Native.Schemas = map[string]ollama.ToolSchema{}
-			}
-			r.Native.Schemas[t.Name] = ollama.ToolSchema{Parameters: t.Schema, Strict: true}
+	return q, nil
+}
+
+// think reads how the model is to think. An effort that is none of Ollama's leaves it to the model.
+func (r *messagesRequest) think(q *prompt.Request) {
+	if t := r.Thinking; t != nil {
+		q.Ask.ThinkLimit = t.BudgetTokens
+		switch t.Type {
+		case "enabled":
+			q.Ask.Think = ask.ThinkOn
+		case "disabled":
+			q.Ask.Think = ask.ThinkOff
 		}
+	}
+	if q.Ask.Think != ask.ThinkDefault || r.OutputConfig == nil {
+		return
+	}
+	switch effort := strings.ToLower(strings.TrimSpace(r.OutputConfig.Effort)); effort {
+	case "xhigh":
+		q.Ask.Think = ask.ThinkHigh
+	case "low", "medium", "high", "max":
+		q.Ask.Think = ask.Think(effort)
+	}
+}
+
+// offer adds the tools and which of them is to be called.
+func (r *messagesRequest) offer(q *prompt.Request) error {
+	for _, t := range r.Tools {
+		offered, err := ollamatype.SchemaTool(t.Name, t.Description, t.InputSchema)
+		if err != nil {
+			return fmt.Errorf("invalid input_schema for tool %q: %w", t.Name, err)
+		}
+		if t.Strict {
+			offered.Schema, offered.Strict = t.InputSchema, true
+		}
+		q.Ask.Tools = append(q.Ask.Tools, offered)
+	}
+	c := r.ToolChoice
+	if c == nil {
+		return nil
+	}
+	q.Ask.SerialTools = c.DisableParallelToolUse
+	switch c.Type {
+	case "none", "auto":
+		q.Ask.ToolChoice = c.Type
+	case "any":
+		q.Ask.ToolChoice = "required"
+	case "tool":
+		q.Ask.ToolChoice = c.Name
+	default:
+		return body.Fail(400, "invalid tool_choice type: %q", c.Type)
 	}
 	return nil
 }
 
-// lists are the contents that came as lists, those of tools' results before their message's own, as
-// the conversion has them.
-func lists(in []wire.MessageParam) (out []ollama.Listed) {
-	for _, m := range in {
-		own := ollama.Listed{Role: m.Role}
-		for _, b := range m.Content {
-			switch b.Type {
-			case "text":
-				if b.Text != nil {
-					own.Parts = append(own.Parts, chat.Part{Text: *b.Text})
-				}
-			case "image":
-				own.Parts = append(own.Parts, chat.Part{Image: true})
-			case "tool_result":
-				result := ollama.Listed{Role: "tool"}
-				blocks, _ := b.Content.([]any)
-				for _, c := range blocks {
-					p, _ := c.(map[string]any)
-					text, isText := p["text"].(string)
-					switch {
-					case p["type"] == "image":
-						result.Parts = append(result.Parts, chat.Part{Image: true})
-					case p["type"] == "text" && isText:
-						result.Parts = append(result.Parts, chat.Part{Text: text})
-					}
-				}
-				out = append(out, result)
+// systemText is a system prompt, which may come in blocks.
+func systemText(v any) string {
+	switch system := v.(type) {
+	case string:
+		return system
+	case []any:
+		var text strings.Builder
+		for _, block := range system {
+			b, _ := block.(map[string]any)
+			if part, ok := b["text"].(string); ok && b["type"] == "text" {
+				text.WriteString(part)
 			}
 		}
+		return text.String()
+	}
+	return ""
+}
+
+// messages are what a message becomes: its own text, pictures and calls, and a message for each
+// result of a tool, which stand before what a user says to them.
+func messages(in *wire.MessageParam) (out []ask.Message, err error) {
+	own := ask.Message{Role: strings.ToLower(in.Role)}
+	var results []ask.Message
+	for i := range in.Content {
+		switch b := &in.Content[i]; b.Type {
+		case "text":
+			if b.Text != nil {
+				add(&own, ask.Part{Text: *b.Text})
+			}
+		case "image":
+			img, err := picture(b.Source)
+			if err != nil {
+				return nil, err
+			}
+			own.Images = append(own.Images, img)
+			add(&own, ask.Part{Image: true})
+		case "tool_use", "server_tool_use":
+			if b.Type == "tool_use" && b.ID == "" {
+				return nil, errors.New("tool_use block missing required 'id' field")
+			}
+			if b.Type == "tool_use" && b.Name == "" {
+				return nil, errors.New("tool_use block missing required 'name' field")
+			}
+			args, err := json.Marshal(b.Input)
+			if err != nil {
+				args = json.RawMessage("{}")
+			}
+			own.ToolCalls = append(own.ToolCalls, ask.ToolCall{ID: b.ID, Name: b.Name, Arguments: args})
+		case "tool_result":
+			result, err := resultOf(b.Content)
+			if err != nil {
+				return nil, err
+			}
+			result.ToolCallID = b.ToolUseID
+			results = append(results, result)
+		case "thinking":
+			if b.Thinking != nil {
+				own.Thinking = *b.Thinking
+			}
+		case "web_search_tool_result":
+			results = append(results, ask.Message{Role: "tool", Content: found(b.Content), ToolCallID: b.ToolUseID})
+		}
+	}
+	ordered(&own, len(in.Content))
+	if own.Role == "user" {
+		out = results
+	}
+	if own.Content != "" || len(own.Images) > 0 || len(own.ToolCalls) > 0 || own.Thinking != "" {
 		out = append(out, own)
 	}
-	return out
+	if own.Role != "user" {
+		out = append(out, results...)
+	}
+	return out, nil
+}
+
+// add adds a part to a message's content.
+func add(m *ask.Message, p ask.Part) {
+	m.Content += p.Text
+	m.Parts = append(m.Parts, p)
+}
+
+// ordered leaves the order of a content to the model where there is none to keep: it has no
+// picture.
+func ordered(m *ask.Message, blocks int) {
+	if len(m.Images) == 0 || blocks < 2 {
+		m.Parts = nil
+	}
+}
+
+// resultOf is what a tool gave: a text, or blocks of texts and pictures.
+func resultOf(content any) (ask.Message, error) {
+	m := ask.Message{Role: "tool"}
+	switch c := content.(type) {
+	case string:
+		m.Content = c
+	case []any:
+		for _, block := range c {
+			b, ok := block.(map[string]any)
+			if !ok {
+				continue
+			}
+			switch b["type"] {
+			case "text":
+				if text, ok := b["text"].(string); ok {
+					add(&m, ask.Part{Text: text})
+				}
+			case "image":
+				img, err := pictureOf(b["source"])
+				if err != nil {
+					return m, err
+				}
+				m.Images = append(m.Images, img)
+				add(&m, ask.Part{Image: true})
+			}
+		}
+		ordered(&m, len(c))
+	}
+	return m, nil
 }

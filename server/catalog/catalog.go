@@ -11,11 +11,11 @@ import (
 	"io"
 	"time"
 
-	"github.com/ollama/ollama/api"
-
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/prompt"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -37,7 +37,7 @@ type Entry struct {
 	Custom   chat.Template // of the Modelfile; nil: the package's own
 	System   string
 	Params   map[string]any
-	Messages []api.Message
+	Messages []ask.Message
 	License  []string
 
 	Model  *store.Model // nil for entries that are not the store's
@@ -85,32 +85,38 @@ type Store interface {
 
 // Puller fetches models.
 type Puller interface {
-	// Pull fetches a model, calling status with each of Ollama's status lines.
-	Pull(ctx context.Context, name string, status func(api.ProgressResponse)) error
+	// Pull fetches a model, calling status with each step.
+	Pull(ctx context.Context, name string, status func(Progress)) error
+}
+
+// Progress is a step of what takes long: what is done, and where a file comes how far it is.
+type Progress struct {
+	Status, Digest   string
+	Total, Completed int64
 }
 
 // AskedAs is the entry as a dialect looks at it, in a request that calls it by that name.
-func (e *Entry) AskedAs(name string) ollama.Model {
-	return ollama.Model{Asked: name, Full: e.Name.Full(), Caps: e.Caps, Embedding: e.Embedding,
+func (e *Entry) AskedAs(name string) prompt.Model {
+	return prompt.Model{Asked: name, Full: e.Name.Full(), Caps: e.Caps, Embedding: e.Embedding,
 		Params: e.Params, System: e.System, Messages: e.Messages, Template: e.Custom}
 }
 
-var errName = ollama.Fail(400, "invalid model name")
+var errName = body.Fail(400, "invalid model name")
 
 // Find resolves the model that a request asks for. A name in Ollama's cloud, one that is no name,
 // and one that is not here answer as Ollama does; unnamed is the error where there is no name at
 // all, missing the text where there is no such model.
 func Find(st Store, asked string, unnamed error, missing string) (*Entry, error) {
-	ref, err := ollama.ParseRef(asked, unnamed, errName)
+	ref, err := prompt.ParseRef(asked, unnamed, errName)
 	if err != nil {
 		return nil, err
 	}
 	if ref.Cloud {
-		return nil, ollama.ErrCloud
+		return nil, prompt.ErrCloud
 	}
 	e, err := st.Get(ref.Name)
 	if NotFound(err) {
-		return nil, ollama.ErrMissing(missing, asked)
+		return nil, prompt.ErrMissing(missing, asked)
 	}
 	return e, err
 }
@@ -120,7 +126,7 @@ func (e *Entry) Runs(asked string) error {
 	if e.Says() == "" {
 		return nil
 	}
-	return ollama.Fail(400, "%q is %s", asked, e.Says())
+	return body.Fail(400, "%q is %s", asked, e.Says())
 }
 
 // NotFound says whether a store's error means that there is no model of that name that this chip

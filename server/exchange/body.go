@@ -6,29 +6,26 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/internal/budget"
+	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/loaded"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // Limits of a request (promise T7).
 const (
-	MaxBody      = 32 << 20 // where images can be
+	MaxBody      = body.Max // where images can be
 	MaxSmallBody = 1 << 20
 	freeCost     = 1 << 20         // what any request may cost
 	DrainTime    = 2 * time.Second // how long the rest of a refused body is read
 )
 
-// Read takes a request's body in: it reads at most limit bytes of it, weighs them, decodes them,
-// and weighs what came of it where that can be more than it seemed. A request for more room than
-// there is now is told to come again. Where any of it fails the exchange has ended, and ok is
-// false.
+// Read takes a request's body in: it reads at most limit bytes of it, weighs them and decodes them.
+// A request for more room than there is now is told to come again. Where any of it fails the
+// exchange has ended, and ok is false.
 func Read[T any](x *Exchange, limit int64, decode func([]byte) (T, error)) (req T, ok bool) {
 	b, err := x.body(limit)
 	if err == nil {
 		req, err = decode(b)
-	}
-	if d, is := any(req).(Decoded); is && err == nil {
-		err = x.weighDecoded(d.AsPrompt())
 	}
 	if err != nil {
 		x.Fail(err)
@@ -36,8 +33,25 @@ func Read[T any](x *Exchange, limit int64, decode func([]byte) (T, error)) (req 
 	return req, err == nil
 }
 
-// Decoded is a request in any dialect that asks for an answer.
-type Decoded interface{ AsPrompt() ollama.Prompt }
+// ReadPrompt is Read of a dialect's route: what comes of the body is weighed again where that can
+// be more than it seemed.
+func (x *Exchange) ReadPrompt(to prompt.Route) (r *prompt.Request, enc prompt.Encoder, ok bool) {
+	limit := int64(MaxBody)
+	if to.Small {
+		limit = MaxSmallBody
+	}
+	b, err := x.body(limit)
+	if err == nil {
+		r, enc, err = to.Read(x, b)
+	}
+	if err == nil {
+		err = x.weighDecoded(r)
+	}
+	if err != nil {
+		x.Fail(err)
+	}
+	return r, enc, err == nil
+}
 
 // body reads a body within the read deadline, and weighs it. Compressed bodies are refused: a few
 // bytes could stand for gigabytes.
@@ -63,7 +77,7 @@ func (x *Exchange) body(limit int64) ([]byte, error) {
 
 // Weigh takes room for what a body costs once it is decoded. Where no image can be, no text is one.
 func (x *Exchange) Weigh(b []byte, noImages bool) error {
-	w, err := ollama.Weigh(b)
+	w, err := body.Weigh(b)
 	if err != nil {
 		return err
 	}
@@ -71,8 +85,8 @@ func (x *Exchange) Weigh(b []byte, noImages bool) error {
 		//rule:T7 ./server TestWeighedAgain drop
 		w.Text += w.Coded
 	}
-	if w.Text > ollama.MaxText {
-		return ollama.TextTooLong()
+	if w.Text > body.MaxText {
+		return body.TextTooLong()
 	}
 	x.held.text, x.held.coded = w.Text, !noImages && w.Coded > 0
 	//rule:T7 ./server TestMemoryBounded x.room(w.Cost()) => nil
@@ -98,7 +112,7 @@ func (x *Exchange) room(n int64) error {
 	}
 	most := budget.Get().Requests
 	if n > most {
-		return ollama.Fail(http.StatusRequestEntityTooLarge,
+		return body.Fail(http.StatusRequestEntityTooLarge,
 			"the request takes %d MiB of memory, and all requests together have %d MiB: send less at once", n>>20, most>>20)
 	}
 	//rule:T7 ./server TestLargeBodies false
@@ -116,21 +130,21 @@ func (x *Exchange) more(n int64) error { return x.room(x.held.need + n) }
 // weighDecoded takes room for what a request holds beyond what its body was weighed with: text that
 // might have been an image's, and the automaton that a format becomes, which package grammar keeps
 // below 64 MiB. More text than any context holds is refused.
-func (x *Exchange) weighDecoded(p ollama.Prompt) error {
+func (x *Exchange) weighDecoded(r *prompt.Request) error {
 	if h := &x.held; h.coded {
-		text := p.Text()
-		if text > ollama.MaxText {
-			return ollama.TextTooLong()
+		text := r.Text()
+		if text > body.MaxText {
+			return body.TextTooLong()
 		}
 		//rule:T7 ./server TestWeighedAgain ; extra => ; false && extra
 		if extra := text - h.text; extra > 0 {
 			h.text = text
-			if err := x.more(int64(extra) * ollama.TextCost); err != nil {
+			if err := x.more(int64(extra) * body.TextCost); err != nil {
 				return err
 			}
 		}
 	}
-	if n := min(1024*int64(len(p.Common().Format)), 64<<20); n > freeCost {
+	if n := min(1024*int64(len(r.Format)), 64<<20); n > freeCost {
 		return x.more(n)
 	}
 	return nil
@@ -197,7 +211,7 @@ func (x *Exchange) read(from io.Reader, n, limit int64) ([]byte, error) {
 
 // TooLarge is a body beyond its limit.
 func TooLarge(limit int64) error {
-	return ollama.Fail(http.StatusRequestEntityTooLarge, "the request body is too large: the limit is %d MiB", limit>>20)
+	return body.Fail(http.StatusRequestEntityTooLarge, "the request body is too large: the limit is %d MiB", limit>>20)
 }
 
 // Decode reads a small body, which holds no image, into what it is to be.
@@ -206,5 +220,5 @@ func (x *Exchange) Decode(to any) error {
 	if err != nil {
 		return err
 	}
-	return ollama.Decode(b, to)
+	return body.Decode(b, to)
 }

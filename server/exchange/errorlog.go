@@ -15,8 +15,8 @@ import (
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/loaded"
-	"github.com/axle-llm/axle/server/ollama"
 )
 
 // because is an httpError whose text is another error's, which may quote what a client sent.
@@ -46,7 +46,7 @@ func (s *Shared) Told(err error) string {
 
 func plainly(err error) string {
 	var b *because
-	var f *ollama.Failure
+	var f *body.Failure
 	var he *httpError
 	switch {
 	case errors.As(err, &b):
@@ -61,9 +61,9 @@ func plainly(err error) string {
 	case errors.Is(err, store.ErrNotFound):
 		return store.ErrNotFound.Error()
 	case errors.Is(err, ask.ErrRequest):
-		return ask.ErrRequest.Error() + ": " + string(ollama.Kind(err))
+		return ask.ErrRequest.Error() + ": " + string(body.Kind(err))
 	}
-	return string(ollama.Kind(err))
+	return string(body.Kind(err))
 }
 
 // ofMachine says whether an error is about the card, the disk, the network, a package or the server

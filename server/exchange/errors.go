@@ -8,14 +8,13 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/ollama/ollama/api"
-
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/sampler/grammar"
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -35,7 +34,7 @@ const TooLong = "the prompt is longer than the context length currently availabl
 // Status is the one place where an error of the engine, the host or the store becomes an HTTP
 // status and a text.
 func Status(err error) (code int, text string) {
-	var se api.StatusError
+	var f *body.Failure
 	var ce *ask.ContextError
 	var me *models.Error
 	var he *httpError
@@ -46,8 +45,8 @@ func Status(err error) (code int, text string) {
 		return http.StatusTooManyRequests, le.Text
 	case errors.As(err, &he):
 		return he.code, he.text
-	case errors.As(err, &se):
-		return se.StatusCode, se.ErrorMessage
+	case errors.As(err, &f):
+		return f.Status, f.Text
 	case errors.Is(err, context.Canceled):
 		return statusClientGone, "request canceled"
 	case errors.As(err, &ce):

@@ -7,7 +7,9 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
@@ -22,9 +24,7 @@ import (
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/server/access"
-	"github.com/axle-llm/axle/server/anthropic"
-	"github.com/axle-llm/axle/server/ollama"
-	"github.com/axle-llm/axle/server/openai"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // Shared is what all exchanges have together. Its fields are set before the first one and not
@@ -35,6 +35,7 @@ type Shared struct {
 	LogPrompts   bool          // prompts, and errors that quote them, may be in the log
 	Log          *zap.Logger   // never nil
 	OnFailure    func(error)   // told why each request failed that did; never nil
+	Dialects     []prompt.Dialect
 
 	large atomic.Int64 // bytes of large requests held
 }
@@ -47,11 +48,12 @@ type Exchange struct {
 	*gin.Context
 	Log      Line // what its line in the log says
 	shared   *Shared
-	form     Form
+	dialect  *prompt.Dialect
 	held     held
 	response *http.ResponseController
 	writer   writer
 	armed    time.Time // when the write deadline was set last
+	began    time.Time
 }
 
 // writer is the router's, which knows its exchange: cheaper than the map that a gin.Context keeps
@@ -71,19 +73,14 @@ type Line struct {
 	Status int    // 0: the one that was sent
 }
 
-// Form is how an error is written before the first part of an answer.
-type Form struct {
-	Type string // its content type
-	Body func(status int, text string) []byte
-}
-
-// Begin makes the exchange of a request, whose write deadline has just been set. A form without a
-// body is the one of the request's path. Call Exchange.End when it is answered.
-func (s *Shared) Begin(c *gin.Context, form Form) *Exchange {
-	if form.Body == nil {
-		form = FormOf(c.Request.URL.Path)
+// Begin makes the exchange of a request, whose write deadline has just been set. Where dialect is
+// nil it is the one of the request's path. Call Exchange.End when it is answered.
+func (s *Shared) Begin(c *gin.Context, dialect *prompt.Dialect) *Exchange {
+	if dialect == nil {
+		dialect = DialectOf(s.Dialects, c.Request.URL.Path)
 	}
-	x := &Exchange{Context: c, shared: s, form: form, armed: time.Now()}
+	now := time.Now()
+	x := &Exchange{Context: c, shared: s, dialect: dialect, armed: now, began: now}
 	x.writer = writer{c.Writer, x}
 	c.Writer = &x.writer
 	x.response = http.NewResponseController(c.Writer)
@@ -105,16 +102,24 @@ func (x *Exchange) End() {
 // StopReading ends the reading of the body now.
 func (x *Exchange) StopReading() { _ = x.response.SetReadDeadline(time.Now()) }
 
-// FormOf is the form of errors on a path: Anthropic's, OpenAI's or Ollama's.
-func FormOf(path string) Form {
-	switch {
-	case strings.HasPrefix(path, "/v1/messages"):
-		return Form{JSONV1, anthropic.ErrorBody}
-	case strings.HasPrefix(path, "/v1/"):
-		return Form{JSONV1, openai.ErrorBody}
+// basic is the dialect of a server that has none.
+var basic = prompt.Dialect{ErrorType: JSON, Error: func(_ error, _ int, text string) []byte {
+	b, _ := json.Marshal(map[string]string{"error": text})
+	return b
+}}
+
+// DialectOf is the dialect whose paths this one is of: the one with the longest beginning.
+func DialectOf(all []prompt.Dialect, path string) (of *prompt.Dialect) {
+	for i := range all {
+		if d := &all[i]; strings.HasPrefix(path, d.Under) && (of == nil || len(d.Under) > len(of.Under)) {
+			of = d
+		}
 	}
-	return Form{JSON, func(_ int, text string) []byte { return ollama.ErrorBody(text) }}
+	return cmp.Or(of, &basic)
 }
+
+// Began is when the request came.
+func (x *Exchange) Began() time.Time { return x.began }
 
 // Ctx is the request's context: it ends with the client, the grace of an orderly end, or an owner
 // who ends the answer from elsewhere.
@@ -129,15 +134,8 @@ func (x *Exchange) Owner() string { return OwnerOf(x.Ctx()) }
 // Fail ends a request that has sent nothing with an error, in the path's form.
 func (x *Exchange) Fail(err error) {
 	code, text := x.noteFailure(err)
-	body := x.form.Body
-	if errors.As(err, new(openai.ControlError)) {
-		body = openai.CodedBody
-	}
-	var pe *openai.ParamError
-	if errors.As(err, &pe) {
-		body = pe.Body
-	}
-	x.Reply().fail(code, body, body, x.form.Type, text)
+	form := func(status int, text string) []byte { return x.dialect.Error(err, status, text) }
+	x.Reply().fail(code, form, form, x.dialect.ErrorType, text)
 }
 
 // noteFailure keeps why a request failed for its log line, and says what to tell the client.
@@ -153,12 +151,12 @@ func (x *Exchange) noteFailure(err error) (code int, text string) {
 	return code, text
 }
 
-// Answer runs f and tells its error in the encoder's way. A panic in f is an error too.
-func Answer[R any](x *Exchange, enc Encoder[R], f func(*Reply) error) {
+// Answer runs f and tells its error in that form. A panic in f is an error too.
+func (x *Exchange) Answer(form Form, f func(*Reply) error) {
 	r := x.Reply()
 	if err := x.shared.Caught(func() error { return f(r) }); err != nil {
 		code, text := x.noteFailure(err)
-		r.fail(code, enc.ErrorBody, enc.ErrorEnd, enc.WholeType(), text)
+		r.fail(code, form.ErrorBody, form.ErrorEnd, form.WholeType(), text)
 	}
 }
 

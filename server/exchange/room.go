@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/axle-llm/axle/internal/budget"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/body"
 )
 
 // VectorRoom takes room for a number of vectors, and refuses more of them than two thirds of all
@@ -13,7 +13,7 @@ func (x *Exchange) VectorRoom(inputs, hidden int) error {
 	each := int64(hidden)*4 + 256 // 32-bit numbers, and what a queued text is kept in
 	//rule:T7 ./server TestVectorsWeighed false
 	if most := budget.Get().Requests * 2 / 3 / each; int64(inputs) > most {
-		return ollama.Fail(http.StatusRequestEntityTooLarge,
+		return body.Fail(http.StatusRequestEntityTooLarge,
 			"%d inputs give %d vectors of %d numbers, more than the server holds at once: send at most %d in a request",
 			inputs, inputs, hidden, most)
 	}
@@ -34,11 +34,11 @@ func (x *Exchange) RerankRoom(documents, text, longest, query int) error {
 	each := int64(query + rerankAround)
 	//rule:T7 ./server TestRerankWeighed false
 	if most := (rerankText - int64(text)) / each; int64(documents) > most {
-		return ollama.Fail(http.StatusRequestEntityTooLarge,
+		return body.Fail(http.StatusRequestEntityTooLarge,
 			"%d documents, each read with a query of %d bytes, are more text than a request may have read: send at most %d in a request, "+
 				"or a shorter query", documents, query, most)
 	}
-	return x.more(min(int64(documents), rerankAhead)*(each+int64(longest))*ollama.TextCost + int64(documents)*256)
+	return x.more(min(int64(documents), rerankAhead)*(each+int64(longest))*body.TextCost + int64(documents)*256)
 }
 
 // What of several answers is kept until all are there: a token's text, and what is told of it with
@@ -54,7 +54,7 @@ const (
 func (x *Exchange) ChoicesRoom(n, tokens, told int) error {
 	each := int64(tokens) * int64(choiceToken+choiceLogprob*told)
 	if int64(n)*each > budget.Get().Requests*2/3 {
-		return ollama.Fail(http.StatusRequestEntityTooLarge,
+		return body.Fail(http.StatusRequestEntityTooLarge,
 			"%d answers of %d tokens with %d log probabilities each are more than the server keeps until all are there: "+
 				"stream them, set a lower max_tokens, or ask for fewer answers", n, tokens, told)
 	}

@@ -17,8 +17,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ollama/ollama/api"
-
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/rows"
@@ -172,7 +171,7 @@ func (s *Models) bare(m *store.Model) *catalog.Entry {
 	e := &catalog.Entry{Name: m.Name, Digest: m.Digest, Place: place(m), Size: m.Size, Modified: m.ModifiedAt, Parent: m.From,
 		System: m.System, Params: m.Params, License: m.License, Model: m}
 	for _, msg := range m.Messages {
-		e.Messages = append(e.Messages, api.Message{Role: msg.Role, Content: msg.Content})
+		e.Messages = append(e.Messages, ask.Message{Role: msg.Role, Content: msg.Content})
 	}
 	return e
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // mayBench says whether the request's key may start benchmarks, and why not.
@@ -59,7 +59,7 @@ func (v *Views) Start(x *exchange.Exchange) {
 	}
 	var e *catalog.Entry
 	if err == nil {
-		e, err = catalog.Find(v.o.Store, a.Model, ollama.ErrUnnamed, ollama.Missing)
+		e, err = catalog.Find(v.o.Store, a.Model, prompt.ErrUnnamed, prompt.Missing)
 	}
 	if err == nil {
 		err = e.Runs(a.Model)

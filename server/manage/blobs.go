@@ -9,15 +9,15 @@ import (
 
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/ollama"
 )
 
 // digest reads a blob's name from the path.
 func digest(x *exchange.Exchange) (models.Digest, error) {
 	d, err := models.ParseDigest(x.Param("digest"))
 	if err != nil {
-		return d, ollama.Fail(http.StatusBadRequest, "invalid digest format")
+		return d, body.Fail(http.StatusBadRequest, "invalid digest format")
 	}
 	return d, nil
 }
@@ -27,7 +27,7 @@ func (m *Manager) HasBlob(x *exchange.Exchange) {
 	if err == nil {
 		var ok bool
 		if _, ok, err = m.o.Store.HasBlob(d); err == nil && !ok {
-			err = ollama.Fail(http.StatusNotFound, "blob %q not found", x.Param("digest"))
+			err = body.Fail(http.StatusNotFound, "blob %q not found", x.Param("digest"))
 		}
 	}
 	if err != nil {
@@ -43,7 +43,7 @@ func (m *Manager) PutBlob(x *exchange.Exchange) {
 	switch {
 	case err != nil:
 	case m.o.NoPull:
-		err = ollama.Fail(http.StatusForbidden, "pulling models is switched off on this server, and uploading them with it")
+		err = body.Fail(http.StatusForbidden, "pulling models is switched off on this server, and uploading them with it")
 	case x.Request.ContentLength > maxBlob:
 		err = exchange.TooLarge(maxBlob)
 	default:
@@ -51,13 +51,13 @@ func (m *Manager) PutBlob(x *exchange.Exchange) {
 			err = herr
 			break
 		}
-		body := &slowBody{x: x, rc: http.NewResponseController(x.Writer), most: m.o.ReadTimeout, left: m.o.ReadTimeout}
-		created, err = m.o.Store.PutBlob(x.Ctx(), d, body)
+		slow := &slowBody{x: x, rc: http.NewResponseController(x.Writer), most: m.o.ReadTimeout, left: m.o.ReadTimeout}
+		created, err = m.o.Store.PutBlob(x.Ctx(), d, slow)
 		switch {
-		case body.err != nil:
-			err = body.err
+		case slow.err != nil:
+			err = slow.err
 		case errors.Is(err, store.ErrMismatch):
-			err = ollama.Fail(http.StatusBadRequest, "%s", strings.TrimPrefix(err.Error(), "models: "))
+			err = body.Fail(http.StatusBadRequest, "%s", strings.TrimPrefix(err.Error(), "models: "))
 		case errors.Is(err, store.ErrSpace):
 			err = exchange.Error(http.StatusInsufficientStorage, err.Error())
 		case err != nil:

@@ -11,9 +11,10 @@ import (
 
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 func (m *Manager) Copy(x *exchange.Exchange) {
@@ -32,11 +33,11 @@ func (m *Manager) Copy(x *exchange.Exchange) {
 func (m *Manager) copyModel(req api.CopyRequest) error {
 	src, err := models.ParseName(req.Source)
 	if err != nil {
-		return ollama.Fail(http.StatusBadRequest, "source %q is invalid", req.Source)
+		return body.Fail(http.StatusBadRequest, "source %q is invalid", req.Source)
 	}
 	dst, err := models.ParseName(req.Destination)
 	if err != nil {
-		return ollama.Fail(http.StatusBadRequest, "destination %q is invalid", req.Destination)
+		return body.Fail(http.StatusBadRequest, "destination %q is invalid", req.Destination)
 	}
 	done, err := m.claim(dst.Full())
 	if err != nil {
@@ -44,7 +45,7 @@ func (m *Manager) copyModel(req api.CopyRequest) error {
 	}
 	defer done()
 	if err = m.o.Store.Copy(src, dst); catalog.NotFound(err) {
-		return ollama.ErrMissing("model %q not found", req.Source)
+		return prompt.ErrMissing("model %q not found", req.Source)
 	}
 	return err
 }
@@ -67,7 +68,7 @@ func (m *Manager) claim(asked string) (done func(), err error) {
 		}
 		m.making.Delete(key)
 	}
-	return nil, ollama.Fail(http.StatusForbidden,
+	return nil, body.Fail(http.StatusForbidden,
 		"model '%s' exists: deleting models is switched off on this server, and replacing them with it", name)
 }
 
@@ -85,18 +86,18 @@ func (m *Manager) Delete(x *exchange.Exchange) {
 }
 
 func (m *Manager) deleteModel(ctx context.Context, asked string) error {
-	ref, err := ollama.ParseRef(asked, ollama.ErrUnnamed, ollama.Fail(http.StatusBadRequest, "name %q is invalid", asked))
+	ref, err := prompt.ParseRef(asked, prompt.ErrUnnamed, body.Fail(http.StatusBadRequest, "name %q is invalid", asked))
 	if err != nil {
 		return err
 	}
 	if ref.Cloud { // never the model here that has the rest of the name
 		if ref.Name, err = models.ParseName(asked); err != nil {
-			return ollama.ErrMissing(ollama.Missing, asked)
+			return prompt.ErrMissing(prompt.Missing, asked)
 		}
 	}
 	//rule:T6 ./server TestSwitches false
 	if m.o.NoDelete {
-		return ollama.Fail(http.StatusForbidden, "deleting models is switched off on this server")
+		return body.Fail(http.StatusForbidden, "deleting models is switched off on this server")
 	}
 	e, err := m.o.Store.Get(ref.Name)
 	if err != nil { // what cannot be opened can go all the same
@@ -104,7 +105,7 @@ func (m *Manager) deleteModel(ctx context.Context, asked string) error {
 	}
 	switch err := m.o.Store.Delete(ref.Name); {
 	case catalog.NotFound(err):
-		return ollama.ErrMissing(ollama.Missing, asked)
+		return prompt.ErrMissing(prompt.Missing, asked)
 	case err != nil:
 		return err
 	}

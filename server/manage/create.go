@@ -11,8 +11,10 @@ import (
 
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/prompt"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -28,20 +30,20 @@ func (m *Manager) Create(x *exchange.Exchange) {
 	}
 	if err == nil && r.Template != nil && *r.Template != "" {
 		if _, terr := chat.NewGo(*r.Template); terr != nil {
-			err = ollama.Fail(http.StatusBadRequest, "template error: %s", terr)
+			err = body.Fail(http.StatusBadRequest, "template error: %s", terr)
 		}
 	}
 	if err != nil {
 		x.Fail(err)
 		return
 	}
-	progress(x, req.Stream, func(ctx context.Context, status func(api.ProgressResponse)) error {
+	progress(x, req.Stream, func(ctx context.Context, status func(catalog.Progress)) error {
 		done, err := m.claim(r.Name)
 		if err != nil {
 			return err
 		}
 		defer done()
-		say := func(line string) { status(api.ProgressResponse{Status: line}) }
+		say := func(line string) { status(catalog.Progress{Status: line}) }
 		create := func() error {
 			if err := m.ownFormat(req, r.From); err != nil {
 				return err
@@ -61,9 +63,9 @@ func (m *Manager) Create(x *exchange.Exchange) {
 		}
 		switch {
 		case errors.Is(err, store.ErrNoBase):
-			return ollama.Fail(http.StatusBadRequest, "%s", ollama.Ours(store.ErrNoBase.Error()))
+			return body.Fail(http.StatusBadRequest, "%s", body.Ours(store.ErrNoBase.Error()))
 		case errors.Is(err, store.ErrNotFound): // and nothing that could fetch it
-			return ollama.ErrMissing(ollama.Missing, req.From)
+			return prompt.ErrMissing(prompt.Missing, req.From)
 		case len(r.Files) > 0 && r.From == "" && errors.As(err, new(*models.Error)):
 			return exchange.Because(http.StatusBadRequest, err) // what was uploaded is no package
 		}
@@ -104,11 +106,11 @@ func (m *Manager) ownFormat(req api.CreateRequest, from string) error {
 		own = append(own, by)
 	}
 	for _, f := range []struct {
-		what ollama.Ours
+		what body.Ours
 		name string
 	}{{"renderer", req.Renderer}, {"parser", req.Parser}} {
 		if f.name != "" && !isFamily(f.name, own) {
-			return ollama.Fail(http.StatusBadRequest,
+			return body.Fail(http.StatusBadRequest,
 				"%s %q is not that of %s, whose package is of the family %s and has its own: leave it out",
 				f.what, f.name, e.Name, cmp.Or(e.Info.Family, own[len(own)-1], "unknown"))
 		}
@@ -138,21 +140,21 @@ func isFamily(name string, families []string) bool {
 // createRequest checks a create request in Ollama's order and turns it into the store's.
 func createRequest(req api.CreateRequest) (r store.CreateRequest, err error) {
 	if req.Parameters["typical_p"] != nil {
-		return r, ollama.Fail(http.StatusBadRequest, "typical_p is no longer supported")
+		return r, body.Fail(http.StatusBadRequest, "typical_p is no longer supported")
 	}
 	if len(req.Adapters) > 0 {
-		return r, ollama.Fail(http.StatusBadRequest, "LoRA adapters are no longer supported")
+		return r, body.Fail(http.StatusBadRequest, "LoRA adapters are no longer supported")
 	}
 	for _, f := range []struct {
-		name  ollama.Ours
+		name  body.Ours
 		given bool
 	}{{"requires", req.Requires != ""}, {"draft_files", len(req.DraftFiles) > 0}} {
 		if f.given { // what would be taken and not kept would be missed later
-			return r, ollama.Fail(http.StatusBadRequest, "%s means nothing to a compiled model, which has its own: leave it out", f.name)
+			return r, body.Fail(http.StatusBadRequest, "%s means nothing to a compiled model, which has its own: leave it out", f.name)
 		}
 	}
 	if (req.Renderer != "" || req.Parser != "") && req.From == "" {
-		return r, ollama.Fail(http.StatusBadRequest,
+		return r, body.Fail(http.StatusBadRequest,
 			"renderer and parser say nothing of a package that is uploaded, which has its own: leave them out, or name a model with from")
 	}
 	switch l := req.License.(type) {
@@ -165,47 +167,47 @@ func createRequest(req api.CreateRequest) (r store.CreateRequest, err error) {
 		for i, v := range l {
 			text, ok := v.(string)
 			if !ok {
-				return r, ollama.Fail(http.StatusBadRequest, "license must be a string or a list of strings: element %d is %T", i, v)
+				return r, body.Fail(http.StatusBadRequest, "license must be a string or a list of strings: element %d is %T", i, v)
 			}
 			r.License = append(r.License, text)
 		}
 	default:
-		return r, ollama.Fail(http.StatusBadRequest, "license must be a string or a list of strings: got %T", l)
+		return r, body.Fail(http.StatusBadRequest, "license must be a string or a list of strings: got %T", l)
 	}
 	name, err := models.ParseName(cmp.Or(req.Model, req.Name))
 	if err != nil {
-		return r, ollama.Fail(http.StatusBadRequest, "invalid model name")
+		return r, body.Fail(http.StatusBadRequest, "invalid model name")
 	}
 	r.Name = name.Full()
 	if req.From == "" && req.Files == nil {
-		return r, ollama.Fail(http.StatusBadRequest, "%s", ollama.Ours(store.ErrNoBase.Error()))
+		return r, body.Fail(http.StatusBadRequest, "%s", body.Ours(store.ErrNoBase.Error()))
 	}
 	if cmp.Or(req.Quantize, req.Quantization) != "" {
-		return r, ollama.Fail(http.StatusBadRequest,
+		return r, body.Fail(http.StatusBadRequest,
 			"create-time quantization is only supported for safetensors imports; axle runs compiled packages, see 'axle compile'")
 	}
 	if req.From != "" {
-		ref, err := ollama.ParseRef(req.From, ollama.Fail(http.StatusBadRequest, "invalid model name"),
-			ollama.Fail(http.StatusBadRequest, "invalid model name"))
+		ref, err := prompt.ParseRef(req.From, body.Fail(http.StatusBadRequest, "invalid model name"),
+			body.Fail(http.StatusBadRequest, "invalid model name"))
 		if err != nil {
 			return r, err
 		}
 		if ref.Cloud { // never the model here that has the rest of the name
-			return r, ollama.ErrCloud
+			return r, prompt.ErrCloud
 		}
 		r.From = ref.Name.Full()
 	}
 	for file, digest := range req.Files {
 		d, err := models.ParseDigest(digest)
 		if err != nil {
-			return r, ollama.Fail(http.StatusBadRequest, "invalid digest for %s: invalid digest format", file)
+			return r, body.Fail(http.StatusBadRequest, "invalid digest for %s: invalid digest format", file)
 		}
 		if r.Files == nil {
 			r.Files = map[string]models.Digest{}
 		}
 		r.Files[file] = d
 	}
-	if err := ollama.CheckOptions(nil, req.Parameters); err != nil {
+	if err := prompt.CheckOptions(nil, req.Parameters); err != nil {
 		return r, err
 	}
 	r.Params = req.Parameters

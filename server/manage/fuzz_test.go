@@ -9,8 +9,9 @@ import (
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
 	"github.com/axle-llm/axle/internal/lane"
+	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/prompt"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -43,8 +44,12 @@ func manage(t *testing.T, b []byte) {
 			t.Errorf("%d %q: %v", code, text, err)
 		}
 	}
+	if err := body.Check(b); err != nil {
+		check(err)
+		return
+	}
 	var create api.CreateRequest
-	if err := ollama.Decode(b, &create); err == nil {
+	if err := body.Decode(b, &create); err == nil {
 		r, err := createRequest(create)
 		check(err)
 		if err == nil && r.Template != nil {
@@ -54,23 +59,23 @@ func manage(t *testing.T, b []byte) {
 		check(err)
 	}
 	var embed api.EmbedRequest
-	if err := ollama.Decode(b, &embed); err == nil {
-		_, err := ollama.Inputs(embed.Input)
+	if err := body.Decode(b, &embed); err == nil {
+		_, err := prompt.Inputs(embed.Input)
 		check(err)
-		check(ollama.CheckOptions(nil, embed.Options))
+		check(prompt.CheckOptions(nil, embed.Options))
 	} else {
 		check(err)
 	}
 	var old api.EmbeddingRequest
-	check(ollama.Decode(b, &old))
+	check(body.Decode(b, &old))
 	var show api.ShowRequest
-	check(ollama.Decode(b, &show))
+	check(body.Decode(b, &show))
 	var copied api.CopyRequest
-	check(ollama.Decode(b, &copied))
+	check(body.Decode(b, &copied))
 	var pull api.PullRequest
-	if err := ollama.Decode(b, &pull); err == nil {
-		invalid := ollama.Fail(http.StatusBadRequest, "invalid model name")
-		_, err := ollama.ParseRef(pull.Model, invalid, invalid)
+	if err := body.Decode(b, &pull); err == nil {
+		invalid := body.Fail(http.StatusBadRequest, "invalid model name")
+		_, err := prompt.ParseRef(pull.Model, invalid, invalid)
 		check(err)
 	} else {
 		check(err)
@@ -87,7 +92,7 @@ func TestHostilePeak(t *testing.T) {
 		{`{"input":"`, `\u0000`, `"}`}, {`{"parameters":{"stop":["a"`, `,"a"`, `]}}`}, {`{"options":{"a":[0`, `,0`, `]}}`}} {
 		most := 0 // how often a unit may come, by the parts that a body may hold
 		if parts := strings.Count(p[1], `"`)/2 + strings.Count(p[1], "{") + strings.Count(p[1], "["); parts > 0 {
-			most = (ollama.MaxParts - 100) / parts
+			most = (body.MaxParts - 100) / parts
 		}
 		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) +
 			p[2])} {

@@ -11,24 +11,26 @@ import (
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollama"
 )
 
 // progress runs a long piece of work and sends its status lines, each at once, or only the last. An
 // error before the first line has its own status; a later one is the stream's last line.
-func progress(x *exchange.Exchange, asked *bool, work func(ctx context.Context, status func(api.ProgressResponse)) error) {
+func progress(x *exchange.Exchange, asked *bool, work func(ctx context.Context, status func(catalog.Progress)) error) {
 	stream := asked == nil || *asked
-	exchange.Answer(x, exchange.Native[api.ProgressResponse]{Stream: stream}, func(r *exchange.Reply) error {
+	x.Answer(ollama.Errors{}, func(r *exchange.Reply) error {
 		ctx, cancel := context.WithCancel(x.Ctx())
 		defer cancel()
 		out, over, sent := newStatusLines(), make(chan struct{}), make(chan error, 1)
 		if stream {
 			go func() {
-				err := out.send(over, func(p api.ProgressResponse) error {
-					b, err := ollama.Line(p)
+				err := out.send(over, func(p catalog.Progress) error {
+					b, err := progressObject(p)
 					if err == nil {
-						err = r.Part(exchange.Lines, b)
+						err = r.Part(exchange.Lines, append(b, '\n'))
 					}
 					return err
 				})
@@ -55,7 +57,7 @@ func progress(x *exchange.Exchange, asked *bool, work func(ctx context.Context, 
 			return nil
 		}
 		_, last := out.take()
-		b, err := json.Marshal(last)
+		b, err := progressObject(last)
 		if err != nil {
 			return err
 		}
@@ -64,10 +66,13 @@ func progress(x *exchange.Exchange, asked *bool, work func(ctx context.Context, 
 	})
 }
 
+func progressObject(p catalog.Progress) ([]byte, error) {
+	return json.Marshal(api.ProgressResponse{Status: p.Status, Digest: p.Digest, Total: p.Total, Completed: p.Completed})
+}
+
 // ofManaging keeps an error of management work from being told as one of a running model.
 func ofManaging(err error) error {
-	var se api.StatusError
-	if errors.As(err, &se) || exchange.Own(err) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrName) ||
+	if errors.As(err, new(*body.Failure)) || exchange.Own(err) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrName) ||
 		errors.Is(err, store.ErrReadOnly) || errors.Is(err, store.ErrTaken) {
 		return err
 	}

@@ -8,9 +8,10 @@ import (
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // Pull answers /api/pull: the server's [catalog.Puller] fetches, and its status lines are the
@@ -20,17 +21,17 @@ func (m *Manager) Pull(x *exchange.Exchange) {
 	err := x.Decode(&req)
 	asked := cmp.Or(req.Model, req.Name)
 	if err == nil {
-		invalid := ollama.Fail(http.StatusBadRequest, "invalid model name")
-		_, err = ollama.ParseRef(asked, invalid, invalid)
+		invalid := body.Fail(http.StatusBadRequest, "invalid model name")
+		_, err = prompt.ParseRef(asked, invalid, invalid)
 	}
 	if err == nil && (m.o.NoPull || m.o.Puller == nil) {
-		err = ollama.Fail(http.StatusForbidden, "pulling models is switched off on this server")
+		err = body.Fail(http.StatusForbidden, "pulling models is switched off on this server")
 	}
 	if err != nil {
 		x.Fail(err)
 		return
 	}
-	progress(x, req.Stream, func(ctx context.Context, status func(api.ProgressResponse)) error {
+	progress(x, req.Stream, func(ctx context.Context, status func(catalog.Progress)) error {
 		done, err := m.claim(asked)
 		if err != nil {
 			return err
@@ -46,18 +47,18 @@ func (m *Manager) Push(x *exchange.Exchange) {
 	err := x.Decode(&req)
 	asked := cmp.Or(req.Model, req.Name)
 	if err == nil && asked == "" {
-		err = ollama.ErrUnnamed
+		err = prompt.ErrUnnamed
 	}
 	if err != nil {
 		x.Fail(err)
 		return
 	}
-	progress(x, req.Stream, func(_ context.Context, status func(api.ProgressResponse)) error {
-		status(api.ProgressResponse{Status: "retrieving manifest"})
+	progress(x, req.Stream, func(_ context.Context, status func(catalog.Progress)) error {
+		status(catalog.Progress{Status: "retrieving manifest"})
 		if n, err := models.ParseName(asked); err == nil {
 			if _, err := m.o.Store.Get(n); catalog.NotFound(err) {
-				status(api.ProgressResponse{Status: "couldn't retrieve manifest"})
-				return ollama.Fail(http.StatusInternalServerError, "open %s: no such file or directory",
+				status(catalog.Progress{Status: "couldn't retrieve manifest"})
+				return body.Fail(http.StatusInternalServerError, "open %s: no such file or directory",
 					m.o.Store.Dir()+"/manifests/"+n.Path())
 			}
 		}

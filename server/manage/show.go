@@ -12,9 +12,11 @@ import (
 	"github.com/ollama/ollama/types/model"
 
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/ollamatype"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // copilot is how the client begins its User-Agent that shows general.basename to people.
@@ -55,23 +57,26 @@ func (m *Manager) compared(e *catalog.Entry, resp *api.ShowResponse) {
 }
 
 func (m *Manager) describe(req api.ShowRequest) (*catalog.Entry, *api.ShowResponse, error) {
-	e, err := catalog.Find(m.o.Store, req.Model, ollama.ErrUnnamed, ollama.Missing)
+	e, err := catalog.Find(m.o.Store, req.Model, prompt.ErrUnnamed, prompt.Missing)
 	if err != nil {
 		// As Ollama does here, and only here, the 404 names the model with its tag.
 		switch code, _ := exchange.Status(err); code {
 		case http.StatusForbidden:
-			err = ollama.Fail(http.StatusForbidden, "ollama cloud is disabled: remote model details are unavailable")
+			err = body.Fail(http.StatusForbidden, "ollama cloud is disabled: remote model details are unavailable")
 		case http.StatusNotFound:
-			if ref, perr := ollama.ParseRef(req.Model, err, err); perr == nil {
-				err = ollama.ErrMissing(ollama.Missing, ref.Name.String())
+			if ref, perr := prompt.ParseRef(req.Model, err, err); perr == nil {
+				err = prompt.ErrMissing(prompt.Missing, ref.Name.String())
 			}
 		}
 		return nil, nil, err
 	}
 	system := cmp.Or(req.System, e.System)
 	resp := &api.ShowResponse{License: strings.Join(e.License, "\n"), System: system, Template: e.Template, Details: details(e),
-		Messages: e.Messages, Capabilities: capabilities(e), ModifiedAt: e.Modified.UTC(), ModelInfo: info(e, req.Verbose),
+		Capabilities: capabilities(e), ModifiedAt: e.Modified.UTC(), ModelInfo: info(e, req.Verbose),
 		Parameters: parameters(e.Params)}
+	for _, m := range e.Messages {
+		resp.Messages = append(resp.Messages, ollamatype.Said(m))
+	}
 	resp.Details.ParentModel = e.Parent
 	if e.Caps.Thinking {
 		resp.Thinking = &model.Thinking{Values: []any{true, false}, Default: true}

@@ -1,9 +1,8 @@
 package manage
 
 import (
-	"github.com/ollama/ollama/api"
-
 	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/server/catalog"
 )
 
 // statusLines are where work leaves its status lines, from several goroutines at once and with
@@ -14,13 +13,13 @@ type statusLines struct {
 	more chan struct{} // holds one when there are lines
 
 	mu    ranked.Mutex[ranked.Progress]
-	lines []api.ProgressResponse
-	last  api.ProgressResponse
+	lines []catalog.Progress
+	last  catalog.Progress
 }
 
 func newStatusLines() *statusLines { return &statusLines{more: make(chan struct{}, 1)} }
 
-func (l *statusLines) put(p api.ProgressResponse) {
+func (l *statusLines) put(p catalog.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = p
@@ -38,7 +37,7 @@ func (l *statusLines) put(p api.ProgressResponse) {
 }
 
 // take gives the lines that wait, and the last there was.
-func (l *statusLines) take() (lines []api.ProgressResponse, last api.ProgressResponse) {
+func (l *statusLines) take() (lines []catalog.Progress, last catalog.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lines, l.lines = l.lines, nil
@@ -46,7 +45,7 @@ func (l *statusLines) take() (lines []api.ProgressResponse, last api.ProgressRes
 }
 
 // send gives each line to f as it comes, until over is closed and none is left, or f fails.
-func (l *statusLines) send(over <-chan struct{}, f func(api.ProgressResponse) error) error {
+func (l *statusLines) send(over <-chan struct{}, f func(catalog.Progress) error) error {
 	for ended := false; ; {
 		lines, _ := l.take()
 		for _, p := range lines {

@@ -4,16 +4,10 @@ import (
 	"encoding/json"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
+	"github.com/axle-llm/axle/server/body"
 	"github.com/ollama/ollama/api"
 )
-
-// Line is v as one line of a native stream.
-func Line[R any](v R) ([]byte, error) {
-	b, err := Object(v)
-	return append(b, '\n'), err
-}
 
 // Object is v as JSON. What most answers and their parts are, text and at the end the figures, is
 // written without reflection, which would take more of the processor than all else that a token
@@ -36,10 +30,10 @@ func textPart(v any) []byte {
 			return nil
 		}
 		b := begin(r.Model, r.CreatedAt, len(m.Content)+len(m.Thinking), r.Done)
-		b = AppendText(append(b, `,"message":{"role":`...), m.Role)
-		b = AppendText(append(b, `,"content":`...), m.Content)
+		b = body.AppendText(append(b, `,"message":{"role":`...), m.Role)
+		b = body.AppendText(append(b, `,"content":`...), m.Content)
 		if m.Thinking != "" {
-			b = AppendText(append(b, `,"thinking":`...), m.Thinking)
+			b = body.AppendText(append(b, `,"thinking":`...), m.Thinking)
 		}
 		return end(append(b, '}'), r.Done, r.DoneReason, &r.Metrics)
 	case *api.GenerateResponse:
@@ -47,9 +41,9 @@ func textPart(v any) []byte {
 			return nil
 		}
 		b := begin(r.Model, r.CreatedAt, len(r.Response)+len(r.Thinking), r.Done)
-		b = AppendText(append(b, `,"response":`...), r.Response)
+		b = body.AppendText(append(b, `,"response":`...), r.Response)
 		if r.Thinking != "" {
-			b = AppendText(append(b, `,"thinking":`...), r.Thinking)
+			b = body.AppendText(append(b, `,"thinking":`...), r.Thinking)
 		}
 		return end(b, r.Done, r.DoneReason, &r.Metrics)
 	}
@@ -68,7 +62,7 @@ func begin(model string, at time.Time, text int, last bool) []byte {
 		n += 240 // the figures
 	}
 	b := make([]byte, 0, n)
-	b = AppendText(append(b, `{"model":`...), model)
+	b = body.AppendText(append(b, `{"model":`...), model)
 	b = append(b, `,"created_at":"`...)
 	return append(at.AppendFormat(b, time.RFC3339Nano), '"')
 }
@@ -77,7 +71,7 @@ func begin(model string, at time.Time, text int, last bool) []byte {
 func end(b []byte, done bool, reason string, m *api.Metrics) []byte {
 	b = strconv.AppendBool(append(b, `,"done":`...), done)
 	if reason != "" {
-		b = AppendText(append(b, `,"done_reason":`...), reason)
+		b = body.AppendText(append(b, `,"done_reason":`...), reason)
 	}
 	b = figure(b, `,"total_duration":`, int64(m.TotalDuration))
 	b = figure(b, `,"load_duration":`, int64(m.LoadDuration))
@@ -97,31 +91,4 @@ func figure(b []byte, name string, n int64) []byte {
 		return b
 	}
 	return strconv.AppendInt(append(b, name...), n, 10)
-}
-
-// AppendText adds a string as encoding/json writes it, which is asked for those that it does not
-// write as they are.
-func AppendText(b []byte, s string) []byte {
-	for i := 0; i < len(s); {
-		switch c := s[i]; {
-		case c < ' ', c == '"', c == '\\', c == '<', c == '>', c == '&', c == 0x7f:
-			return appendQuoted(b, s)
-		case c < utf8.RuneSelf:
-			i++
-		default:
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError || r == '\u2028' || r == '\u2029' {
-				return appendQuoted(b, s)
-			}
-			i += n
-		}
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
-}
-
-func appendQuoted(b []byte, s string) []byte {
-	q, _ := json.Marshal(s) // no string fails
-	return append(b, q...)
 }

@@ -38,7 +38,7 @@ func sameLine[R any](t *testing.T, v R) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Line(v); err != nil || string(got) != string(want)+"\n" {
+	if got, err := Object(v); err != nil || string(got) != string(want) {
 		t.Errorf("%v\n got %s\nwant %s", err, got, want)
 	}
 }

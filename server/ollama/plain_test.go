@@ -5,22 +5,23 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/server/body"
 )
 
 // TestTakeApart: what is taken apart means what encoding/json finds in it, and what it might read
 // in another way is left to it.
 func TestTakeApart(t *testing.T) {
-	for _, body := range apart {
-		if _, ok := TakeApart([]byte(body)); !ok {
-			t.Errorf("is left to encoding/json: %s", body)
+	for _, b := range apart {
+		if _, ok := body.TakeApart([]byte(b)); !ok {
+			t.Errorf("is left to encoding/json: %s", b)
 		}
-		sameChat(t, []byte(body))
+		sameChat(t, []byte(b))
 	}
-	for _, body := range whole {
-		if plainChat([]byte(body)) != nil {
-			t.Errorf("is taken apart: %s", body)
+	for _, b := range whole {
+		if _, ok := plainChat([]byte(b)); ok {
+			t.Errorf("is taken apart: %s", b)
 		}
-		sameChat(t, []byte(body))
+		sameChat(t, []byte(b))
 	}
 }
 
@@ -49,23 +50,23 @@ var apart, whole = []string{
 // sameChat wants a body that can be taken apart to be what encoding/json makes of it.
 func sameChat(t *testing.T, body []byte) {
 	t.Helper()
-	plain := plainChat(body)
-	if plain == nil {
+	plain, ok := plainChat(body)
+	if !ok {
 		return
 	}
-	if want, err := decodeChat(body); err != nil || !reflect.DeepEqual(plain, want) {
+	if want, err := decodeChat(body); err != nil || !reflect.DeepEqual(plain, *want) {
 		t.Errorf("%s\n got %+v\nwant %+v, %v", body, plain, want, err)
 	}
 }
 
 func FuzzTakeApart(f *testing.F) {
-	for _, body := range append(apart, whole...) {
-		f.Add([]byte(body))
+	for _, b := range append(apart, whole...) {
+		f.Add([]byte(b))
 	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		fuzzguard.Check(t, len(body), func() {
-			if Check(body) == nil {
-				sameChat(t, body)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fuzzguard.Check(t, len(b), func() {
+			if body.Check(b) == nil {
+				sameChat(t, b)
 			}
 		})
 	})

@@ -11,6 +11,9 @@ import (
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/ask"
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/ollamatype"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // Rerank is the body of /api/rerank and of /v1/rerank, which Ollama has not: the form that Jina,
@@ -34,7 +37,7 @@ type Documents []string
 func (d *Documents) UnmarshalJSON(b []byte) error {
 	var list []json.RawMessage
 	if json.Unmarshal(b, &list) != nil {
-		return Fail(400, "documents must be a list of texts")
+		return body.Fail(400, "documents must be a list of texts")
 	}
 	*d = make([]string, len(list))
 	for i, raw := range list {
@@ -45,7 +48,7 @@ func (d *Documents) UnmarshalJSON(b []byte) error {
 			continue
 		}
 		if json.Unmarshal(raw, &o) != nil || o.Text == nil {
-			return Fail(400, "documents[%d] must be a text, or an object with a text", i)
+			return body.Fail(400, "documents[%d] must be a text, or an object with a text", i)
 		}
 		(*d)[i] = *o.Text
 	}
@@ -53,25 +56,21 @@ func (d *Documents) UnmarshalJSON(b []byte) error {
 }
 
 // DecodeRerank reads the body of a reranking. Errors: what is missing or out of range, by its name.
-func DecodeRerank(b []byte) (*Rerank, error) {
+func DecodeRerank(b []byte) (*prompt.Rerank, error) {
 	r := new(Rerank)
-	if err := Decode(b, r); err != nil {
+	if err := body.Decode(b, r); err != nil {
 		return nil, err
 	}
 	switch {
 	case strings.TrimSpace(r.Query) == "":
-		return nil, Fail(400, "query is required")
+		return nil, body.Fail(400, "query is required")
 	case len(r.Documents) == 0:
-		return nil, Fail(400, "documents is required, and must not be empty")
+		return nil, body.Fail(400, "documents is required, and must not be empty")
 	case r.TopN != nil && *r.TopN < 1:
-		return nil, Fail(400, "top_n must be at least 1, got %d", *r.TopN)
+		return nil, body.Fail(400, "top_n must be at least 1, got %d", *r.TopN)
 	}
-	return r, nil
-}
-
-// Engine is the request as the engine takes it.
-func (r *Rerank) Engine() ask.RerankRequest {
-	return ask.RerankRequest{Query: r.Query, Documents: r.Documents, Instruction: r.Instruction, Truncate: yes(r.Truncate)}
+	return &prompt.Rerank{Model: r.Model, Options: r.Options, KeepAlive: ollamatype.KeepAlive(r.KeepAlive), Write: r.write,
+		Ask: ask.RerankRequest{Query: r.Query, Documents: r.Documents, Instruction: r.Instruction, Truncate: yes(r.Truncate)}}, nil
 }
 
 // Ranked is an answer to a reranking.
@@ -98,13 +97,13 @@ type RankedDocument struct {
 	Text string `json:"text"`
 }
 
-// WriteRanked writes the answer, the best document first, equal ones in the request's order. Error:
+// write writes the answer, the best document first, equal ones in the request's order. Error:
 // a score that is no number, before anything is written.
-func (r *Rerank) WriteRanked(w io.Writer, got ask.Ranking) error {
+func (r *Rerank) write(w io.Writer, got ask.Ranking) error {
 	order := make([]int, len(got.Scores))
 	for i, s := range got.Scores {
 		if order[i] = i; math.IsNaN(s) || math.IsInf(s, 0) {
-			return Fail(500, "the score of document %d is no number", i)
+			return body.Fail(500, "the score of document %d is no number", i)
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(got.Scores[b], got.Scores[a]) })
@@ -117,7 +116,7 @@ func (r *Rerank) WriteRanked(w io.Writer, got ask.Ranking) error {
 	if err != nil {
 		return err
 	}
-	return Spread(w, frame, "results", len(order), func(i int) any {
+	return body.Spread(w, frame, "results", len(order), func(i int) any {
 		item := RankedItem{Index: order[i], Score: got.Scores[order[i]]}
 		if r.ReturnDocuments {
 			item.Document = &RankedDocument{r.Documents[order[i]]}

@@ -1,50 +1,71 @@
 package ollama
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 
 	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/ollamatype"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
-// WriteVectors writes an answer of vectors as [json.Marshal] gives it, a vector at a time, so that
-// its text is nowhere whole.
-func WriteVectors(w io.Writer, r api.EmbedResponse) error {
-	vectors := r.Embeddings
+// DecodeEmbed reads the body of /api/embed. As Ollama does, it looks at the name's form, then at
+// the input, and only then for the model.
+func DecodeEmbed(b []byte) (*prompt.Vectors, error) {
+	var req api.EmbedRequest
+	if err := body.Decode(b, &req); err != nil {
+		return nil, err
+	}
+	unnamed := prompt.ErrMissing(prompt.Missing, req.Model)
+	if _, err := prompt.ParseRef(req.Model, unnamed, body.Fail(400, "invalid model name")); err != nil {
+		return nil, err
+	}
+	input, err := prompt.Inputs(req.Input)
+	return &prompt.Vectors{Model: req.Model, Unnamed: unnamed, Options: req.Options, KeepAlive: ollamatype.KeepAlive(req.KeepAlive),
+		Input: input, Truncate: yes(req.Truncate), Dimensions: req.Dimensions, Type: object,
+		Write: func(w io.Writer, a prompt.Embedded) error {
+			return writeVectors(w, api.EmbedResponse{Model: req.Model, TotalDuration: a.Total, LoadDuration: a.Load,
+				PromptEvalCount: a.Prompt}, a.Vectors)
+		}}, err
+}
+
+// writeVectors writes an answer of vectors as [json.Marshal] gives it, a vector at a time.
+func writeVectors(w io.Writer, r api.EmbedResponse, vectors [][]float32) error {
 	r.Embeddings = [][]float32{}
 	frame, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return Spread(w, frame, "embeddings", len(vectors), func(i int) any { return vectors[i] })
+	return body.Spread(w, frame, "embeddings", len(vectors), func(i int) any { return vectors[i] })
 }
 
-// Spread writes frame, a JSON object, with n items in its field that is an empty list. Each item is
-// encoded as it is written.
-func Spread(w io.Writer, frame []byte, field string, n int, item func(i int) any) error {
-	mark := fmt.Appendf(nil, "%q:[", field) // within a string its quotes would be escaped
-	at := bytes.Index(frame, append(mark, ']'))
-	if at < 0 {
-		return fmt.Errorf("ollama: no empty list %q in the answer", field)
+// DecodeEmbeddings reads the body of /api/embeddings, the old form: one prompt, a vector as the
+// model gives it.
+func DecodeEmbeddings(b []byte) (*prompt.Vectors, error) {
+	var req api.EmbeddingRequest
+	if err := body.Decode(b, &req); err != nil {
+		return nil, err
 	}
-	at += len(mark)
-	if _, err := w.Write(frame[:at]); err != nil {
-		return err
+	v := &prompt.Vectors{Model: req.Model, Unnamed: prompt.ErrUnnamed, Options: req.Options, KeepAlive: ollamatype.KeepAlive(req.KeepAlive),
+		Truncate: true, Raw: true, Type: object, Write: writeVector}
+	if req.Prompt != "" {
+		v.Input = []string{req.Prompt}
 	}
-	for i := range n {
-		b, err := json.Marshal(item(i))
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			b = append([]byte{','}, b...)
-		}
-		if _, err := w.Write(b); err != nil {
-			return err
+	return v, nil
+}
+
+func writeVector(w io.Writer, a prompt.Embedded) error {
+	out := api.EmbeddingResponse{Embedding: []float64{}}
+	for _, v := range a.Vectors {
+		for _, n := range v {
+			out.Embedding = append(out.Embedding, float64(n))
 		}
 	}
-	_, err := w.Write(frame[at:])
+	b, err := json.Marshal(out)
+	if err == nil {
+		_, err = w.Write(b)
+	}
 	return err
 }

@@ -22,11 +22,11 @@ func TestWriteVectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
-		if err := WriteVectors(&b, r); err != nil || b.String() != string(want) {
+		if err := writeVectors(&b, r, r.Embeddings); err != nil || b.String() != string(want) {
 			t.Errorf("got %s, want %s, %v", &b, want, err)
 		}
 		for n := range b.Len() {
-			if err := WriteVectors(&short{n}, r); !errors.Is(err, errShort) {
+			if err := writeVectors(&short{n}, r, r.Embeddings); !errors.Is(err, errShort) {
 				t.Errorf("after %d bytes: %v", n, err)
 			}
 		}

@@ -5,81 +5,90 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ollama/ollama/api"
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/prompt"
 	wire "github.com/ollama/ollama/openai"
-
-	"github.com/axle-llm/axle/server/ollama"
 )
 
-// Compaction is a conversation that is to be made short: the model writes a summary by calling a
+// compaction is a conversation that is to be made short: the model writes a summary by calling a
 // function, and the answer is an item that stands for what was summed up. It encodes its own
 // answer, always in one piece.
-type Compaction struct {
-	Native  *ollama.ChatRequest
+type compaction struct {
 	plan    *wire.ResponsesCompactionPlan
-	asked   *Responses
+	asked   *responses
 	streams bool // the answer is told as events
 	told    bool // there is an answer
+	again   bool // the model was asked once more
 }
 
-// ErrSummary: what the model wrote is no summary. [Compaction.Again] asks once more.
-var ErrSummary = errors.New("compaction failed; the selected model did not return a valid summary and the original conversation " +
+// errSummary: what the model wrote is no summary.
+var errSummary = errors.New("compaction failed; the selected model did not return a valid summary and the original conversation " +
 	"is unchanged")
 
-// DecodeCompaction reads the body of /v1/responses/compact.
-func DecodeCompaction(b []byte) (*Compaction, error) {
-	if err := ollama.Check(b); err != nil {
-		return nil, err
+// readCompaction decodes the body of /v1/responses/compact.
+func (a *API) readCompaction(from prompt.From, b []byte) (*prompt.Request, prompt.Encoder, error) {
+	r, err := a.referred(from, b)
+	if err == nil {
+		b, err = r.body()
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	plan, err := wire.PrepareStandaloneCompaction(b)
 	if err != nil {
-		return nil, Control(err)
+		return nil, nil, Control(err)
 	}
-	c := &Compaction{plan: plan}
-	return c, c.ask("")
+	return newCompaction(plan, false)
 }
 
-// DecodeTriggered reads the body of /v1/responses where its input ends with a trigger for a
-// compaction; nil when it does not.
-func DecodeTriggered(b []byte) (*Compaction, error) {
-	if err := ollama.Check(b); err != nil {
+func newCompaction(plan *wire.ResponsesCompactionPlan, streams bool) (*prompt.Request, prompt.Encoder, error) {
+	c := &compaction{plan: plan, streams: streams}
+	q, err := c.ask("")
+	return q, c, err
+}
+
+// Again asks once more where the answer was no summary, and tells the model what was wrong.
+func (c *compaction) Again(wrong error) (*prompt.Request, bool) {
+	if c.again || !errors.Is(wrong, errSummary) {
+		return nil, false
+	}
+	c.again = true
+	q, err := c.ask(wrong.Error())
+	return q, err == nil
+}
+
+// Failed is what is told of an answer that is no summary.
+func (c *compaction) Failed(err error) (error, bool) {
+	return body.Fail(500, "%s", body.Ours(errSummary.Error())), errors.Is(err, errSummary)
+}
+
+func (c *compaction) ask(repair string) (*prompt.Request, error) {
+	b, err := c.plan.SummaryRequest(repair)
+	if err != nil {
+		return nil, bad(err)
+	}
+	r, err := readResponses(b, nothing{})
+	if err != nil {
 		return nil, err
 	}
-	plan, asked, err := wire.PrepareTriggeredCompaction(b)
-	if err != nil || !asked {
-		return nil, Control(err)
-	}
-	c := &Compaction{plan: plan, streams: true}
-	return c, c.ask("")
-}
-
-// Again asks anew, telling the model what was wrong.
-func (c *Compaction) Again(wrong error) error { return c.ask(wrong.Error()) }
-
-func (c *Compaction) ask(repair string) error {
-	body, err := c.plan.SummaryRequest(repair)
-	if err != nil {
-		return bad(err)
-	}
-	if c.asked, err = DecodeResponses(body); err == nil {
-		c.Native = c.asked.Native
-	}
-	return err
+	q, asked, err := r.decode()
+	c.asked = asked
+	return q, err
 }
 
 // Whole makes the compacted response of the summary that the model wrote. An error that is
-// ErrSummary says why it is none.
-func (c *Compaction) Whole(r api.ChatResponse) ([]byte, error) {
-	body, err := NewResponsesEncoder(c.asked, Body{}).Whole(r)
+// errSummary says why it is none.
+func (c *compaction) Whole(p prompt.Part) ([]byte, error) {
+	answer, err := newResponsesEncoder(c.asked).Whole(p)
 	if err != nil {
 		return nil, err
 	}
-	result, err := c.plan.Complete(body)
+	result, err := c.plan.Complete(answer)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSummary, err)
+		return nil, fmt.Errorf("%w: %w", errSummary, err)
 	}
 	c.told = true
-	id := ollama.ID("resp_compact_")
+	id := body.ID("resp_compact_")
 	if !c.streams {
 		return json.Marshal(wire.NewResponsesCompactedResponse(id, result))
 	}
@@ -95,21 +104,21 @@ func (c *Compaction) Whole(r api.ChatResponse) ([]byte, error) {
 }
 
 // WholeType is the answer's content type; an error's is JSON in any case.
-func (c *Compaction) WholeType() string {
+func (c *compaction) WholeType() string {
 	if c.streams && c.told {
 		return stream
 	}
 	return whole
 }
 
-func (c *Compaction) Streams() bool                          { return false }
-func (c *Compaction) Type() string                           { return stream }
-func (c *Compaction) Chunk(api.ChatResponse) ([]byte, error) { return nil, nil }
-func (c *Compaction) ErrorEnd(int, string) []byte            { return nil }
+func (c *compaction) Streams() bool                     { return false }
+func (c *compaction) Type() string                      { return stream }
+func (c *compaction) Chunk(prompt.Part) ([]byte, error) { return nil, nil }
+func (c *compaction) ErrorEnd(int, string) []byte       { return nil }
 
 // ErrorBody is the body of an error.
-func (c *Compaction) ErrorBody(status int, text string) []byte {
-	if text != ErrSummary.Error() {
+func (c *compaction) ErrorBody(status int, text string) []byte {
+	if text != errSummary.Error() {
 		return ErrorBody(status, text)
 	}
 	e := wire.NewError(status, text)

@@ -10,56 +10,68 @@ import (
 	"github.com/ollama/ollama/api"
 	wire "github.com/ollama/ollama/openai"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/sampler"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/ollamatype"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
-// Completion is a completion request.
-type Completion struct {
+// completion is the body of /v1/completions: Ollama's, and what axle honours in addition.
+type completion struct {
 	wire.CompletionRequest
-	Native *ollama.GenerateRequest
-
-	N, Candidates int    // answers, and how many are written of which they are the likeliest
-	Echo          string // what stands before each
+	extra
 }
 
-// DecodeCompletion reads the body of /v1/completions.
-func DecodeCompletion(b []byte) (*Completion, error) {
-	c := new(Completion)
-	if err := decode(b, &c.CompletionRequest); err != nil {
-		return nil, err
+// readCompletion reads the body of /v1/completions.
+func readCompletion(_ prompt.From, b []byte) (*prompt.Request, prompt.Encoder, error) {
+	c := new(completion)
+	if err := decode(b, c, "CompletionRequest"); err != nil {
+		return nil, nil, err
 	}
-	native, err := wire.FromCompleteRequest(c.CompletionRequest)
-	if err != nil {
-		return nil, bad(err)
+	if stops, ok := c.Stop.([]any); ok {
+		for _, stop := range stops {
+			if _, ok := stop.(string); !ok {
+				return nil, nil, body.Fail(400, "%s", fmt.Errorf("invalid type for 'stop' field: %T", stop))
+			}
+		}
 	}
-	c.Native = &ollama.GenerateRequest{GenerateRequest: native}
-	var x extra
-	if err := decode(b, &x); err != nil {
-		return nil, err
+	r := &prompt.Request{Model: c.Model, Unnamed: prompt.ErrMissing(prompt.Missing, c.Model), MaxTokens: c.MaxCompletionTokens,
+		Options: options(c.Stop, nil, nil), RenderOnly: c.DebugRenderOnly, Loads: c.Prompt == "" && c.Suffix == ""}
+	set(r.Options, "num_predict", c.MaxTokens)
+	set(r.Options, "temperature", c.Temperature)
+	set(r.Options, "seed", c.Seed)
+	set(r.Options, "frequency_penalty", &c.FrequencyPenalty)
+	set(r.Options, "presence_penalty", &c.PresencePenalty)
+	if c.TopP != 0 {
+		r.Options["top_p"] = c.TopP
 	}
-	if err := x.checkMax(); err != nil {
-		return nil, err
+	r.Ask = ask.Request{Prompt: c.Prompt, Suffix: c.Suffix, Truncate: true, Shift: true}
+	e := &completionEncoder{id: body.ID("cmpl-"), stream: c.Stream, usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage}
+	if err := c.checkMax(); err != nil {
+		return nil, nil, err
 	}
-	if c.N, c.Candidates, err = x.textChoices(c.Stream); err != nil {
-		return nil, err
+	candidates, err := 0, error(nil)
+	if e.n, candidates, err = c.textChoices(c.Stream); err != nil {
+		return nil, nil, err
 	}
+	e.told, e.tally.left = make([]textTold, candidates), candidates
 	if n := c.Logprobs; n != nil {
 		if *n < 0 || *n > sampler.MaxTopLogprobs {
-			return nil, ollama.Fail(400, "logprobs must be between 0 and %d, got %d", sampler.MaxTopLogprobs, *n)
+			return nil, nil, body.Fail(400, "logprobs must be between 0 and %d, got %d", sampler.MaxTopLogprobs, *n)
 		}
-		c.Native.Logprobs = true // Ollama's conversion takes 0 for none
+		r.Ask.Sampling.Logprobs, r.Ask.Sampling.TopLogprobs = true, *n
+		e.logprobs, e.tops = true, *n > 0
 	}
-	if x.Echo != nil && *x.Echo {
+	if c.Echo != nil && *c.Echo {
 		if c.Logprobs != nil {
-			return nil, ollama.Fail(400, "echo and logprobs cannot be had together: the prompt stands inside the model's template, so its "+
-				"tokens have no log probabilities of their own")
+			return nil, nil, body.Fail(400, "echo and logprobs cannot be had together: the prompt stands inside the model's template, so "+
+				"its tokens have no log probabilities of their own")
 		}
-		c.Echo = c.Prompt
+		e.echo = c.Prompt
 	}
-	c.Native.MaxTokens = x.MaxCompletionTokens
-	c.Native.LogitBias, err = logitBias(x.LogitBias)
-	return c, err
+	r.Ask.Sampling.LogitBias, err = logitBias(c.LogitBias)
+	return r, e, err
 }
 
 // textChoice is an answer, or a part of one. Up to its logprobs it is Ollama's, to the byte.
@@ -83,8 +95,8 @@ type textChunk struct {
 	Choices []textChoice `json:"choices"`
 }
 
-// CompletionEncoder writes a completion.
-type CompletionEncoder struct {
+// completionEncoder writes a completion.
+type completionEncoder struct {
 	id            string
 	stream, usage bool
 	n             int
@@ -101,33 +113,34 @@ type textTold struct {
 	at   int // characters
 }
 
-// NewCompletionEncoder makes an encoder for the answer to c.
-func NewCompletionEncoder(c *Completion) *CompletionEncoder {
-	return &CompletionEncoder{id: ollama.ID("cmpl-"), stream: c.Stream,
-		usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage, n: c.N, echo: c.Echo,
-		logprobs: c.Native.Logprobs, tops: c.Native.TopLogprobs > 0, told: make([]textTold, c.Candidates), tally: tally{left: c.Candidates}}
-}
-
-func (e *CompletionEncoder) Streams() bool     { return e.stream }
-func (e *CompletionEncoder) Type() string      { return stream }
-func (e *CompletionEncoder) WholeType() string { return whole }
+func (e *completionEncoder) Streams() bool     { return e.stream }
+func (e *completionEncoder) Type() string      { return stream }
+func (e *completionEncoder) WholeType() string { return whole }
 
 // Candidates is how many answers are written.
-func (e *CompletionEncoder) Candidates() int { return len(e.told) }
+func (e *completionEncoder) Candidates() int { return len(e.told) }
 
 // Ranks says whether only the likeliest of them are told.
-func (e *CompletionEncoder) Ranks() bool { return e.n < len(e.told) }
+func (e *completionEncoder) Ranks() bool { return e.n < len(e.told) }
+
+// See leaves the log probabilities of tokens out that are not in the text, of thinking for one, and
+// all where none were asked for.
+func (e *completionEncoder) See(p *prompt.Part) {
+	if p.Text == "" || !e.logprobs {
+		p.Logprobs = nil
+	}
+}
 
 // Chunk is ChunkOf of an answer that is the only one.
-func (e *CompletionEncoder) Chunk(r api.GenerateResponse) ([]byte, error) {
+func (e *completionEncoder) Chunk(p prompt.Part) ([]byte, error) {
 	e.tally.left = 1
-	return e.ChunkOf(0, r)
+	return e.ChunkOf(0, p)
 }
 
 // ChunkOf gives a choice's chunk, the first time after one with the prompt where that is to be
 // there; after the last choice's usage if asked, and [DONE].
-func (e *CompletionEncoder) ChunkOf(i int, r api.GenerateResponse) ([]byte, error) {
-	c := wire.ToCompleteChunk(e.id, r)
+func (e *completionEncoder) ChunkOf(i int, p prompt.Part) ([]byte, error) {
+	c := wire.ToCompleteChunk(e.id, ollamatype.Generate(p))
 	if e.usage {
 		c.Usage = &wire.Usage{}
 	}
@@ -141,7 +154,7 @@ func (e *CompletionEncoder) ChunkOf(i int, r api.GenerateResponse) ([]byte, erro
 		told.at, out = utf8.RuneCountInString(e.echo), b
 	}
 	told.echo = true
-	choice := e.choice(i, r, told)
+	choice := e.choice(i, p, told)
 	var b []byte
 	var err error
 	if choice.Logprobs == nil {
@@ -150,11 +163,11 @@ func (e *CompletionEncoder) ChunkOf(i int, r api.GenerateResponse) ([]byte, erro
 	} else {
 		b, err = event(textChunk{c, []textChoice{choice}})
 	}
-	if out = append(out, b...); err != nil || !r.Done || !e.tally.end(i, r.Metrics) {
+	if out = append(out, b...); err != nil || !p.Done || !e.tally.end(i, p.Figures) {
 		return out, err
 	}
 	if e.usage {
-		u := wire.ToUsageGenerate(api.GenerateResponse{Metrics: e.tally.all})
+		u := usageOf(e.tally.all, 0).Usage
 		c.Usage, c.Choices = &u, []wire.CompleteChunkChoice{}
 		b, err := event(c)
 		if err != nil {
@@ -166,16 +179,16 @@ func (e *CompletionEncoder) ChunkOf(i int, r api.GenerateResponse) ([]byte, erro
 }
 
 // choice is a part of an answer, or all of it.
-func (e *CompletionEncoder) choice(i int, r api.GenerateResponse, told *textTold) textChoice {
-	c := textChoice{Text: r.Response, Index: i}
-	if r.DoneReason != "" {
-		c.FinishReason = &r.DoneReason
+func (e *completionEncoder) choice(i int, p prompt.Part, told *textTold) textChoice {
+	c := textChoice{Text: p.Text, Index: i}
+	if p.Reason != "" {
+		c.FinishReason = &p.Reason
 	}
-	if len(r.Logprobs) == 0 {
+	if len(p.Logprobs) == 0 {
 		return c
 	}
 	c.Logprobs = &textLogprobs{}
-	for _, l := range r.Logprobs {
+	for _, l := range ollamatype.Logprobs(p.Logprobs) {
 		c.Logprobs.Tokens = append(c.Logprobs.Tokens, tokenName(l.TokenLogprob))
 		c.Logprobs.Logprobs = append(c.Logprobs.Logprobs, finite(l.Logprob))
 		c.Logprobs.Offsets = append(c.Logprobs.Offsets, told.at)
@@ -213,15 +226,15 @@ func tokenName(t api.TokenLogprob) string {
 func finite(p float64) float64 { return max(p, -9999) }
 
 // Whole is the body of an answer in one piece.
-func (e *CompletionEncoder) Whole(r api.GenerateResponse) ([]byte, error) {
-	return e.WholeOf([]api.GenerateResponse{r}, nil)
+func (e *completionEncoder) Whole(p prompt.Part) ([]byte, error) {
+	return e.WholeOf([]prompt.Part{p}, nil)
 }
 
 // WholeOf is the body of several answers, the likeliest first where only they are told: those with
 // the highest scores.
-func (e *CompletionEncoder) WholeOf(all []api.GenerateResponse, scores []float64) ([]byte, error) {
-	for i, r := range all {
-		e.tally.end(i, r.Metrics)
+func (e *completionEncoder) WholeOf(all []prompt.Part, scores []float64) ([]byte, error) {
+	for i := range all {
+		e.tally.end(i, all[i].Figures)
 	}
 	order := make([]int, len(all))
 	for i := range order {
@@ -231,7 +244,7 @@ func (e *CompletionEncoder) WholeOf(all []api.GenerateResponse, scores []float64
 		slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(scores[j], scores[i]) })
 		order = order[:e.n]
 	}
-	c := wire.ToCompletion(e.id, all[0])
+	c := wire.ToCompletion(e.id, ollamatype.Generate(all[0]))
 	body := struct {
 		ID          string       `json:"id"`
 		Object      string       `json:"object"`
@@ -240,7 +253,7 @@ func (e *CompletionEncoder) WholeOf(all []api.GenerateResponse, scores []float64
 		Fingerprint string       `json:"system_fingerprint"`
 		Choices     []textChoice `json:"choices"`
 		Usage       wire.Usage   `json:"usage"`
-	}{c.Id, c.Object, c.Created, c.Model, c.SystemFingerprint, nil, wire.ToUsageGenerate(api.GenerateResponse{Metrics: e.tally.all})}
+	}{c.Id, c.Object, c.Created, c.Model, c.SystemFingerprint, nil, usageOf(e.tally.all, 0).Usage}
 	for at, i := range order {
 		choice := e.choice(at, all[i], &textTold{at: utf8.RuneCountInString(e.echo)})
 		if choice.Logprobs == nil && e.logprobs { // of an answer without a word
@@ -252,10 +265,15 @@ func (e *CompletionEncoder) WholeOf(all []api.GenerateResponse, scores []float64
 	return line(body)
 }
 
-func (e *CompletionEncoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
+// Rendered is what is told of a prompt that is not answered.
+func (e *completionEncoder) Rendered(p prompt.Part, text string, images int) any {
+	return api.GenerateResponse{Model: p.Model, CreatedAt: p.Created, DebugInfo: ollamatype.Debug(text, images)}
+}
+
+func (e *completionEncoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
 
 // ErrorEnd ends a stream that failed: a chunk of no model, with the error.
-func (e *CompletionEncoder) ErrorEnd(status int, text string) []byte {
+func (e *completionEncoder) ErrorEnd(status int, text string) []byte {
 	b, _ := event(struct {
 		wire.CompletionChunk
 		wire.ErrorResponse

@@ -7,10 +7,11 @@ import (
 	"math"
 	"time"
 
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/ollamatype"
+	"github.com/axle-llm/axle/server/prompt"
 	"github.com/ollama/ollama/api"
 	wire "github.com/ollama/ollama/openai"
-
-	"github.com/axle-llm/axle/server/ollama"
 )
 
 const (
@@ -26,21 +27,21 @@ type usage struct {
 	TPS  float64 `json:"decode_tps,omitempty"`
 }
 
-func usageOf(r api.ChatResponse, first time.Duration) usage {
-	u := usage{Usage: wire.ToUsage(r), TTFT: float64(first.Microseconds()) / 1000}
-	if s := r.EvalDuration.Seconds(); s > 0 && r.EvalCount > 1 {
-		u.TPS = math.Round(float64(r.EvalCount-1)/s*1000) / 1000
+func usageOf(f prompt.Figures, first time.Duration) usage {
+	u := usage{Usage: wire.ToUsage(api.ChatResponse{Metrics: ollamatype.Metrics(f)}), TTFT: float64(first.Microseconds()) / 1000}
+	if s := f.Decode.Seconds(); s > 0 && f.Output > 1 {
+		u.TPS = math.Round(float64(f.Output-1)/s*1000) / 1000
 	}
 	return u
 }
 
-// ChatEncoder writes a chat completion. First, when set, gives the time to the first token, for
-// usage.ttft_ms.
-type ChatEncoder struct {
-	First   func() time.Duration
+// chatEncoder writes a chat completion.
+type chatEncoder struct {
 	id      string
 	stream  bool
 	usage   bool
+	began   time.Time // when the request came
+	first   time.Duration
 	created time.Time
 	told    []chatTold
 	tally   tally
@@ -49,42 +50,43 @@ type ChatEncoder struct {
 // chatTold is what of a choice was sent.
 type chatTold struct{ role, call bool }
 
-// NewChatEncoder makes an encoder for the answer to c.
-func NewChatEncoder(c *Chat) *ChatEncoder {
-	return &ChatEncoder{id: ollama.ID("chatcmpl-"), stream: c.Stream,
-		usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage, told: make([]chatTold, c.N), tally: tally{left: c.N}}
+// newChatEncoder makes an encoder for n answers to c.
+func newChatEncoder(c *chatRequest, n int, began time.Time) *chatEncoder {
+	return &chatEncoder{id: body.ID("chatcmpl-"), stream: c.Stream, began: began,
+		usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage, told: make([]chatTold, n), tally: tally{left: n}}
 }
 
-func (e *ChatEncoder) Streams() bool     { return e.stream }
-func (e *ChatEncoder) Type() string      { return stream }
-func (e *ChatEncoder) WholeType() string { return whole }
-
-func (e *ChatEncoder) first() time.Duration {
-	if e.First == nil {
-		return 0
-	}
-	return e.First()
-}
+func (e *chatEncoder) Streams() bool     { return e.stream }
+func (e *chatEncoder) Type() string      { return stream }
+func (e *chatEncoder) WholeType() string { return whole }
 
 // Candidates is how many answers are written.
-func (e *ChatEncoder) Candidates() int { return len(e.told) }
+func (e *chatEncoder) Candidates() int { return len(e.told) }
 
 // Ranks says that all of them are told.
-func (e *ChatEncoder) Ranks() bool { return false }
+func (e *chatEncoder) Ranks() bool { return false }
+
+// See notes when the first part of an answer came.
+func (e *chatEncoder) See(p *prompt.Part) {
+	if e.first == 0 {
+		e.first = p.Created.Sub(e.began)
+	}
+}
 
 // Chunk is ChunkOf of an answer that is the only one.
-func (e *ChatEncoder) Chunk(r api.ChatResponse) ([]byte, error) {
+func (e *chatEncoder) Chunk(p prompt.Part) ([]byte, error) {
 	e.tally.left = 1
-	return e.ChunkOf(0, r)
+	return e.ChunkOf(0, p)
 }
 
 // ChunkOf gives a choice's role once, its deltas, then its reason on a chunk of its own; after the
 // last choice's usage if asked, and [DONE].
-func (e *ChatEncoder) ChunkOf(i int, r api.ChatResponse) ([]byte, error) {
+func (e *chatEncoder) ChunkOf(i int, p prompt.Part) ([]byte, error) {
 	if e.created.IsZero() {
-		e.created = r.CreatedAt
+		e.created = p.Created
 	}
-	r.CreatedAt = e.created
+	p.Created = e.created
+	r := ollamatype.Chat(p)
 	var out []byte
 	add := func(v any) error {
 		b, err := event(v)
@@ -92,8 +94,7 @@ func (e *ChatEncoder) ChunkOf(i int, r api.ChatResponse) ([]byte, error) {
 		return err
 	}
 	told := &e.told[i]
-	empty := r.Message.Content == "" && r.Message.Thinking == "" && len(r.Message.ToolCalls) == 0 && len(r.Logprobs) == 0
-	if !(r.Done && told.role && empty) {
+	if !(p.Done && told.role && p.Empty()) {
 		for _, c := range wire.ToStreamChunks(e.id, r, !told.role) {
 			c.Choices[0].Index = i
 			told.call = told.call || len(c.Choices[0].Delta.ToolCalls) > 0
@@ -103,12 +104,12 @@ func (e *ChatEncoder) ChunkOf(i int, r api.ChatResponse) ([]byte, error) {
 		}
 		told.role = true
 	}
-	if !r.Done {
+	if !p.Done {
 		return out, nil
 	}
 	finish := wire.FinishChunk(e.id, r, told.call)
 	finish.Choices[0].Index = i
-	if err := add(finish); err != nil || !e.tally.end(i, r.Metrics) {
+	if err := add(finish); err != nil || !e.tally.end(i, p.Figures) {
 		return out, err
 	}
 	if e.usage {
@@ -116,7 +117,7 @@ func (e *ChatEncoder) ChunkOf(i int, r api.ChatResponse) ([]byte, error) {
 		if err := add(struct {
 			wire.ChatCompletionChunk
 			Usage usage `json:"usage"`
-		}{finish, e.tally.usage(e.first(), len(e.told) > 1)}); err != nil {
+		}{finish, e.tally.usage(e.first, len(e.told) > 1)}); err != nil {
 			return nil, err
 		}
 	}
@@ -124,12 +125,12 @@ func (e *ChatEncoder) ChunkOf(i int, r api.ChatResponse) ([]byte, error) {
 }
 
 // WholeOf is the body of several answers.
-func (e *ChatEncoder) WholeOf(all []api.ChatResponse, _ []float64) ([]byte, error) {
-	body := wire.ToChatCompletion(e.id, all[0])
-	for i, r := range all {
-		e.tally.end(i, r.Metrics)
+func (e *chatEncoder) WholeOf(all []prompt.Part, _ []float64) ([]byte, error) {
+	body := wire.ToChatCompletion(e.id, ollamatype.Chat(all[0]))
+	for i := range all {
+		e.tally.end(i, all[i].Figures)
 		if i > 0 {
-			c := wire.ToChatCompletion(e.id, r).Choices[0]
+			c := wire.ToChatCompletion(e.id, ollamatype.Chat(all[i])).Choices[0]
 			c.Index = i
 			body.Choices = append(body.Choices, c)
 		}
@@ -137,23 +138,28 @@ func (e *ChatEncoder) WholeOf(all []api.ChatResponse, _ []float64) ([]byte, erro
 	return line(struct {
 		wire.ChatCompletion
 		Usage usage `json:"usage"`
-	}{body, e.tally.usage(e.first(), true)})
+	}{body, e.tally.usage(e.first, true)})
 }
 
 // Whole is the body of an answer in one piece.
-func (e *ChatEncoder) Whole(r api.ChatResponse) ([]byte, error) {
-	u := usageOf(r, e.first())
-	if b := textAnswer(e.id, &r, u); b != nil {
+func (e *chatEncoder) Whole(p prompt.Part) ([]byte, error) {
+	u := usageOf(p.Figures, e.first)
+	if b := textAnswer(e.id, &p, u); b != nil {
 		return b, nil
 	}
-	return wholeAnswer(e.id, r, u)
+	return wholeAnswer(e.id, p, u)
 }
 
-func wholeAnswer(id string, r api.ChatResponse, u usage) ([]byte, error) {
+func wholeAnswer(id string, p prompt.Part, u usage) ([]byte, error) {
 	return line(struct {
 		wire.ChatCompletion
 		Usage usage `json:"usage"`
-	}{wire.ToChatCompletion(id, r), u})
+	}{wire.ToChatCompletion(id, ollamatype.Chat(p)), u})
+}
+
+// Rendered is what is told of a prompt that is not answered.
+func (e *chatEncoder) Rendered(p prompt.Part, text string, images int) any {
+	return api.ChatResponse{Model: p.Model, CreatedAt: p.Created, DebugInfo: ollamatype.Debug(text, images)}
 }
 
 // line is v as Ollama's v1 routes write it.
@@ -163,11 +169,11 @@ func line(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-func (e *ChatEncoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
+func (e *chatEncoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
 
 // ErrorEnd is Ollama's odd last chunk of a stream that failed, with an error in it that OpenAI's
 // clients raise; no [DONE] follows.
-func (e *ChatEncoder) ErrorEnd(status int, text string) []byte {
+func (e *chatEncoder) ErrorEnd(status int, text string) []byte {
 	r := api.ChatResponse{CreatedAt: e.created}
 	chunk := wire.ToStreamChunks(e.id, r, !e.told[0].role)[0]
 	b, _ := event(struct {
@@ -177,58 +183,58 @@ func (e *ChatEncoder) ErrorEnd(status int, text string) []byte {
 	return b
 }
 
-// Embeddings is an embedding request.
-type Embeddings struct {
-	wire.EmbedRequest
-	Input []string
-}
-
 // DecodeEmbeddings reads the body of /v1/embeddings.
-func DecodeEmbeddings(b []byte) (*Embeddings, error) {
-	e := new(Embeddings)
-	if err := decode(b, &e.EmbedRequest); err != nil {
+func DecodeEmbeddings(b []byte) (*prompt.Vectors, error) {
+	var req wire.EmbedRequest
+	if err := decode(b, &req, "EmbedRequest"); err != nil {
 		return nil, err
 	}
-	switch f := e.EncodingFormat; f {
+	switch f := req.EncodingFormat; f {
 	case "", "float", "base64", "FLOAT", "BASE64", "Float", "Base64":
 	default:
-		return nil, ollama.Fail(400, "Invalid value for 'encoding_format' = %s. Supported values: ['float', 'base64'].", f)
+		return nil, body.Fail(400, "Invalid value for 'encoding_format' = %s. Supported values: ['float', 'base64'].", f)
 	}
-	switch in := e.EmbedRequest.Input.(type) {
+	v := &prompt.Vectors{Model: req.Model, Unnamed: prompt.ErrMissing(prompt.Missing, req.Model), Truncate: true,
+		Dimensions: req.Dimensions, Type: whole,
+		Write: func(w io.Writer, a prompt.Embedded) error { return writeVectors(w, &req, a) }}
+	switch in := req.Input.(type) {
 	case nil:
-		return nil, ollama.Fail(400, "invalid input")
+		return nil, body.Fail(400, "invalid input")
 	case string:
-		e.Input = []string{in}
-		return e, nil
+		v.Input = []string{in}
+		return v, nil
 	case []any:
 		if len(in) == 0 {
-			return nil, ollama.Fail(400, "invalid input")
+			return nil, body.Fail(400, "invalid input")
 		}
 	}
 	var err error
-	e.Input, err = ollama.Inputs(e.EmbedRequest.Input)
-	return e, err
+	v.Input, err = prompt.Inputs(req.Input)
+	return v, err
 }
 
-// Write writes the body of the answer, a vector at a time, so that its text is nowhere whole.
-func (e *Embeddings) Write(w io.Writer, r api.EmbedResponse) error {
-	if len(r.Embeddings) == 0 { // of an input that only loads; Ollama's conversion has its own idea of that
-		b, err := line(wire.ToEmbeddingList(e.Model, r, e.EncodingFormat))
+// writeVectors writes the body of the answer, a vector at a time, so that its text is nowhere
+// whole.
+func writeVectors(w io.Writer, req *wire.EmbedRequest, a prompt.Embedded) error {
+	r := api.EmbedResponse{Model: req.Model, Embeddings: a.Vectors, TotalDuration: a.Total, LoadDuration: a.Load, PromptEvalCount: a.Prompt}
+	if len(a.Vectors) == 0 { // of an input that only loads; Ollama's conversion has its own idea of that
+		r.Embeddings = [][]float32{}
+		b, err := line(wire.ToEmbeddingList(req.Model, r, req.EncodingFormat))
 		if err == nil {
 			_, err = w.Write(b)
 		}
 		return err
 	}
 	one := r
-	list := wire.ToEmbeddingList(e.Model, r, "float") // which shares the vectors
+	list := wire.ToEmbeddingList(req.Model, r, "float") // which shares the vectors
 	list.Data = []wire.Embedding{}
 	frame, err := line(list)
 	if err != nil {
 		return err
 	}
-	return ollama.Spread(w, frame, "data", len(r.Embeddings), func(i int) any {
-		one.Embeddings = r.Embeddings[i : i+1]
-		v := wire.ToEmbeddingList(e.Model, one, e.EncodingFormat).Data[0]
+	return body.Spread(w, frame, "data", len(a.Vectors), func(i int) any {
+		one.Embeddings = a.Vectors[i : i+1]
+		v := wire.ToEmbeddingList(req.Model, one, req.EncodingFormat).Data[0]
 		v.Index = i
 		return v
 	})

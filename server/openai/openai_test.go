@@ -14,7 +14,8 @@ import (
 	"github.com/axle-llm/axle/internal/fuzzguard"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/sampler"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/prompt"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -37,21 +38,25 @@ func FuzzDecode(f *testing.F) {
 // once, the tokens of all; and what was written a second is what all wrote since the first token.
 func TestTally(t *testing.T) {
 	cached := [2]int{3, 19}
-	r := func(i int) api.ChatResponse {
-		return api.ChatResponse{Done: true, DoneReason: "stop", Metrics: api.Metrics{PromptEvalCount: 20, PromptEvalCachedCount: &cached[i],
-			EvalCount: 5 + i, EvalDuration: time.Second, TotalDuration: time.Duration(2+i) * time.Second}}
+	r := func(i int) prompt.Part {
+		return prompt.Part{Done: true, Reason: "stop", Figures: prompt.Figures{Prompt: 20, Cached: cached[i], Answered: true,
+			Output: 5 + i, Decode: time.Second, Total: time.Duration(2+i) * time.Second}}
 	}
-	c := &Chat{N: 2}
+	c := new(chatRequest)
 	c.StreamOptions = &wire.StreamOptions{IncludeUsage: true}
 	const want = `"usage":{"prompt_tokens":20,"prompt_tokens_details":{"cached_tokens":3},"completion_tokens":11,"total_tokens":31,` +
 		`"ttft_ms":1000,"decode_tps":5}`
-	e := NewChatEncoder(c)
-	e.First = func() time.Duration { return time.Second }
-	if b, err := e.WholeOf([]api.ChatResponse{r(0), r(1)}, nil); err != nil || !strings.Contains(string(b), want) {
+	began := time.Now()
+	encoder := func() *chatEncoder {
+		e := newChatEncoder(c, 2, began)
+		e.See(&prompt.Part{Created: began.Add(time.Second)})
+		e.See(&prompt.Part{Created: began.Add(time.Hour)}) // of what came first alone is told
+		return e
+	}
+	if b, err := encoder().WholeOf([]prompt.Part{r(0), r(1)}, nil); err != nil || !strings.Contains(string(b), want) {
 		t.Errorf("%s %v", b, err)
 	}
-	e = NewChatEncoder(c)
-	e.First = func() time.Duration { return time.Second }
+	e := encoder()
 	second, err := e.ChunkOf(1, r(1))
 	first, err2 := e.ChunkOf(0, r(0))
 	if err != nil || err2 != nil || bytes.Contains(second, []byte(want)) || !bytes.Contains(first, []byte(want)) {
@@ -69,47 +74,57 @@ func (keptAlways) Conversation(string) ([][]byte, bool) {
 	return [][]byte{[]byte(`[]`), []byte(`[{}]`)}, true
 }
 
+// from is who asks without a key.
+type from struct{}
+
+func (from) Owner() string            { return "" }
+func (from) Began() time.Time         { return time.Now() }
+func (from) Weigh([]byte, bool) error { return nil }
+
 // decoders gives a body to each decoder, within the limits of promise G5.
 func decoders(t *testing.T, b []byte) {
+	if body.Check(b) != nil {
+		return
+	}
 	for name, d := range map[string]func() error{
 		"refer": func() error {
-			body, err := Refer(b, keptAlways{}, 1<<20)
-			if err == nil && len(b) > 0 && len(body.JSON) == 0 {
-				t.Error("a body became nothing")
-			}
-			return err
-		},
-		"chat": func() error {
-			r, err := DecodeChat(b)
+			r, err := readResponses(b, keptAlways{})
 			if err == nil {
-				places(t, r.Native)
+				if whole, err := r.body(); err != nil || len(whole) == 0 {
+					t.Errorf("a body became %q, %v", whole, err)
+				}
 			}
 			return err
 		},
-		"completion": func() error { _, err := DecodeCompletion(b); return err },
 		"embeddings": func() error { _, err := DecodeEmbeddings(b); return err },
-		"responses": func() error {
-			r, err := DecodeResponses(b)
-			if err == nil {
-				places(t, r.Native)
-			}
-			return err
-		},
-		"compaction": func() error { _, err := DecodeCompaction(b); return err },
-		"triggered":  func() error { _, err := DecodeTriggered(b); return err },
 	} {
+		fuzzguard.Check(t, len(b), func() { wantStatus(t, name, d()) })
+	}
+	for _, to := range new(API).Dialect().Routes {
 		fuzzguard.Check(t, len(b), func() {
-			var se api.StatusError
-			if err := d(); err != nil && (!errors.As(err, &se) || se.StatusCode < 400 || se.ErrorMessage == "") {
-				t.Errorf("%s: an error without a status: %v", name, err)
+			r, enc, err := to.Read(from{}, b)
+			if wantStatus(t, to.Path, err); err == nil {
+				places(t, r)
+			}
+			if (enc == nil) != (err != nil) {
+				t.Errorf("%s: an encoder %v beside %v", to.Path, enc, err)
 			}
 		})
 	}
 }
 
+func wantStatus(t *testing.T, what string, err error) {
+	t.Helper()
+	var f *body.Failure
+	if err != nil && (!errors.As(err, &f) || f.Status < 400 || f.Text == "") {
+		t.Errorf("%s: an error without a status: %v", what, err)
+	}
+}
+
 // places: where a message's content keeps an order, it has a place for each of its pictures.
-func places(t *testing.T, r *ollama.ChatRequest) {
-	er, _, _, err := r.ToEngine(sampler.Defaults(), ollama.Model{Caps: chat.Capabilities{Tools: true, Thinking: true, Vision: true}})
+func places(t *testing.T, r *prompt.Request) {
+	t.Helper()
+	er, _, _, err := r.Engine(sampler.Defaults(), prompt.Model{Caps: chat.Capabilities{Tools: true, Thinking: true, Vision: true}})
 	for i, m := range er.Messages {
 		n := 0
 		for _, p := range m.Parts {
@@ -140,7 +155,7 @@ func TestHostilePeak(t *testing.T) {
 			`,{"type":"compaction_trigger"}]}`}} {
 		most := 0 // how often a unit may come, by the parts that a body may hold
 		if parts := strings.Count(p[1], `"`)/2 + strings.Count(p[1], "{") + strings.Count(p[1], "["); parts > 0 {
-			most = (ollama.MaxParts - 100) / parts
+			most = (body.MaxParts - 100) / parts
 		}
 		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) +
 			p[2])} {
@@ -151,7 +166,7 @@ func TestHostilePeak(t *testing.T) {
 
 // The parts of a message stay one message; a tool's result keeps what it answers.
 func TestParts(t *testing.T) {
-	c, err := DecodeChat([]byte(`{"model":"m","messages":[
+	c, _, err := readChat(from{}, []byte(`{"model":"m","messages":[
 		{"role":"developer","content":"be brief"},
 		{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"text","text":"b"}]},
 		{"role":"assistant","content":"","tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{\"x\":1}"}}]},
@@ -162,15 +177,15 @@ func TestParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := c.Native.Messages
+	m := c.Ask.Messages
 	if len(m) != 6 || m[0].Role != "system" || m[1].Content != "a\nb" || len(m[1].Images) != 1 || len(m[2].ToolCalls) != 1 ||
 		m[3].ToolName != "f" || m[3].ToolCallID != "c1" || m[3].Content != "42" || len(m[3].ToolCalls) != 0 ||
 		len(m[4].ToolCalls) != 1 || m[4].Role != "assistant" || m[5].Role != "tool" || m[5].ToolCallID != "c2" {
 		t.Errorf("%+v", m)
 	}
 	// Absent temperature and top_p are OpenAI's, not Ollama's.
-	if c.Native.Options["temperature"] != 1.0 || c.Native.Options["top_p"] != 1.0 {
-		t.Errorf("%v", c.Native.Options)
+	if c.Options["temperature"] != 1.0 || c.Options["top_p"] != 1.0 {
+		t.Errorf("%v", c.Options)
 	}
 }
 
@@ -178,13 +193,13 @@ func TestToolChoice(t *testing.T) {
 	const head = `{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":`
 	for in, want := range map[string]string{`null`: "", `"auto"`: "auto", `"none"`: "none", `"required"`: "required",
 		`{"type":"function","function":{"name":"f"}}`: "f", `{"type":"function","name":"f"}`: "f"} {
-		c, err := DecodeChat([]byte(head + in + "}"))
-		if err != nil || c.Native.ToolChoice != want {
+		c, _, err := readChat(from{}, []byte(head+in+"}"))
+		if err != nil || c.Ask.ToolChoice != want {
 			t.Errorf("%s: %v", in, err)
 		}
 	}
 	for _, in := range []string{`"any"`, `{"function":{"name":"g"}}`, `5`, `[]`} {
-		if _, err := DecodeChat([]byte(head + in + "}")); err == nil {
+		if _, _, err := readChat(from{}, []byte(head+in+"}")); err == nil {
 			t.Errorf("%s is taken", in)
 		}
 	}
@@ -194,31 +209,31 @@ func TestToolChoice(t *testing.T) {
 // conversation in the next request.
 func TestCompaction(t *testing.T) {
 	const talk = `{"role":"user","content":"my name is Ann"},{"role":"assistant","content":"hello Ann"},{"role":"user","content":"remember it"}`
-	summary := func(args string) api.ChatResponse {
-		r := api.ChatResponse{Model: "m", Done: true, DoneReason: "stop",
-			Message: api.Message{Role: "assistant",
-				ToolCalls: []api.ToolCall{{ID: "call_1", Function: api.ToolCallFunction{Name: "create_summary"}}}}}
-		if err := r.Message.ToolCalls[0].Function.Arguments.UnmarshalJSON([]byte(args)); err != nil {
-			t.Fatal(err)
-		}
-		return r
+	summary := func(args string) prompt.Part {
+		return prompt.Part{Model: "m", Done: true, Reason: "stop",
+			Calls: []prompt.Call{{ToolCall: chat.ToolCall{ID: "call_1", Name: "create_summary", Arguments: json.RawMessage(args)}}}}
 	}
-	c, err := DecodeCompaction([]byte(`{"model":"m","input":[` + talk + `]}`))
+	var a API
+	n, enc, err := a.readCompaction(from{}, []byte(`{"model":"m","input":[`+talk+`]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := c.Native; n.ToolChoice != "create_summary" || !n.SerialTools || len(n.Messages) != 4 ||
-		!strings.Contains(n.Messages[1].Content, "my name is Ann") {
+	c := enc.(*compaction)
+	if q := n.Ask; q.ToolChoice != "create_summary" || !q.SerialTools || len(q.Messages) != 4 ||
+		!strings.Contains(q.Messages[1].Content, "my name is Ann") {
 		t.Errorf("what is asked: %+v", n)
 	}
-	if _, err := c.Whole(summary(`{"summary":"","retain_item_ids":[]}`)); !errors.Is(err, ErrSummary) ||
-		c.WholeType() != "application/json" {
+	_, err = c.Whole(summary(`{"summary":"","retain_item_ids":[]}`))
+	if !errors.Is(err, errSummary) || c.WholeType() != "application/json" {
 		t.Errorf("an empty summary: %v", err)
-	} else if err := c.Again(err); err != nil || !strings.Contains(c.Native.Messages[0].Content, "empty summary") {
-		t.Errorf("again: %v %+v", err, c.Native.Messages)
+	} else if again, ok := c.Again(err); !ok || !strings.Contains(again.Ask.Messages[0].Content, "empty summary") {
+		t.Errorf("again: %v %+v", ok, again)
 	}
-	if b := string(c.ErrorBody(500, ErrSummary.Error())); !strings.Contains(b, `"code":"compaction_failed"`) {
-		t.Errorf("failed: %s", b)
+	if _, ok := c.Again(err); ok {
+		t.Error("the model is asked a third time")
+	}
+	if failed, ok := c.Failed(err); !ok || !strings.Contains(string(c.ErrorBody(500, failed.Error())), `"code":"compaction_failed"`) {
+		t.Errorf("failed: %v", failed)
 	}
 	b, err := c.Whole(summary(`{"summary":"the user is Ann","retain_item_ids":[]}`))
 	var out struct {
@@ -228,15 +243,16 @@ func TestCompaction(t *testing.T) {
 	if err != nil || json.Unmarshal(b, &out) != nil || out.Object != "response.compaction" || len(out.Output) != 1 {
 		t.Fatalf("%v %s", err, b)
 	}
-	next, err := DecodeResponses([]byte(`{"model":"m","input":[` + string(out.Output[0]) + `,{"role":"user","content":"who am I?"}]}`))
-	if err != nil || len(next.Native.Messages) != 3 || !strings.Contains(next.Native.Messages[1].Content, "the user is Ann") {
+	next, _, err := a.readResponses(from{}, []byte(`{"model":"m","input":[`+string(out.Output[0])+`,{"role":"user","content":"who am I?"}]}`))
+	if err != nil || len(next.Ask.Messages) != 3 || !strings.Contains(next.Ask.Messages[1].Content, "the user is Ann") {
 		t.Errorf("the next request: %v %+v", err, next)
 	}
 	// The trigger at the end of an input asks for the same, as events.
-	c, err = DecodeTriggered([]byte(`{"model":"m","stream":true,"input":[` + talk + `,{"type":"compaction_trigger"}]}`))
-	if err != nil || c == nil {
-		t.Fatal(c, err)
+	_, enc, err = a.readResponses(from{}, []byte(`{"model":"m","stream":true,"input":[`+talk+`,{"type":"compaction_trigger"}]}`))
+	if err != nil {
+		t.Fatal(err)
 	}
+	c = enc.(*compaction)
 	b, err = c.Whole(summary(`{"summary":"the user is Ann","retain_item_ids":[]}`))
 	if err != nil || c.WholeType() != "text/event-stream" || !strings.HasPrefix(string(b), "event: response.created\n") ||
 		strings.Count(string(b), "event: response.output_item.done\n") != 1 {
@@ -244,8 +260,9 @@ func TestCompaction(t *testing.T) {
 	}
 	for body, refused := range map[string]bool{`{"model":"m","input":[` + talk + `]}`: false, `{"model":"m","input":[` + talk +
 		`,{"type":"compaction_trigger"}]}`: true} {
-		if c, err := DecodeTriggered([]byte(body)); c != nil || (err != nil) != refused {
-			t.Errorf("%s: %v %v", body, c, err)
+		_, enc, err := a.readResponses(from{}, []byte(body))
+		if _, compacts := enc.(*compaction); compacts || (err != nil) != refused {
+			t.Errorf("%s: %T %v", body, enc, err)
 		}
 	}
 }
@@ -253,15 +270,15 @@ func TestCompaction(t *testing.T) {
 // An answer of vectors that is written in pieces is the one that Ollama's conversion makes whole.
 func TestWriteVectors(t *testing.T) {
 	for _, format := range []string{"", "float", "base64", "BASE64"} {
-		for _, vectors := range [][][]float32{nil, {}, {{1, -0.5, 1e-9}}, {{1}, {2, 3}, {}}} {
-			e := &Embeddings{EmbedRequest: wire.EmbedRequest{Model: `"data":[]`, EncodingFormat: format}}
+		for _, vectors := range [][][]float32{{}, {{1, -0.5, 1e-9}}, {{1}, {2, 3}, {}}} {
+			e := &wire.EmbedRequest{Model: `"data":[]`, EncodingFormat: format}
 			r := api.EmbedResponse{Embeddings: vectors, PromptEvalCount: 7}
 			want, err := line(wire.ToEmbeddingList(e.Model, r, format))
 			if err != nil {
 				t.Fatal(err)
 			}
 			var b bytes.Buffer
-			if err := e.Write(&b, r); err != nil || b.String() != string(want) {
+			if err := writeVectors(&b, e, prompt.Embedded{Vectors: vectors, Prompt: 7}); err != nil || b.String() != string(want) {
 				t.Errorf("%q: got %s, want %s, %v", format, &b, want, err)
 			}
 		}

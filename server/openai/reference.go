@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/prompt"
 	wire "github.com/ollama/ollama/openai"
-
-	"github.com/axle-llm/axle/server/ollama"
 )
 
 // Item is an item of an answer of /v1/responses, as a later request may name it.
@@ -36,84 +36,87 @@ type Kept interface {
 	Conversation(id string) (turns [][]byte, ok bool)
 }
 
-// Body is the body of a request to /v1/responses.
-type Body struct {
-	JSON     []byte // with what it refers to put in
-	Previous string // the answer that it follows; "": none
-	Own      []json.RawMessage
-	whole    bool // Own is the whole of what the request brings itself
+// nothing is kept.
+type nothing struct{}
+
+func (nothing) Item(string) ([]byte, bool)           { return nil, false }
+func (nothing) Conversation(string) ([][]byte, bool) { return nil, false }
+
+// reference is what a body of /v1/responses refers to, and what it brings itself.
+type reference struct {
+	previous string            // the answer that it follows; "": none
+	own      []json.RawMessage // the items that the request brings itself
+	whole    bool              // own is all of them
+	grown    bool              // the body is no longer the one that came
 }
 
-// Refer puts in what a request to /v1/responses refers to: items in the place of their references,
+// refer puts in what a request to /v1/responses refers to: items in the place of their references,
 // each of which may be named once, and before its input the conversation with the previous response
-// that it names, so that a body grows by no more than what is kept. Own are the items that the
-// request brings itself, up to most bytes of a body. Errors: a body that is empty or no object, an
-// item or a response that is not there (404), an item that is named twice.
-func Refer(b []byte, kept Kept, most int) (Body, error) {
-	if len(bytes.TrimSpace(b)) == 0 {
-		return Body{}, Control(ollama.Fail(400, "missing request body"))
-	}
-	out := Body{JSON: b}
-	refers := bytes.Contains(b, []byte("item_reference")) || bytes.Contains(b, []byte(previousID))
-	if !refers && len(b) > most {
-		return out, nil
-	}
-	var req map[string]json.RawMessage
-	err := ollama.Check(b)
-	if err == nil {
-		err = decode(b, &req)
-	}
-	switch {
-	case err != nil && refers:
-		return Body{}, err
-	case err != nil:
-		return out, nil // decoding it says what is wrong
-	}
+// that it names, so that a body grows by no more than what is kept. Of a body of more than a
+// mebibyte nothing is kept. Errors: an item or a response that is not there (404), an item that is
+// named twice.
+func (r *responses) refer(kept Kept, size int) error {
 	var previous *string
-	if raw := req[previousID]; raw != nil && json.Unmarshal(raw, &previous) != nil {
-		return Body{}, &ParamError{ollama.Fail(400, "previous_response_id must be the id of a response, a text"), previousID, ""}
+	if raw := r.fields[previousID]; raw != nil && json.Unmarshal(raw, &previous) != nil {
+		return &ParamError{body.Fail(400, "previous_response_id must be the id of a response, a text"), previousID, ""}
 	}
 	if previous != nil {
-		out.Previous = *previous
+		r.refers.previous = *previous
 	}
-	items, isList := inputItems(req["input"])
-	if len(req["input"]) == 0 && out.Previous != "" {
+	items, isList := inputItems(r.fields["input"])
+	if len(r.fields["input"]) == 0 && r.refers.previous != "" {
 		items = []json.RawMessage{}
 	}
 	if items == nil {
-		return out, nil // as above
+		return nil // what it is instead is told later
 	}
-	changed := false
 	if isList {
-		if changed, err = referItems(items, kept); err != nil {
-			return Body{}, err
+		r.items = items
+		changed, err := referItems(items, kept)
+		if err != nil {
+			return err
 		}
+		r.refers.grown = changed
 	}
-	out.Own, out.whole = items, true
-	if out.Previous != "" {
-		turns, ok := kept.Conversation(out.Previous)
-		if !ok {
-			return Body{}, &ParamError{ollama.Fail(404, "Previous response with id '%.100s' not found: the last answers are kept for ten "+
-				"minutes, as long as there is room for them, those of a request with \"store\": false not at all; send the conversation "+
-				"itself", out.Previous), previousID, "previous_response_not_found"}
+	if size <= tooMuchItem || r.refers.grown || r.refers.previous != "" {
+		r.refers.own, r.refers.whole = items, true
+	}
+	if r.refers.previous == "" {
+		return nil
+	}
+	turns, ok := kept.Conversation(r.refers.previous)
+	if !ok {
+		return &ParamError{body.Fail(404, "Previous response with id '%.100s' not found: the last answers are kept for ten "+
+			"minutes, as long as there is room for them, those of a request with \"store\": false not at all; send the conversation "+
+			"itself", r.refers.previous), previousID, "previous_response_not_found"}
+	}
+	var before []json.RawMessage
+	for _, turn := range turns {
+		var said []json.RawMessage
+		if err := json.Unmarshal(turn, &said); err != nil {
+			return fmt.Errorf("openai: a turn that was kept: %w", err)
 		}
-		var before []json.RawMessage
-		for _, turn := range turns {
-			var said []json.RawMessage
-			if err := json.Unmarshal(turn, &said); err != nil {
-				return Body{}, fmt.Errorf("openai: a turn that was kept: %w", err)
-			}
-			before = append(before, said...)
-		}
-		items, changed = append(before, items...), true
+		before = append(before, said...)
 	}
-	if !changed {
-		return out, nil
+	r.items, r.refers.grown = append(before, items...), true
+	delete(r.fields, previousID)
+	return nil
+}
+
+// referred reads a body and weighs it again where it has grown by what it refers to.
+func (a *API) referred(from prompt.From, b []byte) (*responses, error) {
+	r, err := readResponses(b, keysItems{&a.items, from.Owner()})
+	if err != nil || !r.refers.grown {
+		return r, err
 	}
-	if req["input"], err = json.Marshal(items); err == nil {
-		out.JSON, err = json.Marshal(req)
+	whole, err := r.body()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(whole) > body.Max && len(whole) > len(b):
+		return nil, body.Fail(413, "the request body is too large with what it refers to: the limit is %d MiB", body.Max>>20)
 	}
-	return out, bad(err)
+	return r, from.Weigh(whole, false)
 }
 
 // inputItems are the items of a request's input; a text is a message of the user's. nil: it is
@@ -149,11 +152,11 @@ func referItems(items []json.RawMessage, kept Kept) (changed bool, err error) {
 		item, ok := kept.Item(ref.ID)
 		switch {
 		case ref.ID == "":
-			return false, ollama.Fail(400, "input[%d]: an item_reference needs an id", i)
+			return false, body.Fail(400, "input[%d]: an item_reference needs an id", i)
 		case named[ref.ID]:
-			return false, ollama.Fail(400, "input[%d]: item '%s' is named twice", i, ref.ID)
+			return false, body.Fail(400, "input[%d]: item '%s' is named twice", i, ref.ID)
 		case !ok:
-			return false, ollama.Fail(404,
+			return false, body.Fail(404,
 				"input[%d]: item '%s' not found: the items of the last answers are kept for ten minutes, those of a request with "+
 					"\"store\": false not at all; "+
 					"send the item itself", i, ref.ID)
@@ -186,7 +189,7 @@ func (e *ParamError) Body(status int, text string) []byte {
 
 // rename gives the items of an event ids that cannot be guessed, where Ollama's conversion gave
 // them six digits.
-func (e *ResponsesEncoder) rename(ev wire.ResponsesStreamEvent) {
+func (e *responsesEncoder) rename(ev wire.ResponsesStreamEvent) {
 	data, ok := ev.Data.(map[string]any)
 	if !ok {
 		return
@@ -194,15 +197,15 @@ func (e *ResponsesEncoder) rename(ev wire.ResponsesStreamEvent) {
 	item, _ := data["item"].(map[string]any)
 	if id, _ := item["id"].(string); ev.Event == "response.output_item.added" && !strings.HasPrefix(id, "msg_") {
 		prefix, _, _ := strings.Cut(id, "_")
-		e.ids[id] = ollama.ID(prefix + "_")
+		e.ids[id] = body.ID(prefix + "_")
 	}
 	for m, key := range map[*map[string]any]string{&data: "item_id", &item: "id"} {
 		if old, _ := (*m)[key].(string); e.ids[old] != "" {
 			(*m)[key] = e.ids[old]
 		}
 	}
-	if response, ok := data["response"].(map[string]any); ok && e.body.Previous != "" {
-		response[previousID] = e.body.Previous
+	if response, ok := data["response"].(map[string]any); ok && e.refers.previous != "" {
+		response[previousID] = e.refers.previous
 	}
 	if ev.Event == "response.output_item.done" && item != nil {
 		e.done = append(e.done, item)
@@ -210,17 +213,17 @@ func (e *ResponsesEncoder) rename(ev wire.ResponsesStreamEvent) {
 	e.over = e.over || ev.Event == "response.completed"
 }
 
-// keep tells [ResponsesEncoder].Keep of an answer that has come to its end, unless the request did
+// keep tells the API of an answer that has come to its end, unless the request did
 // not want it kept.
-func (e *ResponsesEncoder) keep() {
-	if !e.over || e.forget || e.kept || e.Keep == nil {
+func (e *responsesEncoder) keep() {
+	if !e.over || e.forget || e.kept || e.keepFor == nil {
 		return
 	}
 	e.kept = true
-	e.Keep(e.items(), e.turn())
+	e.keepFor(e.items(), e.turn())
 }
 
-func (e *ResponsesEncoder) items() (out []Item) {
+func (e *responsesEncoder) items() (out []Item) {
 	for _, item := range e.done {
 		b, err := json.Marshal(item)
 		var of struct{ ID string }
@@ -233,11 +236,11 @@ func (e *ResponsesEncoder) items() (out []Item) {
 
 // turn is what the request and its answer add to a conversation; nil where the request brought more
 // than is kept.
-func (e *ResponsesEncoder) turn() *Turn {
-	if !e.body.whole {
+func (e *responsesEncoder) turn() *Turn {
+	if !e.refers.whole {
 		return nil
 	}
-	all := slices.Clip(e.body.Own)
+	all := slices.Clip(e.refers.own)
 	for _, item := range e.done {
 		raw, err := json.Marshal(item)
 		if err != nil {
@@ -249,5 +252,5 @@ func (e *ResponsesEncoder) turn() *Turn {
 	if err != nil {
 		return nil
 	}
-	return &Turn{ID: e.id, Previous: e.body.Previous, JSON: raw}
+	return &Turn{ID: e.id, Previous: e.refers.previous, JSON: raw}
 }

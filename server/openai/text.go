@@ -3,34 +3,31 @@ package openai
 import (
 	"strconv"
 
-	"github.com/ollama/ollama/api"
-
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // textAnswer is a chat completion that has only text, as encoding/json writes it, without the
 // reflection that takes longer than all else in it; nil for any other, and for figures that
 // encoding/json might write in another form.
-func textAnswer(id string, r *api.ChatResponse, u usage) []byte {
-	m := &r.Message
-	if len(r.Logprobs)+len(m.ToolCalls) > 0 || r.DebugInfo != nil || !plainFigure(u.TTFT) || !plainFigure(u.TPS) {
+func textAnswer(id string, p *prompt.Part, u usage) []byte {
+	if !p.Done || len(p.Logprobs)+len(p.Calls) > 0 || !plainFigure(u.TTFT) || !plainFigure(u.TPS) {
 		return nil
 	}
-	b := make([]byte, 0, 420+len(r.Model)+len(m.Content)+len(m.Thinking))
-	b = ollama.AppendText(append(b, `{"id":`...), id)
-	b = strconv.AppendInt(append(b, `,"object":"chat.completion","created":`...), r.CreatedAt.Unix(), 10)
-	b = ollama.AppendText(append(b, `,"model":`...), r.Model)
-	b = append(b, `,"system_fingerprint":"fp_ollama","choices":[{"index":0,"message":{"role":`...)
-	b = ollama.AppendText(b, m.Role)
-	b = ollama.AppendText(append(b, `,"content":`...), m.Content)
-	if m.Thinking != "" {
-		b = ollama.AppendText(append(b, `,"reasoning":`...), m.Thinking)
+	b := make([]byte, 0, 420+len(p.Model)+len(p.Text)+len(p.Thinking))
+	b = body.AppendText(append(b, `{"id":`...), id)
+	b = strconv.AppendInt(append(b, `,"object":"chat.completion","created":`...), p.Created.Unix(), 10)
+	b = body.AppendText(append(b, `,"model":`...), p.Model)
+	b = append(b, `,"system_fingerprint":"fp_ollama","choices":[{"index":0,"message":{"role":"assistant","content":`...)
+	b = body.AppendText(b, p.Text)
+	if p.Thinking != "" {
+		b = body.AppendText(append(b, `,"reasoning":`...), p.Thinking)
 	}
 	b = append(b, `},"finish_reason":`...)
-	if r.DoneReason == "" {
+	if p.Reason == "" {
 		b = append(b, "null"...)
 	} else {
-		b = ollama.AppendText(b, r.DoneReason)
+		b = body.AppendText(b, p.Reason)
 	}
 	b = strconv.AppendInt(append(b, `}],"usage":{"prompt_tokens":`...), int64(u.PromptTokens), 10)
 	if d := u.PromptTokensDetails; d != nil {

@@ -6,23 +6,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ollama/ollama/api"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // TestTextAnswer: an answer is what encoding/json makes of it, whichever field is set, those too
 // that Ollama adds one day.
 func TestTextAnswer(t *testing.T) {
 	at := time.Date(2026, 11, 23, 1, 2, 3, 4000, time.UTC)
-	figures := api.Metrics{TotalDuration: 1, LoadDuration: 2, PromptEvalCount: 3, PromptEvalCachedCount: new(int), PromptEvalDuration: 4,
-		EvalCount: 5, EvalDuration: 6000}
-	base := api.ChatResponse{Model: "m", CreatedAt: at, Message: api.Message{Role: "assistant", Content: "x <b>&\"\n€"}, Done: true,
-		DoneReason: "stop", Metrics: figures}
-	if textAnswer("id", &base, usageOf(base, time.Millisecond)) == nil {
+	figures := prompt.Figures{Total: 1, Load: 2, Prompt: 3, Answered: true, Prefill: 4, Output: 5, Decode: 6000}
+	base := prompt.Part{Model: "m", Created: at, Text: "x <b>&\"\n€", Done: true, Reason: "stop", Figures: figures}
+	if textAnswer("id", &base, usageOf(base.Figures, time.Millisecond)) == nil {
 		t.Error("text goes through encoding/json")
 	}
-	same := func(what string, r api.ChatResponse, first time.Duration) {
+	same := func(what string, r prompt.Part, first time.Duration) {
 		t.Helper()
-		u := usageOf(r, first)
+		u := usageOf(r.Figures, first)
 		want, err := wholeAnswer("id", r, u)
 		if err != nil {
 			t.Fatal(err)
@@ -34,13 +32,12 @@ func TestTextAnswer(t *testing.T) {
 	for _, first := range []time.Duration{0, 1, time.Microsecond, 1234567, time.Hour, -time.Second} {
 		same(fmt.Sprint(first), base, first)
 	}
-	same("zero", api.ChatResponse{}, 0)
-	for _, in := range []func(*api.ChatResponse) reflect.Value{
-		func(r *api.ChatResponse) reflect.Value { return reflect.ValueOf(r).Elem() },
-		func(r *api.ChatResponse) reflect.Value { return reflect.ValueOf(&r.Message).Elem() },
-		func(r *api.ChatResponse) reflect.Value { return reflect.ValueOf(&r.Metrics).Elem() },
+	same("zero", prompt.Part{Done: true}, 0)
+	for _, in := range []func(*prompt.Part) reflect.Value{
+		func(r *prompt.Part) reflect.Value { return reflect.ValueOf(r).Elem() },
+		func(r *prompt.Part) reflect.Value { return reflect.ValueOf(&r.Figures).Elem() },
 	} {
-		for i := range in(new(api.ChatResponse)).NumField() {
+		for i := range in(new(prompt.Part)).NumField() {
 			for _, set := range []bool{false, true} {
 				r := base
 				f := in(&r).Field(i)

@@ -15,11 +15,10 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/ollama/ollama/api"
-
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -144,7 +143,7 @@ func (b *Backend) read(prompt string, seed int64) script {
 	s.burst, _ = number("[[burst:", 3, prompt)
 	if m := last(errRE, "[[err:", prompt); m != nil {
 		code, _ := strconv.Atoi(m[1])
-		s.err = api.StatusError{StatusCode: code, ErrorMessage: m[2]}
+		s.err = body.Fail(code, "%s", m[2])
 	}
 	thinks := b.c.Info.Capabilities.Thinking && strings.HasSuffix(prompt, assistantOpen)
 	if any, ok := saying("[[any:", prompt); ok {

@@ -18,8 +18,8 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/models/hub"
+	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/look"
-	"github.com/axle-llm/axle/server/ollama"
 )
 
 // The page names its files below one hash, all of them are there, and nothing in it could run or be
@@ -246,7 +246,7 @@ func TestPieces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("export const mostText = %d << 20;", ollama.MaxText>>20); !strings.Contains(string(b), want) {
+	if want := fmt.Sprintf("export const mostText = %d << 20;", body.MaxText>>20); !strings.Contains(string(b), want) {
 		t.Errorf("app/pieces.js has not %s", want)
 	}
 }

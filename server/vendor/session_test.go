@@ -32,7 +32,7 @@ func begin(t *testing.T, s *Session, prompt string) []string {
 		t.Fatal(err)
 	}
 	var out []string
-	for _, m := range req.Messages {
+	for _, m := range req.Ask.Messages {
 		out = append(out, m.Role+" "+m.Content)
 	}
 	return out

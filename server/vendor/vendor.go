@@ -14,10 +14,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ollama/ollama/api"
-
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/ranked"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // Texts of the vendor's errors.
@@ -36,7 +36,7 @@ type Request struct {
 	Model             string          `json:"model"` // beyond the vendor's: which model, where there are several
 	Prompt            *string         `json:"prompt"`
 	System            *string         `json:"system_prompt"`
-	Messages          []api.Message   `json:"messages"`
+	Messages          []message       `json:"messages"`
 	Temperature       *float64        `json:"temperature"`
 	RepetitionPenalty *float64        `json:"repetition_penalty"`
 	TopP              *float64        `json:"top-p"`
@@ -44,11 +44,16 @@ type Request struct {
 	FilePath          json.RawMessage `json:"file_path"` // a path on the server; never read
 }
 
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
 // Decode reads a body.
 func Decode(b []byte) (*Request, error) {
 	r := new(Request)
-	if ollama.Check(b) != nil || json.NewDecoder(bytes.NewReader(b)).Decode(r) != nil {
-		return nil, ollama.Fail(400, badFormat)
+	if json.NewDecoder(bytes.NewReader(b)).Decode(r) != nil {
+		return nil, body.Fail(400, badFormat)
 	}
 	return r, nil
 }
@@ -74,8 +79,14 @@ func (r *Request) options() map[string]any {
 	return o
 }
 
-// ErrorBody is the body of an error.
-func ErrorBody(text string) []byte { return ollama.ErrorBody(text) }
+// Dialect is the vendor's API, whose answers are polled for.
+func Dialect() prompt.Dialect {
+	return prompt.Dialect{Name: "vendor", Under: "/", ErrorType: "application/json",
+		Error: func(_ error, _ int, text string) []byte {
+			b, _ := json.Marshal(map[string]string{"error": text})
+			return b
+		}}
+}
 
 // Part is the answer to a poll: what has come since the last, and whether that was all.
 type Part struct {
@@ -93,7 +104,7 @@ type Whole struct {
 type Session struct {
 	mu     ranked.Mutex[ranked.Session]
 	system string
-	turns  []api.Message
+	turns  []ask.Message
 	new    strings.Builder // not polled yet
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -106,10 +117,10 @@ func (s *Session) Reset(r *Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cancel != nil {
-		return ollama.Fail(400, running)
+		return body.Fail(400, running)
 	}
-	if r.System != nil && len(*r.System) > ollama.MaxText {
-		return ollama.TextTooLong()
+	if r.System != nil && len(*r.System) > body.MaxText {
+		return body.TextTooLong()
 	}
 	s.turns, s.system, s.err = nil, "", nil
 	s.new.Reset()
@@ -122,35 +133,36 @@ func (s *Session) Reset(r *Request) error {
 // Begin starts an answer to the request's prompt (chat false) or to the first of its messages (chat
 // true). It returns what to ask the model, and a context that [Session.Stop] cancels; the caller
 // runs it, gives every piece of text to [Session.Add], and calls [Session.End] or [Session.Undo].
-func (s *Session) Begin(ctx context.Context, r *Request, chat bool) (context.Context, *ollama.ChatRequest, error) {
-	prompt := ""
+func (s *Session) Begin(ctx context.Context, r *Request, chat bool) (context.Context, *prompt.Request, error) {
+	text := ""
 	switch {
 	case chat && len(r.Messages) == 0:
-		return nil, nil, ollama.Fail(400, badFormat)
+		return nil, nil, body.Fail(400, badFormat)
 	case chat && (r.Messages[0].Role == "" || r.Messages[0].Content == ""):
-		return nil, nil, ollama.Fail(400, badMessage)
+		return nil, nil, body.Fail(400, badMessage)
 	case chat:
-		prompt = r.Messages[0].Content
+		text = r.Messages[0].Content
 	case r.Prompt == nil:
-		return nil, nil, ollama.Fail(400, badFormat)
+		return nil, nil, body.Fail(400, badFormat)
 	default:
-		prompt = *r.Prompt
+		text = *r.Prompt
 	}
-	if len(prompt) > ollama.MaxText {
-		return nil, nil, ollama.TextTooLong()
+	if len(text) > body.MaxText {
+		return nil, nil, body.TextTooLong()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cancel != nil {
-		return nil, nil, ollama.Fail(400, running)
+		return nil, nil, body.Fail(400, running)
 	}
-	ask := api.Message{Role: "user", Content: prompt}
-	req := &ollama.ChatRequest{ChatRequest: api.ChatRequest{Model: r.Model, Options: r.options()}}
+	asked := ask.Message{Role: "user", Content: text}
+	req := &prompt.Request{Model: r.Model, Unnamed: prompt.ErrUnnamed, Chat: true, Options: r.options(),
+		Ask: ask.Request{Truncate: true, Shift: true}}
 	if s.system != "" {
-		req.Messages = append(req.Messages, api.Message{Role: "system", Content: s.system})
+		req.Ask.Messages = append(req.Ask.Messages, ask.Message{Role: "system", Content: s.system})
 	}
-	req.Messages = append(append(req.Messages, s.turns...), ask)
-	s.turns = append(s.turns, ask)
+	req.Ask.Messages = append(append(req.Ask.Messages, s.turns...), asked)
+	s.turns = append(s.turns, asked)
 	s.new.Reset()
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.ended, s.told, s.err = make(chan struct{}), make(chan struct{}), nil
@@ -205,7 +217,7 @@ func (s *Session) End(said string, err error) (told <-chan struct{}) {
 	if err != nil || said == "" {
 		s.turns = s.turns[:len(s.turns)-1]
 	} else {
-		s.turns = append(s.turns, api.Message{Role: "assistant", Content: said})
+		s.turns = append(s.turns, ask.Message{Role: "assistant", Content: said})
 		s.trim()
 	}
 	s.cancel()

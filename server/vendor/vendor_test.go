@@ -6,11 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ollama/ollama/api"
-
 	"github.com/axle-llm/axle/internal/fuzzguard"
 	"github.com/axle-llm/axle/internal/lane"
-	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/body"
 )
 
 // No body makes the decoder panic; whatever is refused has a status and a text, and what is taken
@@ -43,7 +41,7 @@ func decode(t *testing.T, b []byte) {
 			wantStatus(t, err)
 			continue
 		}
-		if o := req.Options; len(req.Messages) == 0 || o["top_p"] != nil && !(o["top_p"].(float64) > 0 && o["top_p"].(float64) <= 1) ||
+		if o := req.Options; len(req.Ask.Messages) == 0 || o["top_p"] != nil && !(o["top_p"].(float64) > 0 && o["top_p"].(float64) <= 1) ||
 			o["temperature"] != nil && !(o["temperature"].(float64) > 0) {
 			t.Errorf("%+v of %s", req, b)
 		}
@@ -59,8 +57,8 @@ func decode(t *testing.T, b []byte) {
 
 func wantStatus(t *testing.T, err error) {
 	t.Helper()
-	var se api.StatusError
-	if !errors.As(err, &se) || se.StatusCode < 400 || se.ErrorMessage == "" {
+	var se *body.Failure
+	if !errors.As(err, &se) || se.Status < 400 || se.Text == "" {
 		t.Errorf("an error without a status: %v", err)
 	}
 }
@@ -74,7 +72,7 @@ func TestHostilePeak(t *testing.T) {
 		{`{"messages":[{"tool_calls":[{"function":{"arguments":{"a":[0`, `,0`, `]}}}]}]}`}, {`{"file_path":[1`, `,1`, `]}`}} {
 		most := 0 // how often a unit may come, by the parts that a body may hold
 		if parts := strings.Count(p[1], `"`)/2 + strings.Count(p[1], "{") + strings.Count(p[1], "["); parts > 0 {
-			most = (ollama.MaxParts - 100) / parts
+			most = (body.MaxParts - 100) / parts
 		}
 		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) +
 			p[2])} {

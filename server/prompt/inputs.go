@@ -1,4 +1,6 @@
-package ollama
+package prompt
+
+import "github.com/axle-llm/axle/server/body"
 
 // Inputs reads the input of an embedding request: a text or a list of texts.
 func Inputs(v any) ([]string, error) {
@@ -15,11 +17,11 @@ func Inputs(v any) ([]string, error) {
 		for i, x := range t {
 			text, ok := x.(string)
 			if !ok {
-				return nil, Fail(400, "invalid input type")
+				return nil, body.Fail(400, "invalid input type")
 			}
 			out[i] = text
 		}
 		return out, nil
 	}
-	return nil, Fail(400, "invalid input type")
+	return nil, body.Fail(400, "invalid input type")
 }

@@ -1,4 +1,4 @@
-package ollama
+package body
 
 import (
 	"encoding/json"
@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/ollama/ollama/api"
 )
 
 // Failure is an error with the status and text that a client sees, and what of that a log may hold.
-// It is an [api.StatusError].
 type Failure struct {
-	api.StatusError
-	plain string
+	Status      int
+	Text, plain string
 }
 
 // Fail is an error with the status and text that a client sees. Arguments that may be a client's
@@ -24,11 +21,11 @@ func Fail(status int, format string, args ...any) error {
 	for i, a := range args {
 		bare[i] = plain(a)
 	}
-	return &Failure{api.StatusError{StatusCode: status, ErrorMessage: fmt.Sprintf(format, args...)}, fmt.Sprintf(format, bare...)}
+	return &Failure{status, fmt.Sprintf(format, args...), fmt.Sprintf(format, bare...)}
 }
 
-// Unwrap is the error as Ollama has it.
-func (f *Failure) Unwrap() error { return f.StatusError }
+// Error is the text that a client sees.
+func (f *Failure) Error() string { return f.Text }
 
 // Plain is the text without what a client sent.
 func (f *Failure) Plain() string { return f.plain }

@@ -1,4 +1,4 @@
-package answer
+package openai
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/internal/lane"
-	"github.com/axle-llm/axle/server/openai"
 )
 
 // Items of answers are kept for ten minutes, each key's apart, and no more of them than there is
@@ -17,7 +16,7 @@ func TestItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s items
 		put := func(key, id string, n int) {
-			s.keep(key, []openai.Item{{ID: id, JSON: bytes.Repeat([]byte("x"), n)}}, nil)
+			s.keep(key, []Item{{ID: id, JSON: bytes.Repeat([]byte("x"), n)}}, nil)
 		}
 		has := func(key, id string) bool { _, ok := s.find(key, id); return ok }
 		put("ann", "a", 10)
@@ -61,8 +60,8 @@ func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s items
 		put := func(key, id, previous string, n int) {
-			s.keep(key, []openai.Item{{ID: "item of " + id, JSON: []byte("x")}},
-				&openai.Turn{ID: id, Previous: previous, JSON: bytes.Repeat([]byte(id), n)})
+			s.keep(key, []Item{{ID: "item of " + id, JSON: []byte("x")}},
+				&Turn{ID: id, Previous: previous, JSON: bytes.Repeat([]byte(id), n)})
 		}
 		said := func(key, id string) string {
 			turns, ok := s.conversation(key, id)

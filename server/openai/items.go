@@ -1,15 +1,11 @@
-package answer
+package openai
 
 import (
 	"container/list"
-	"net/http"
 	"slices"
 	"time"
 
 	"github.com/axle-llm/axle/internal/ranked"
-	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/ollama"
-	"github.com/axle-llm/axle/server/openai"
 )
 
 // How long the items of an answer of /v1/responses can be named, and how much is kept for each key
@@ -39,7 +35,7 @@ type keyItems struct {
 
 // kept is an item, or a turn of a conversation.
 type kept struct {
-	openai.Item
+	Item
 	turn     bool   // ID is the answer's, JSON a list of items
 	previous string // of a turn: the one before
 	at       time.Time
@@ -48,12 +44,12 @@ type kept struct {
 func (k *kept) cost() int { return len(k.ID) + len(k.JSON) + len(k.previous) + itemCost }
 
 // keep takes an answer's items, and where it is not nil the turn that it ends.
-func (s *items) keep(key string, all []openai.Item, t *openai.Turn) {
+func (s *items) keep(key string, all []Item, t *Turn) {
 	for _, it := range all {
 		s.add(key, &kept{Item: it})
 	}
 	if t != nil {
-		s.add(key, &kept{Item: openai.Item{ID: t.ID, JSON: t.JSON}, turn: true, previous: t.Previous})
+		s.add(key, &kept{Item: Item{ID: t.ID, JSON: t.JSON}, turn: true, previous: t.Previous})
 	}
 }
 
@@ -165,24 +161,3 @@ type keysItems struct {
 
 func (k keysItems) Item(id string) ([]byte, bool)           { return k.items.find(k.key, id) }
 func (k keysItems) Conversation(id string) ([][]byte, bool) { return k.items.conversation(k.key, id) }
-
-// referred decodes a body in which what it refers to has been put; it is weighed again where it has
-// grown by that. to is told of the body.
-func referred[T any](a *Answers, x *exchange.Exchange, to *openai.Body, decode func([]byte) (T, error)) func([]byte) (T, error) {
-	return func(b []byte) (none T, err error) {
-		body, err := openai.Refer(b, keysItems{&a.items, x.Owner()}, tooMuchItem)
-		switch whole := body.JSON; {
-		case err != nil:
-			return none, err
-		case len(whole) > exchange.MaxBody && len(whole) > len(b):
-			return none, ollama.Fail(http.StatusRequestEntityTooLarge,
-				"the request body is too large with what it refers to: the limit is %d MiB", exchange.MaxBody>>20)
-		case len(whole) != len(b):
-			if err := x.Weigh(whole, false); err != nil {
-				return none, err
-			}
-		}
-		*to = body
-		return decode(body.JSON)
-	}
-}

@@ -1,20 +1,19 @@
-package ollama
+package body
 
 import (
 	"bytes"
 	"encoding/json"
 	"strings"
-
-	"github.com/ollama/ollama/api"
 )
 
 // What a request body may hold (promise T7). A few bytes of JSON can become a hundred times as many
 // in memory, so that its parts are counted before any of it is decoded.
 const (
-	MaxDepth   = 128     // deepest nesting
-	MaxParts   = 1 << 16 // objects, arrays and strings
-	MaxNumbers = 1 << 20 // numbers and the like
-	MaxText    = 4 << 20 // bytes of strings that are no image: no context holds more
+	Max        = 32 << 20 // bytes, where pictures can be
+	MaxDepth   = 128      // deepest nesting
+	MaxParts   = 1 << 16  // objects, arrays and strings
+	MaxNumbers = 1 << 20  // numbers and the like
+	MaxText    = 4 << 20  // bytes of strings that are no image: no context holds more
 )
 
 // Weight is what a body holds. Coded are the bytes of long strings that may be base64, as images
@@ -187,55 +186,4 @@ func encoded(s []byte) bool {
 		}
 	}
 	return true
-}
-
-// Text is how many bytes of text the request holds, pictures left out.
-func (r *ChatRequest) Text() int {
-	text := len(r.ToolChoice) + optionText(r.Options)
-	for _, m := range r.Messages {
-		text += len(m.Role) + len(m.Content) + len(m.Thinking) + len(m.ToolName) + len(m.ToolCallID)
-		for _, c := range m.ToolCalls {
-			text += len(c.ID) + len(c.Function.Name) + len(c.Function.Arguments.String())
-		}
-	}
-	if len(r.tools) == len(r.Tools) {
-		for _, t := range r.tools {
-			text += len(t)
-		}
-	} else {
-		text += toolText(r.Tools)
-	}
-	for key, v := range r.Kwargs {
-		text += len(key) + len(v)
-	}
-	return text
-}
-
-// Text is how many bytes of text the request holds, pictures left out.
-func (r *GenerateRequest) Text() int {
-	return len(r.Prompt) + len(r.Suffix) + len(r.System) + len(r.Template) + optionText(r.Options)
-}
-
-func toolText(tools api.Tools) int {
-	b, err := json.Marshal(tools)
-	if err != nil {
-		return 0 // then no template gets them either
-	}
-	return len(b)
-}
-
-// optionText is the text of options: stop strings.
-func optionText(o map[string]any) (n int) {
-	switch v := o["stop"].(type) {
-	case []any:
-		for _, s := range v {
-			s, _ := s.(string)
-			n += len(s)
-		}
-	case []string:
-		for _, s := range v {
-			n += len(s)
-		}
-	}
-	return n
 }

@@ -1,9 +1,10 @@
-package ollama
+package prompt
 
 import (
 	"strings"
 
 	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/server/body"
 )
 
 // Ref is a model as a request names it.
@@ -24,7 +25,7 @@ func ParseRef(s string, required, invalid error) (Ref, error) {
 	base, cloud, explicit := cutSource(s)
 	if explicit {
 		if _, _, again := cutSource(base); again {
-			return r, Fail(400, "use either :local or :cloud, not both: %q", s)
+			return r, body.Fail(400, "use either :local or :cloud, not both: %q", s)
 		}
 	}
 	name, err := models.ParseName(base)
@@ -56,8 +57,8 @@ func cutSource(s string) (base string, cloud, explicit bool) {
 // What a request is told that names no model, one in Ollama's cloud, or one that is not here: that
 // in two forms, of which each route has one.
 var (
-	ErrUnnamed = Fail(400, "model is required")
-	ErrCloud   = Fail(403, "ollama cloud is disabled: remote model is unavailable")
+	ErrUnnamed = body.Fail(400, "model is required")
+	ErrCloud   = body.Fail(403, "ollama cloud is disabled: remote model is unavailable")
 )
 
 const (
@@ -66,4 +67,4 @@ const (
 )
 
 // ErrMissing is what a route says of a model that is not there.
-func ErrMissing(format, asked string) error { return Fail(404, format, asked) }
+func ErrMissing(format, asked string) error { return body.Fail(404, format, asked) }

@@ -1,4 +1,4 @@
-package ollama
+package prompt
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	_ "image/jpeg"
 	_ "image/png"
 
-	"github.com/ollama/ollama/api"
+	"github.com/axle-llm/axle/server/body"
 )
 
 // Limits of pictures (promise T7). A conversation may be about any number of them: the engine lets
@@ -20,16 +20,16 @@ const (
 
 // checkImages checks a request's images before anything decodes them; most is how many of them one
 // message brings.
-func checkImages(list []api.ImageData, most int) error {
+func checkImages(list [][]byte, most int) error {
 	//rule:T7 ./server TestLimits false
 	if most > maxImages {
-		return Fail(400, "too many images in a message: %d, the limit is %d", most, maxImages)
+		return body.Fail(400, "too many images in a message: %d, the limit is %d", most, maxImages)
 	}
 	for i, img := range list {
 		w, h := imageSize(img)
 		//rule:T7 ./server TestLimits false
 		if int64(w)*int64(h) > maxPixels {
-			return Fail(400, "picture %d has %d×%d pixels, the limit is %d megapixels", i+1, w, h, maxPixels/1_000_000)
+			return body.Fail(400, "picture %d has %d×%d pixels, the limit is %d megapixels", i+1, w, h, maxPixels/1_000_000)
 		}
 	}
 	return nil

@@ -1,16 +1,12 @@
-package ollama
+package prompt
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
-	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/ollama/ollama/api"
-
 	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/server/body"
 )
 
 // Options are what a request's "options" and a Modelfile's PARAMETERs set.
@@ -24,14 +20,10 @@ type Options struct {
 	Repeatable bool
 }
 
-// DefaultOptions start from a model's own sampling defaults.
+// DefaultOptions start from a model's own sampling defaults, and have Ollama's for the rest.
 func DefaultOptions(base sampler.Params) Options {
-	d := ollamas
-	return Options{Sampling: base, NumPredict: d.NumPredict, NumKeep: d.NumKeep}
+	return Options{Sampling: base, NumPredict: -1, NumKeep: 4}
 }
-
-// ollamas are Ollama's own, which looks for some of them in the environment.
-var ollamas = api.DefaultOptions()
 
 // CheckOptions finds what is wrong with a Modelfile's and a request's options before a model is
 // loaded for them.
@@ -71,7 +63,7 @@ func (o *Options) Set(m map[string]any) (unknown []string, err error) {
 		return nil, nil
 	}
 	if m["typical_p"] != nil {
-		return nil, Fail(400, "typical_p is no longer supported")
+		return nil, body.Fail(400, "typical_p is no longer supported")
 	}
 	for key, val := range m {
 		if val == nil {
@@ -109,7 +101,7 @@ func (o *Options) set(key string, val any) (known bool, err error) {
 	case "use_mmap", "speculate", "repeatable":
 		b, ok := val.(bool)
 		if !ok {
-			return true, Fail(500, "option %q must be of type boolean", Ours(key))
+			return true, body.Fail(500, "option %q must be of type boolean", body.Ours(key))
 		}
 		switch key {
 		case "speculate":
@@ -148,28 +140,11 @@ func (o *Options) set(key string, val any) (known bool, err error) {
 	return true, nil
 }
 
-// own are the options that Ollama has not. All are switches.
-var own = []string{"speculate", "repeatable"}
-
-// Param reads an option as a Modelfile has it, a text for each PARAMETER line of its name, into
-// what a request would hold. Errors: a name that is none, a value that is not of the option's type.
-func Param(name string, vals []string) (any, error) {
-	if slices.Contains(own, name) {
-		b, err := strconv.ParseBool(vals[0])
-		if err != nil {
-			return nil, fmt.Errorf("parameter %q must be true or false, got %q", name, vals[0])
-		}
-		return b, nil
-	}
-	typed, err := api.FormatParams(map[string][]string{name: vals})
-	return typed[name], err
-}
-
 // check leaves the floats' ranges to the sampler, whose error names field and range.
 func (o *Options) check() error {
 	//rule:T3 ./server TestNumbers false
 	if err := o.Sampling.Check(); err != nil {
-		return Fail(400, "option %s", Ours(strings.TrimPrefix(err.Error(), "sampler: ")))
+		return body.Fail(400, "option %s", body.Ours(strings.TrimPrefix(err.Error(), "sampler: ")))
 	}
 	return nil
 }
@@ -194,7 +169,7 @@ func number(val any) (float64, bool) {
 func float(key string, val any, to *float32) error {
 	f, ok := number(val)
 	if !ok {
-		return Fail(500, "option %q must be of type float32", Ours(key))
+		return body.Fail(500, "option %q must be of type float32", body.Ours(key))
 	}
 	*to = float32(f)
 	return nil
@@ -203,11 +178,11 @@ func float(key string, val any, to *float32) error {
 func integer(key string, val any, lim [2]float64) (int64, error) {
 	f, ok := number(val)
 	if !ok {
-		return 0, Fail(500, "option %q must be of type integer", Ours(key))
+		return 0, body.Fail(500, "option %q must be of type integer", body.Ours(key))
 	}
 	//rule:T3 ./server TestNumbers false
 	if !(f >= lim[0] && f <= lim[1]) {
-		return 0, Fail(400, "option %q must be between %.0f and %.0f, got %v", Ours(key), lim[0], lim[1], f)
+		return 0, body.Fail(400, "option %q must be between %.0f and %.0f, got %v", body.Ours(key), lim[0], lim[1], f)
 	}
 	return int64(f), nil
 }
@@ -218,12 +193,12 @@ func strs(key string, val any) ([]string, error) {
 	}
 	list, ok := val.([]any)
 	if !ok {
-		return nil, Fail(500, "option %q must be of type array", Ours(key))
+		return nil, body.Fail(500, "option %q must be of type array", body.Ours(key))
 	}
 	out := make([]string, len(list))
 	for i, v := range list {
 		if out[i], ok = v.(string); !ok {
-			return nil, Fail(500, "option %q must be of an array of strings", Ours(key))
+			return nil, body.Fail(500, "option %q must be of an array of strings", body.Ours(key))
 		}
 	}
 	return out, nil

@@ -1,0 +1,29 @@
+package answer
+
+import (
+	"net/http"
+
+	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/prompt"
+)
+
+// Count answers with how many tokens a request's prompt has, by the model's own tokenizer.
+func (a *Answers) Count(to prompt.Route) func(*exchange.Exchange) {
+	return func(x *exchange.Exchange) {
+		r, _, ok := x.ReadPrompt(to)
+		if !ok {
+			return
+		}
+		q, err := a.check(x.Ctx(), x, r)
+		n := 0
+		if err == nil {
+			defer q.release()
+			n, err = q.lease.Count(x.Ctx(), q.engine)
+		}
+		if err != nil {
+			x.Fail(err)
+			return
+		}
+		x.Reply().Whole(http.StatusOK, exchange.JSONV1, to.Count(n))
+	}
+}
