@@ -53,7 +53,7 @@ func TestPrecedence(t *testing.T) {
 // every keyword.
 func TestToolsWhole(t *testing.T) {
 	const tool = `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{"z":{"type":"integer","minimum":3},"a":{"$ref":"#/$defs/x"}},"additionalProperties":false}}}`
-	r, _, err := readChat(nil, []byte(`{"messages":[{"role":"user","content":"q"}],"tools":[` + tool + `]}`))
+	r, _, err := readChat(nil, []byte(`{"messages":[{"role":"user","content":"q"}],"tools":[`+tool+`]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
