@@ -49,6 +49,7 @@ func (s *Server) leave(tick <-chan time.Time) {
 	//rule:D10 TestDrainDelayEnds && s.Lost() == nil =>
 	for end := time.Now().Add(s.o.DrainDelay); time.Now().Before(end) && s.Lost() == nil; {
 		<-tick
+		s.LookAtCards()
 	}
 }
 

@@ -38,6 +38,7 @@ func TestWarm(t *testing.T) {
 		{85, 85, 2, 1}} {
 		l.cards = []loaded.Card{card("axcl:0", tt.first), card("axcl:1", tt.second)}
 		for range 3 {
+			r.LookAtCards()
 			a := r.do("GET", "/health", "")
 			if a.code != 200 || !strings.Contains(a.body, fmt.Sprintf(`"device":"axcl:0","state":"ready","temperature_celsius":%v,`,
 				tt.first)) ||

@@ -225,6 +225,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 			//rule:D10 TestDrain s.active.Load() > 0 => false
 			for end := time.Now().Add(grace); s.active.Load() > 0 && time.Now().Before(end) && s.Lost() == nil; {
 				<-tick.C
+				s.LookAtCards()
 			}
 			cancel(exchange.ErrDrained) // what still runs ends with an error
 			//rule:D10 TestDrainDoor drop
@@ -237,6 +238,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 			<-failed
 			return s.Lost()
 		case <-tick.C:
+			s.LookAtCards()
 			if err := s.Lost(); err != nil {
 				// The streams have ended or end now with the engine's error. The door stays open
 				// for a moment, so that new requests and /health are told what is the matter
@@ -266,6 +268,12 @@ func (s *Server) Lost() error {
 	if p := s.lost.Load(); p != nil {
 		return *p
 	}
+	return nil
+}
+
+// LookAtCards notes a card that was lost while no request ran on it, and one that has become hot or
+// cool. It is called again and again while the server serves.
+func (s *Server) LookAtCards() {
 	models := s.models.Loaded()
 	s.lookHeat(models)
 	for _, r := range models {
@@ -273,10 +281,6 @@ func (s *Server) Lost() error {
 			s.SetLost(&axcl.Error{Op: "watchdog", Layer: axcl.NoLayer, Kind: axcl.ErrLost})
 		}
 	}
-	if p := s.lost.Load(); p != nil {
-		return *p
-	}
-	return nil
 }
 
 // state is how the server is: ok, starting, draining, lost or no device, and with which error.
