@@ -3,21 +3,26 @@ package ask
 import "time"
 
 // Event is a step of an answer. Text, Thinking and ToolCall are deltas, at most one of them set;
-// the last event of an answer that ended well has Done set and nothing else. Where a format is not
-// enforced whole, the first event has Notes set and nothing else. An event with nothing set is a
-// token whose text the parser of thinking keeps, in Generate only.
+// the last event of an answer that ended well has Done set. Before the answer events come that have
+// one field set and nothing else: Notes, where a format is not enforced whole; Cut, where the
+// prompt did not fit; and Begun. An event that is Held is a token whose text is held back. One with
+// nothing but its account is a token whose text the parser of thinking keeps, in Generate only.
 type Event struct {
+	Cut      *Cut // the prompt was cut; nothing is computed yet
+	Begun    int  // tokens that the prompt has, which are evaluated from now on
 	Text     string
 	Thinking string
 	ToolCall *ToolCall
 	Logprobs []Logprob // of the tokens since the last event, when asked for
 	Notes    []Note    // what of the request's schema, or of a required tool's, the answer is not held to
 	Done     *Result
+	Usage    Usage // the account so far; of several answers, that of all
 
 	// More: another event follows without a wait, so that both can go to the client in one write.
 	// Where what follows turns out to be held back (it may be the beginning of a stop string), that
 	// event is one with Flush and nothing else in it.
 	More, Flush bool
+	Held        bool // there is nothing to tell but the account
 }
 
 // Logprob is a token's log probability and its closest rivals', before sampling filters.

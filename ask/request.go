@@ -41,15 +41,7 @@ type Request struct {
 	NumCtx   int  // context for this request, at most the model's; 0 or less: the model's
 	NumKeep  int  // tokens kept at the front when the context overflows
 	Truncate bool // a prompt that is too long is cut, oldest messages first; where there are pictures, oldest turns
-	// Cut is told of a prompt that was cut, before anything is computed, on the goroutine that
-	// asks. It may be nil.
-	Cut func(Cut)
-	// Begun is told how many tokens the prompt has, before they are evaluated. It may be nil.
-	Begun func(prompt int)
-	// Watch is told of the answer's account with each token, before the token's event. It may be
-	// nil.
-	Watch func(Usage)
-	Shift bool // a full context drops its oldest half and goes on, instead of ending with "length"
+	Shift    bool // a full context drops its oldest half and goes on, instead of ending with "length"
 
 	Speculate *bool // nil: where it is measured to pay
 	// Repeatable gives, at temperature 0 or with a seed, the very same answer each time: alone on
@@ -94,11 +86,10 @@ type Choice struct {
 // EmbedRequest asks for vectors.
 type EmbedRequest struct {
 	Input      []string
-	Truncate   bool      // cut inputs that are too long instead of failing
-	Cut        func(Cut) // as in Request, for each input that was cut
-	Dimensions int       // keep this many values of each vector; 0: all
-	NumCtx     int       // most tokens an input may have, at most the model's context; 0 or less: that
-	Raw        bool      // do not normalise to length one
+	Truncate   bool // cut inputs that are too long instead of failing
+	Dimensions int  // keep this many values of each vector; 0: all
+	NumCtx     int  // most tokens an input may have, at most the model's context; 0 or less: that
+	Raw        bool // do not normalise to length one
 	Key        string
 }
 
@@ -107,6 +98,7 @@ type EmbedRequest struct {
 // text's last token.
 type Embeddings struct {
 	Vectors [][]float32
+	Cuts    []Cut // of the inputs that were cut
 	Prompt  int
 	Total   time.Duration
 }
@@ -117,10 +109,8 @@ type RerankRequest struct {
 	Documents   []string // at least one
 	Instruction string   // what the query is for; "": a search, as Qwen3's rerankers and embeddings were taught
 	Truncate    bool     // cut documents that do not fit instead of failing
-	// Cut is told of each document that was cut, before Rerank returns. It may be nil.
-	Cut    func(Cut)
-	NumCtx int // most tokens of a document with all that stands around it, at most the model's context; 0 or less: that
-	Key    string
+	NumCtx      int      // most tokens of a document with all that stands around it, at most the model's context; 0 or less: that
+	Key         string
 }
 
 // How a [Ranking]'s scores came about.
@@ -133,6 +123,7 @@ const (
 type Ranking struct {
 	Scores         []float64 // one a document, in their order
 	Scoring        string    // ScoringYesNo or ScoringCosine
+	Cuts           []Cut     // of the documents that were cut
 	Prompt, Cached int       // tokens of all prompts, and how many of them were found in the cache
 	Total          time.Duration
 }

@@ -414,7 +414,7 @@ func (r *caller) looks(seed uint64, question string) Job {
 	r.t.Helper()
 	q := Request{Messages: []chat.Message{{Role: "user", Content: question, Images: [][]byte{shot(seed)}}}, Sampling: r.m.Sampling(),
 		NumCtx: r.m.Info().Context, Limit: 8}
-	ids, _, images, err := r.m.prompt(context.Background(), &q, true)
+	ids, _, images, err := r.m.prompt(context.Background(), &q, true, new(Cut))
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -24,10 +24,10 @@ const choicesAtOnce = 16
 // where none of its answers runs.
 //
 // With a seed each answer has its own, which follows from the request's and from its index: the
-// first answer is the one that Chat gives. Request.Begun is told of the prompt once,
-// Request.Watch of all answers together: the first one's prompt, and the tokens of all. Errors as
-// Chat, and ErrRequest for an N out of range; an error ends all answers, and so does leaving
-// the loop. A panic of the backend is one of the caller's.
+// first answer is the one that Chat gives. What comes before the answers (notes, a cut, Begun)
+// comes once. The account of an event is that of all answers: the first one's prompt, and the
+// tokens of all. Errors as Chat, and ErrRequest for an N out of range; an error ends all answers,
+// and so does leaving the loop. A panic of the backend is one of the caller's.
 func (m *Model) Choices(ctx context.Context, r Request, s Several) iter.Seq2[Choice, error] {
 	return func(yield func(Choice, error) bool) {
 		if s.N < 1 || s.N > MostChoices {
@@ -41,11 +41,8 @@ func (m *Model) Choices(ctx context.Context, r Request, s Several) iter.Seq2[Cho
 			yield(Choice{}, err)
 			return
 		}
-		if len(a.notes) > 0 && !yield(Choice{Event: Event{Notes: a.notes}}, nil) {
+		if !a.tell(func(e Event, err error) bool { return yield(Choice{Event: e}, err) }) {
 			return
-		}
-		if r.Begun != nil {
-			r.Begun(len(a.job.IDs))
 		}
 		inner, cancel := context.WithCancel(ctx)
 		c := &choosing{m: m, r: &r, a: a, s: s, isChat: isChat, yield: yield, cancel: cancel,
@@ -225,7 +222,7 @@ func (c *choosing) take(st step) bool {
 	}
 	w.said, c.begun = true, true
 	c.count(st.i, w, st.tok.Usage)
-	if !w.out.token(st.tok) {
+	if !w.out.token(st.tok, c.usage) {
 		return false
 	}
 	if w.done = st.tok.Final != "" || w.out.ended != ""; w.done {
@@ -234,7 +231,7 @@ func (c *choosing) take(st step) bool {
 		}
 		res := c.a.result(c.m, c.r, c.isChat, w.out, st.tok)
 		res.Context = nil
-		if !c.yield(Choice{Index: st.i, Event: Event{Done: res}}, nil) {
+		if !c.yield(Choice{Index: st.i, Event: Event{Done: res, Usage: c.usage}}, nil) {
 			return false
 		}
 		c.left--
@@ -255,7 +252,4 @@ func (c *choosing) count(i int, w *continuation, u Usage) {
 	sum.Drafted += u.Drafted - w.last.Drafted
 	sum.Accepted += u.Accepted - w.last.Accepted
 	w.last = u
-	if c.r.Watch != nil {
-		c.r.Watch(*sum)
-	}
 }

@@ -45,9 +45,12 @@ func TestChoices(t *testing.T) {
 			r.Sampling.Seed, r.Sampling.Temperature, r.Sampling.Logprobs = 7, 1.5, true
 			var told Usage
 			begun := 0
-			r.Begun, r.Watch = func(n int) { begun += n }, func(u Usage) { told = u }
-			before := b.Stats()
-			got, ends, err := choices(m.Choices(context.Background(), r, Several{N: n}), n)
+						before := b.Stats()
+			got, ends, err := choices(tapped(m.Choices(context.Background(), r, Several{N: n}), func(c Choice) {
+				if begun += c.Begun; c.Usage.Prompt > 0 {
+					told = c.Usage
+				}
+			}), n)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +58,6 @@ func TestChoices(t *testing.T) {
 			output, different := 0, map[string]bool{}
 			for i, text := range got {
 				one := r
-				one.Begun, one.Watch = nil, nil
 				one.Sampling.Seed = seedOf(7, i)
 				want, end, err := collect(m.Generate(context.Background(), one))
 				if err != nil || text != want || ends[i] == nil || ends[i].Reason != end.Reason ||
@@ -366,4 +368,24 @@ func choices(seq iter.Seq2[Choice, error], n int) (texts []string, ends []*Resul
 		}
 	}
 	return texts, ends, nil
+}
+
+// tapped are events that saw has been shown.
+func tapped[E any](seq iter.Seq2[E, error], saw func(E)) iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
+		for e, err := range seq {
+			if saw(e); !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// sawCut keeps the cut that events tell of.
+func sawCut(to *Cut) func(Event) {
+	return func(e Event) {
+		if e.Cut != nil {
+			*to = *e.Cut
+		}
+	}
 }

@@ -130,7 +130,7 @@ func (e *eyesight) says(ctx context.Context, words string, picture []byte) (stri
 // prompt is a conversation as ids, and its pictures.
 func (e *eyesight) prompt(ctx context.Context, msgs []chat.Message) ([]int32, [][]byte, error) {
 	r := e.request(msgs)
-	ids, _, images, err := e.m.prompt(ctx, &r, true)
+	ids, _, images, err := e.m.prompt(ctx, &r, true, new(Cut))
 	return ids, images, err
 }
 

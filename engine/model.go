@@ -200,15 +200,17 @@ func encodeWith(ctx context.Context, b Backend, dst []int32, pieces []chat.Piece
 // prompt renders and encodes the request and makes it fit, as Ollama does: oldest messages go
 // first, system messages and the last message stay; what is still too long loses its middle, unless
 // there are pictures in it, which cannot be cut. Of a conversation about pictures whole turns go,
-// and those whose pictures cannot fit before anything is made of them. Of what was cut r.Cut is
-// told. images are the pictures of what stayed.
-func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int32, pieces []chat.Piece, images [][]byte, err error) {
+// and those whose pictures cannot fit before anything is made of them. cut is what was cut, where
+// anything was. images are the pictures of what stayed.
+func (m *Model) prompt(ctx context.Context, r *Request, isChat bool, cut *Cut) (
+	ids []int32, pieces []chat.Piece, images [][]byte, err error,
+) {
 	images = pictured(r, isChat)
 	most, had := r.NumCtx, 0
 	defer func() {
 		//rule:T3 ./server TestCutIsTold false
-		if err == nil && len(ids) < had && r.Cut != nil {
-			r.Cut(Cut{Limit: most, Prompt: had, Kept: len(ids)})
+		if err == nil && len(ids) < had {
+			*cut = Cut{Limit: most, Prompt: had, Kept: len(ids)}
 		}
 	}()
 	least, rows, err := m.unseeable(r, isChat, most)
@@ -230,7 +232,7 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 	if isChat && len(r.Messages) > 1 {
 		all := r.Messages
 		short := *r
-		var cut []int32
+		var rest []int32
 		var cutPieces []chat.Piece
 		var cutImages [][]byte
 		starts := m.o.starts(all, least)
@@ -244,14 +246,14 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 			}
 			ids, pieces = tryIDs, tryPieces
 			if images = pictured(&short, true); len(tryIDs) < most && m.reached(tryIDs) {
-				cut, cutPieces, cutImages = tryIDs, tryPieces, images
+				rest, cutPieces, cutImages = tryIDs, tryPieces, images
 				return true
 			}
 			return false
 		})
-		if cut != nil {
-			had = max(had, len(cut)+rows-len(cutImages)*m.o.rows())
-			return cut, cutPieces, cutImages, nil
+		if rest != nil {
+			had = max(had, len(rest)+rows-len(cutImages)*m.o.rows())
+			return rest, cutPieces, cutImages, nil
 		}
 		short.Messages = dropOldest(all, len(all)-1)
 		if ids, pieces, err = m.encode(ctx, &short, m.pieces(ctx, &short, true)); err != nil {
@@ -265,8 +267,8 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 	if !r.Shift || len(images) > 0 && m.o.Sees != nil {
 		return nil, nil, nil, &ContextError{Have: len(ids), Max: most}
 	}
-	if cut := cutMiddle(ids, most, r.NumKeep); len(cut) > 0 {
-		return cut, pieces, images, nil
+	if rest := cutMiddle(ids, most, r.NumKeep); len(rest) > 0 {
+		return rest, pieces, images, nil
 	}
 	return nil, nil, nil, &ContextError{Have: len(ids), Max: most}
 }
@@ -319,6 +321,7 @@ type asked struct {
 	job   Job            // without a mask
 	mask  func() Matcher // a fresh one for each answer; nil: nothing binds it
 	notes []grammar.Note
+	cut   Cut // of the prompt; zero: it fits
 	think thoughts
 }
 
@@ -329,7 +332,7 @@ func (m *Model) ask(ctx context.Context, r *Request, isChat bool) (*asked, error
 	if err := m.fillIn(r, isChat); err != nil {
 		return nil, err
 	}
-	ids, pieces, images, err := m.promptInTurn(ctx, r, isChat, prompting())
+	ids, pieces, images, err := m.promptInTurn(ctx, r, isChat, prompting(), &a.cut)
 	if err != nil {
 		return nil, err
 	}
@@ -341,6 +344,12 @@ func (m *Model) ask(ctx context.Context, r *Request, isChat bool) (*asked, error
 		Speculate: r.Speculate, Repeatable: r.Repeatable, Key: r.Key}
 	a.job.Limit, a.mask, a.notes, err = m.bound(ctx, r, isChat, a.think, len(ids))
 	return a, err
+}
+
+// tell says what there is to say before an answer; false: the consumer left.
+func (a *asked) tell(yield func(Event, error) bool) bool {
+	return (len(a.notes) == 0 || yield(Event{Notes: a.notes}, nil)) &&
+		(a.cut == Cut{} || yield(Event{Cut: &a.cut}, nil)) && yield(Event{Begun: len(a.job.IDs)}, nil)
 }
 
 // begin is the job of one answer.
@@ -374,29 +383,23 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 			yield(Event{}, err)
 			return
 		}
-		if len(a.notes) > 0 && !yield(Event{Notes: a.notes}, nil) {
+		if !a.tell(yield) {
 			return
 		}
 		out := m.assembler(r, isChat, a.job.IDs, a.think, yield)
-		if r.Begun != nil {
-			r.Begun(len(a.job.IDs))
-		}
 		for tok, err := range m.b.Complete(ctx, a.begin()) {
 			if err != nil {
 				yield(Event{}, err)
 				return
 			}
-			if r.Watch != nil {
-				r.Watch(tok.Usage)
-			}
-			if !out.token(tok) {
+			if !out.token(tok, tok.Usage) {
 				return
 			}
 			if tok.Final == "" && out.ended == "" {
 				continue
 			}
 			if out.close() {
-				yield(Event{Done: a.result(m, r, isChat, out, tok)}, nil)
+				yield(Event{Done: a.result(m, r, isChat, out, tok), Usage: tok.Usage}, nil)
 			}
 			return
 		}
@@ -421,6 +424,8 @@ type assembler struct {
 	logprob float64 // of all tokens together
 	more    bool    // another token or the end follows at once
 	owed    bool    // the last event said so
+	usage   Usage   // the account with the last token
+	given   bool    // that token gave an event
 }
 
 // assembler is what takes the tokens of the answer to a prompt of ids.
@@ -437,9 +442,9 @@ func (m *Model) assembler(r *Request, isChat bool, ids []int32, think thoughts, 
 	return out
 }
 
-// token takes one token; false: the consumer left.
-func (a *assembler) token(t Token) bool {
-	a.more = t.More
+// token takes one token, with the account so far; false: the consumer left.
+func (a *assembler) token(t Token, u Usage) bool {
+	a.more, a.usage, a.given = t.More, u, false
 	if t.Final == "" {
 		a.ids = append(a.ids, t.ID)
 	}
@@ -454,15 +459,21 @@ func (a *assembler) token(t Token) bool {
 	if !a.text(text) {
 		return false
 	}
-	if a.owed && !t.More && t.Final == "" && a.ended == "" { // its text is held back: what waits for it must not
-		return a.give(Event{Flush: true})
+	if t.Final != "" || a.ended != "" {
+		return true
+	}
+	switch owed := a.owed && !t.More; { // its text is held back: what waits for it must not
+	case owed:
+		return a.give(Event{Flush: true, Held: !a.given})
+	case !a.given:
+		return a.give(Event{Held: true})
 	}
 	return true
 }
 
 // give sends an event.
 func (a *assembler) give(e Event) bool {
-	e.More, a.owed = a.more, a.more
+	e.More, a.owed, a.given, e.Usage = a.more, a.more, true, a.usage
 	return a.yield(e, nil)
 }
 
@@ -548,9 +559,8 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 			if !r.Truncate {
 				return out, &ContextError{Have: n, Max: most}
 			}
-			if ids = ids[:most-len(ends)]; r.Cut != nil {
-				r.Cut(Cut{Limit: most, Prompt: n, Kept: most})
-			}
+			ids = ids[:most-len(ends)]
+			out.Cuts = append(out.Cuts, Cut{Limit: most, Prompt: n, Kept: most})
 		}
 		batch[i] = append(ids, ends...)
 		out.Prompt += len(batch[i])

@@ -22,12 +22,12 @@ const (
 
 // promptInTurn is prompt, for which a large one waits. The error is ctx's cause where its request
 // has gone.
-func (m *Model) promptInTurn(ctx context.Context, r *Request, isChat bool, line *fair.Line) (ids []int32, ps []chat.Piece, images [][]byte,
-	err error,
+func (m *Model) promptInTurn(ctx context.Context, r *Request, isChat bool, line *fair.Line, cut *Cut) (
+	ids []int32, ps []chat.Piece, images [][]byte, err error,
 ) {
 	n := textOf(r)
 	if n <= plainPrompt && r.Template == nil {
-		return m.prompt(ctx, r, isChat)
+		return m.prompt(ctx, r, isChat, cut)
 	}
 	takes := n * promptCost
 	if r.Template != nil { // what it makes of it is unknown
@@ -41,7 +41,7 @@ func (m *Model) promptInTurn(ctx context.Context, r *Request, isChat bool, line 
 		line.Done(r.Key, n, n)
 		line.Free(takes)
 	}()
-	return m.prompt(ctx, r, isChat)
+	return m.prompt(ctx, r, isChat, cut)
 }
 
 // textOf is how many bytes of text a request brings.

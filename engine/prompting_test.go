@@ -28,7 +28,7 @@ func TestPromptTurns(t *testing.T) {
 		ask := func(ctx context.Context, key string, n int) {
 			wg.Go(func() {
 				r := &Request{Prompt: strings.Repeat("x", n), Key: key, NumCtx: 1 << 30}
-				_, _, _, err := m.promptInTurn(ctx, r, false, line)
+				_, _, _, err := m.promptInTurn(ctx, r, false, line, new(Cut))
 				mu.Lock()
 				defer mu.Unlock()
 				done = append(done, fmt.Sprintf("%s %d %v", key, n, err))

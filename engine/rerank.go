@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,12 +57,12 @@ func (m *Model) rankByVectors(ctx context.Context, r RerankRequest) (Ranking, er
 	if task != "" {
 		query = "Instruct: " + task + "\nQuery:" + query
 	}
-	e, err := m.Embed(ctx, EmbedRequest{Input: append([]string{query}, r.Documents...), Truncate: r.Truncate, Cut: r.Cut, NumCtx: r.NumCtx,
+	e, err := m.Embed(ctx, EmbedRequest{Input: append([]string{query}, r.Documents...), Truncate: r.Truncate, NumCtx: r.NumCtx,
 		Key: r.Key})
 	if err != nil {
 		return Ranking{}, err
 	}
-	out := Ranking{Scoring: ScoringCosine, Prompt: e.Prompt, Scores: make([]float64, len(r.Documents))}
+	out := Ranking{Scoring: ScoringCosine, Cuts: e.Cuts, Prompt: e.Prompt, Scores: make([]float64, len(r.Documents))}
 	for i, v := range e.Vectors[1:] {
 		for k, x := range v {
 			out.Scores[i] += float64(x) * float64(e.Vectors[0][k])
@@ -114,15 +115,11 @@ func (m *Model) rankByAnswer(ctx context.Context, r RerankRequest, s scorer) (Ra
 		return ids, err
 	}
 	logits, u, err := s.Scores(ctx, len(r.Documents), prompt, words, r.Key)
-	for _, c := range cuts {
-		if c.Limit > 0 && r.Cut != nil {
-			r.Cut(c)
-		}
-	}
 	if err != nil {
 		return Ranking{}, err
 	}
-	out := Ranking{Scoring: ScoringYesNo, Prompt: u.Prompt, Cached: u.Cached, Scores: make([]float64, len(logits))}
+	cuts = slices.DeleteFunc(cuts, func(c Cut) bool { return c == Cut{} })
+	out := Ranking{Scoring: ScoringYesNo, Cuts: cuts, Prompt: u.Prompt, Cached: u.Cached, Scores: make([]float64, len(logits))}
 	for i, l := range logits {
 		out.Scores[i] = 1 / (1 + math.Exp(float64(l[1])-float64(l[0])))
 	}

@@ -63,7 +63,7 @@ func testSightPackage(t *testing.T, open func() (axcl.Device, string, error)) {
 			}
 			r := Request{Messages: []chat.Message{msg}, Sampling: m.Sampling(), NumCtx: m.Info().Context, Limit: 5}
 			r.Sampling.Temperature = 0
-			ids, _, images, err := m.prompt(context.Background(), &r, true)
+			ids, _, images, err := m.prompt(context.Background(), &r, true, new(Cut))
 			if err != nil || len(images) != len(msg.Images) {
 				t.Fatal(len(images), err)
 			}

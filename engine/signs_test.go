@@ -89,8 +89,7 @@ func TestPicturesCut(t *testing.T) {
 	}
 	r := Request{Messages: []chat.Message{msg("old", 1), msg("newer", 2), msg("new", 3)}, NumCtx: 32, Truncate: true, Shift: true}
 	var cut Cut
-	r.Cut = func(c Cut) { cut = c }
-	if _, _, err := collect(m.Chat(context.Background(), r)); err != nil {
+	if _, _, err := collect(tapped(m.Chat(context.Background(), r), sawCut(&cut))); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.EqualFunc(p.job.Images, [][]byte{{2}, {3}}, slices.Equal) || len(p.job.IDs) != 26 || cut.Kept != 26 {
@@ -121,8 +120,8 @@ func TestManyPictures(t *testing.T) {
 	msgs = append(msgs, chat.Message{Role: "user", Content: "so?"})
 	msgs[0] = chat.Message{Role: "system", Content: "s"}
 	var cut Cut
-	r := Request{Messages: msgs, NumCtx: 32, Truncate: true, Shift: true, Cut: func(c Cut) { cut = c }}
-	if _, _, err := collect(m.Chat(context.Background(), r)); err != nil {
+	r := Request{Messages: msgs, NumCtx: 32, Truncate: true, Shift: true}
+	if _, _, err := collect(tapped(m.Chat(context.Background(), r), sawCut(&cut))); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.Text(p.got); got != "s\n########q\na\n########q\na\nso?\n" || len(p.job.Images) != 2 ||

@@ -33,7 +33,7 @@ func TestTroubleshooting(t *testing.T) {
 	for _, dir := range []string{"ask", "axcl", "axcl/cards", "axcl/native", "models", "models/store", "models/hub",
 		"engine", "engine/cache", "engine/card", "engine/pictures", "engine/prove", "prefix", "tokenizer", "sampler", "axmodel",
 		"server", "server/access", "server/answer", "server/catalog", "server/exchange", "server/loaded", "server/look", "server/manage",
-		"server/ollama",
+		"server/ollama", "server/body", "server/prompt", "server/ollamatype",
 		"server/openai", "server/anthropic", "server/vendor", "server/local", "cmd/internal/benchmark", "cmd/internal/diagnosis",
 		"cmd/internal/inspection", "cmd/internal/transcript", "cmd/internal/tune", "cmd/internal/watch", "cmd/axle"} {
 		for _, r := range texts(t, dir) {
@@ -70,7 +70,9 @@ var plainErrors = map[string]string{
 	"closed":                    misuse,
 	"models: package is closed": misuse,
 	"engine: closed":            misuse,
-	"axcl: bad pass":            misuse,
+	"tool_use block missing required 'id' field":   misuse,
+	"tool_use block missing required 'name' field": misuse,
+	"axcl: bad pass": misuse,
 	"axcl: called from a thread that does not own the device":       misuse,
 	"sampler: mirostat has no fixed distribution, use Sample":       misuse,
 	"this build has scripted models only: no package can be opened": "a build for tests of clients",
@@ -99,7 +101,7 @@ var plainErrors = map[string]string{
 	"a sequence of %d rows goes on from slot %d, which is not kept there":                                    internal,
 	"slot %d is accounted for %d times":                                                                      internal,
 	"engine: the row is to be run again":                                                                     internal,
-	"ollama: no empty list %q in the answer":                                                                 internal,
+	"body: no empty list %q in the answer":                                                                   internal,
 }
 
 // raised is a text that an error is made with.

@@ -14,11 +14,15 @@ type account struct {
 	last   ask.Usage
 }
 
-// begun notes a prompt that is now evaluated.
-func (a *account) begun(prompt int) { a.prompt = prompt }
-
-// usage notes how far the answer is.
-func (a *account) usage(u ask.Usage) {
+// event notes a prompt that is now evaluated, or how far the answer is.
+func (a *account) event(e ask.Event) {
+	if e.Begun > 0 {
+		a.prompt = e.Begun
+	}
+	u := e.Usage
+	if u.Prompt == 0 {
+		return // no token has come yet
+	}
 	a.seen(u)
 	a.key.Count(access.Tokens{Prompt: more(u.Prompt, a.last.Prompt), Cached: more(u.Cached, a.last.Cached),
 		Output: more(u.Output, a.last.Output)})

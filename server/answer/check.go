@@ -57,7 +57,6 @@ func (a *Answers) once(x *exchange.Exchange, w *exchange.Reply, r *prompt.Reques
 	if q.doneReason != "" {
 		return noText(w, enc, prompt.Part{Model: r.Model, Created: time.Now().UTC(), Done: true, Reason: q.doneReason})
 	}
-	q.engine.Cut = a.cut(x)
 	if see, ok := enc.(prompt.Renderer); ok && r.RenderOnly {
 		text, err := q.lease.Render(ctx, q.engine)
 		if err != nil {
@@ -140,7 +139,6 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, r *prompt.Req
 	//rule:T17 ./server TestKeyReachesEngine drop
 	q.engine.Key = exchange.OwnerOf(ctx)
 	q.account = account{key: exchange.Who(ctx), seen: look.Of(ctx).Usage}
-	q.engine.Begun, q.engine.Watch = q.account.begun, q.account.usage
 	if q.engine.NumCtx <= 0 {
 		q.engine.NumCtx = numCtx
 	}

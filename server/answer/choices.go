@@ -53,14 +53,9 @@ func (a *Answers) choose(x *exchange.Exchange, w *exchange.Reply, enc prompt.Sev
 		if err != nil {
 			return noShift(err, q.engine)
 		}
-		if len(e.Notes) > 0 {
-			a.notEnforced(x, e.Notes)
-			continue
-		}
-		if e.Flush {
-			if err := w.Send(); err != nil {
-				return gone(err)
-			}
+		if over, err := a.before(x, w, q, e.Event); err != nil {
+			return err
+		} else if over {
 			continue
 		}
 		now, c := time.Now(), &all[e.Index]

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/prompt"
 )
@@ -31,12 +30,17 @@ func (a *Answers) Collect(ctx context.Context, req *prompt.Request, part func(st
 	if q.doneReason != "" {
 		return "", nil
 	}
-	q.engine.Cut = func(k ask.Cut) { a.noteCut(k, true, "the vendor's API", q.entry.Name.String(), "") }
 	var said strings.Builder
 	for ev, err := range q.lease.Chat(ctx, q.engine) {
 		if err != nil {
 			a.o.Shared.OnFailure(err)
 			return said.String(), err
+		}
+		if q.account.event(ev); ev.Cut != nil {
+			a.noteCut(*ev.Cut, true, "the vendor's API", q.entry.Name.String(), "")
+		}
+		if ev.Text == "" {
+			continue
 		}
 		said.WriteString(ev.Text)
 		part(ev.Text)

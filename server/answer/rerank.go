@@ -55,13 +55,14 @@ func (a *Answers) rank(x *exchange.Exchange, req *prompt.Rerank) (ask.Ranking, e
 			return ask.Ranking{}, err
 		}
 	}
-	er.NumCtx, er.Key, er.Cut = numCtx, x.Owner(), a.cut(x)
+	er.NumCtx, er.Key = numCtx, x.Owner()
 	got, err := q.lease.Rerank(x.Ctx(), er)
 	var ce *ask.ContextError
 	if errors.As(err, &ce) {
 		return got, body.Fail(400, "the query with a document exceeds the context length (%d tokens, the context has %d)", ce.Have,
 			ce.Max)
 	}
+	a.cut(x, got.Cuts...)
 	a.Figures.prompt.Add(uint64(got.Prompt))
 	a.Figures.cached.Add(uint64(got.Cached))
 	x.Who().Count(access.Tokens{Prompt: uint64(got.Prompt), Cached: uint64(got.Cached)})

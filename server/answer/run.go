@@ -56,14 +56,9 @@ func (a *Answers) run(x *exchange.Exchange, w *exchange.Reply, enc prompt.Encode
 		if err != nil {
 			return noShift(err, q.engine)
 		}
-		if len(e.Notes) > 0 {
-			a.notEnforced(x, e.Notes)
-			continue
-		}
-		if e.Flush {
-			if err := w.Send(); err != nil {
-				return gone(err)
-			}
+		if over, err := a.before(x, w, q, e); err != nil {
+			return err
+		} else if over {
 			continue
 		}
 		now := time.Now()
@@ -106,6 +101,25 @@ func (a *Answers) run(x *exchange.Exchange, w *exchange.Reply, enc prompt.Encode
 	}
 	w.Whole(http.StatusOK, enc.WholeType(), b)
 	return nil
+}
+
+// before takes what of an event is no part of the answer: its account, what comes before the
+// answer, and what sends on what was written. over: there is nothing else.
+func (a *Answers) before(x *exchange.Exchange, w *exchange.Reply, q *checked, e ask.Event) (over bool, err error) {
+	q.account.event(e)
+	switch {
+	case e.Cut != nil:
+		a.cut(x, *e.Cut)
+	case len(e.Notes) > 0:
+		a.notEnforced(x, e.Notes)
+	case e.Flush:
+		if err := w.Send(); err != nil {
+			return true, gone(err)
+		}
+	case e.Begun == 0 && !e.Held:
+		return false, nil
+	}
+	return true, nil
 }
 
 // noShift gives a prompt that does not fit the text Ollama has for it where it may be cut but a

@@ -15,8 +15,8 @@ const cutHeader = "Axle-Truncated"
 // cut tells of a prompt that did not fit and was cut, as Ollama cuts it: the log with what would
 // help, the metrics, and the client in a header, since an answer to half a question reads like that
 // of a bad model. Of many inputs that are embedded at once the log and the header have the first.
-func (a *Answers) cut(x *exchange.Exchange) func(ask.Cut) {
-	return func(k ask.Cut) {
+func (a *Answers) cut(x *exchange.Exchange, all ...ask.Cut) {
+	for _, k := range all {
 		h := x.Writer.Header()
 		first := h.Get(cutHeader) == ""
 		if first {

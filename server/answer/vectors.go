@@ -60,7 +60,7 @@ func (a *Answers) vectors(x *exchange.Exchange, req *prompt.Vectors) (out prompt
 	if dims >= q.lease.Info().Hidden {
 		dims = 0 // Ollama gives the whole vector
 	}
-	res, err := q.lease.Embed(x.Ctx(), ask.EmbedRequest{Input: req.Input, Truncate: req.Truncate, Cut: a.cut(x), NumCtx: numCtx,
+	res, err := q.lease.Embed(x.Ctx(), ask.EmbedRequest{Input: req.Input, Truncate: req.Truncate, NumCtx: numCtx,
 		Dimensions: dims, Raw: req.Raw, Key: x.Owner()})
 	var ce *ask.ContextError
 	switch {
@@ -70,6 +70,7 @@ func (a *Answers) vectors(x *exchange.Exchange, req *prompt.Vectors) (out prompt
 	case err != nil:
 		return out, err
 	}
+	a.cut(x, res.Cuts...)
 	for _, v := range res.Vectors {
 		for _, n := range v {
 			if f := float64(n); math.IsNaN(f) || math.IsInf(f, 0) {

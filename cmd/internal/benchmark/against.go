@@ -214,7 +214,7 @@ func (o *opened) ask(ctx context.Context, text string, l bench.Load, client, tur
 				return reply{err: err}
 			case e.Done != nil:
 				r.tokens, r.prompt = e.Done.Usage.Output, e.Done.Usage.Prompt
-			default:
+			case e.Text != "" || e.Thinking != "" || e.ToolCall != nil:
 				r.count()
 			}
 		}
