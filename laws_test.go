@@ -38,6 +38,7 @@ var forbidden = []struct{ who, what, why string }{
 	{"tokenizer", module + "engine", "words know nothing of cards"},
 	{"tokenizer", module + "axcl", "words know nothing of cards"},
 	{"tokenizer", module + "models", "words know nothing of packages"},
+	{"tokenizer", "github.com/ollama", "templates know what is asked (package ask), in no API's words"},
 	{"vision", module, "pixels know nothing of cards, packages and servers"},
 	{"ask", module, "whoever needs to say what is asked and answered needs nothing else"},
 	{"prefix", module, "the names of beginnings are the same for everybody who keeps something under them"},

@@ -14,7 +14,6 @@ type Model interface {
 	Info() Info
 	Stats() Stats
 	Sampling() Params
-	Template() Template
 	Chat(ctx context.Context, r Request) iter.Seq2[Event, error]
 	Generate(ctx context.Context, r Request) iter.Seq2[Event, error]
 	Choices(ctx context.Context, r Request, s Several) iter.Seq2[Choice, error]

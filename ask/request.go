@@ -24,7 +24,7 @@ type Request struct {
 	Context []int32 // what an earlier answer's Result.Context gave
 	Images  [][]byte
 
-	Template Template                   // instead of the model's own; nil for that
+	Template Template                   // instead of the model's own
 	Think    Think                      // zero: the model's habit (on where it can think)
 	Kwargs   map[string]json.RawMessage // further template variables
 	Continue bool                       // go on with the last assistant message

@@ -1,7 +1,6 @@
 package ask
 
 import (
-	"context"
 	"encoding/json"
 	"time"
 )
@@ -35,18 +34,24 @@ type Capabilities struct {
 	System   bool
 }
 
-// Template renders conversations. Render fails when the template itself raises an exception or
-// meets a value it cannot print (the error names the template and what it said), with
-// chat.ErrBudget where it does not come to an end, with chat.ErrRoom where too many large prompts
-// are rendered at once, and with ctx's error.
-type Template interface {
-	Render(ctx context.Context, c Conversation) ([]Piece, error)
-	// Generate renders a bare prompt for /api/generate: system may be empty, suffix is for
-	// fill-in-the-middle.
-	Generate(ctx context.Context, system, prompt, suffix string, think Think) ([]Piece, error)
-	Capabilities() Capabilities
-	// Source is the template's own text, as /api/show prints it.
-	Source() string
-	// Family names the output format, for chat.NewParser.
-	Family() string
+// Template is the text of a template, which the engine compiles. The zero Template is the model's
+// own.
+type Template struct {
+	Kind TemplateKind // "": TemplateGo
+	Text string
 }
+
+// TemplateKind is a language that templates are written in.
+type TemplateKind string
+
+// The languages.
+const (
+	TemplateGo    TemplateKind = "go"    // Go's, as Ollama's models bring it
+	TemplateJinja TemplateKind = "jinja" // Jinja, as Hugging Face's do
+)
+
+// TemplateError is a request's template that does not compile.
+type TemplateError struct{ Err error }
+
+func (e *TemplateError) Error() string { return e.Err.Error() }
+func (e *TemplateError) Unwrap() error { return e.Err }

@@ -45,7 +45,7 @@ func TestChoices(t *testing.T) {
 			r.Sampling.Seed, r.Sampling.Temperature, r.Sampling.Logprobs = 7, 1.5, true
 			var told Usage
 			begun := 0
-						before := b.Stats()
+			before := b.Stats()
 			got, ends, err := choices(tapped(m.Choices(context.Background(), r, Several{N: n}), func(c Choice) {
 				if begun += c.Begun; c.Usage.Prompt > 0 {
 					told = c.Usage

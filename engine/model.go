@@ -119,16 +119,23 @@ func join(pieces []chat.Piece) string {
 }
 
 func (m *Model) template(r *Request) chat.Template {
-	if r.Template != nil {
-		return r.Template
+	if r.Template.Text == "" {
+		return m.o.Template
 	}
-	return m.o.Template
+	t, err := templates.compile(r.Template)
+	if err != nil {
+		return nil // the request has been refused for it
+	}
+	return t
 }
 
 // pieces returns the function that renders the request, so that truncation can render it again with
 // fewer messages.
 func (m *Model) pieces(ctx context.Context, r *Request, isChat bool) func() ([]chat.Piece, error) {
 	return func() (ps []chat.Piece, err error) {
+		if _, err := templates.compile(r.Template); err != nil {
+			return nil, err
+		}
 		defer func() {
 			switch {
 			case errors.Is(err, chat.ErrBudget):

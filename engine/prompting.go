@@ -26,11 +26,11 @@ func (m *Model) promptInTurn(ctx context.Context, r *Request, isChat bool, line 
 	ids []int32, ps []chat.Piece, images [][]byte, err error,
 ) {
 	n := textOf(r)
-	if n <= plainPrompt && r.Template == nil {
+	if n <= plainPrompt && r.Template.Text == "" {
 		return m.prompt(ctx, r, isChat, cut)
 	}
 	takes := n * promptCost
-	if r.Template != nil { // what it makes of it is unknown
+	if r.Template.Text != "" { // what it makes of it is unknown
 		takes = budget.Get().Templates
 	}
 	//rule:T16 TestPromptTurns r.Key => "much"

@@ -76,6 +76,7 @@ var plainErrors = map[string]string{
 	"axcl: called from a thread that does not own the device":       misuse,
 	"sampler: mirostat has no fixed distribution, use Sample":       misuse,
 	"this build has scripted models only: no package can be opened": "a build for tests of clients",
+	"%q is no language of templates: there are %q and %q":           misuse,
 	"engine: bad request":    followed,
 	"parameter out of range": followed,
 

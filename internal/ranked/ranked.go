@@ -36,12 +36,14 @@ type (
 	Progress struct{} // server/manage: status lines that were not sent yet
 	Session  struct{} // server/vendor: the one conversation
 	Conns    struct{} // server: how many connections each client has
-	Items    struct{} // server/answer: items of answers that a request may name
+	Items    struct{} // server/openai: items of answers that a request may name
 	Told     struct{} // server: what the log has said already
 	Metrics  struct{} // server and server/answer: counts
 	Look     struct{} // server/look: answers that run, loads, the benchmark
 	Uses     struct{} // server/access: whose uses are counted
 	Use      struct{} // server/access: what a key has used
+
+	Templates struct{} // engine: templates that requests brought
 )
 
 func (Loader) place() (int, string)     { return 0, "loader" }
@@ -72,3 +74,5 @@ func (Metrics) place() (int, string)  { return 22, "metrics" }
 func (Look) place() (int, string)     { return 23, "view" }
 func (Uses) place() (int, string)     { return 24, "keys" }
 func (Use) place() (int, string)      { return 25, "key's use" }
+
+func (Templates) place() (int, string) { return 26, "templates" }

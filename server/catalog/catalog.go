@@ -33,8 +33,8 @@ type Entry struct {
 	Caps      chat.Capabilities
 	Embedding bool
 
-	Template string        // the template's text, as /api/show prints it
-	Custom   chat.Template // of the Modelfile; nil: the package's own
+	Template string       // the template's text, as /api/show prints it
+	Custom   ask.Template // of the Modelfile; zero: the package's own
 	System   string
 	Params   map[string]any
 	Messages []ask.Message

@@ -70,6 +70,8 @@ func Status(err error) (code int, text string) {
 		return http.StatusBadRequest, fmt.Sprintf("Failed to load image or audio file: picture %d: %v", pe.Index+1, pe.Err)
 	case errors.Is(err, ask.ErrRequest), errors.Is(err, ask.ErrUnsupported):
 		return http.StatusBadRequest, strings.TrimPrefix(strings.TrimPrefix(err.Error(), ask.ErrRequest.Error()+": "), "engine: ")
+	case errors.As(err, new(*ask.TemplateError)):
+		return http.StatusInternalServerError, err.Error()
 	case errors.Is(err, models.ErrName):
 		return http.StatusBadRequest, models.ErrName.Error()
 	case errors.Is(err, store.ErrTaken), errors.Is(err, models.ErrKind):

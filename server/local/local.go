@@ -229,7 +229,7 @@ func (s *Models) entry(m *store.Model) (*catalog.Entry, error) {
 		}
 		caps := t.Capabilities()
 		caps.Vision = a.Caps.Vision
-		e.Custom, e.Template, e.Caps = t, m.Template, caps
+		e.Custom, e.Template, e.Caps = ask.Template{Text: m.Template}, m.Template, caps
 	}
 	if m.Folder == "" && !m.Builtin {
 		e.Place = m.Name.Full() // a pull or create over the name replaces what is loaded

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ollama/ollama/api"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/body"
@@ -84,7 +85,7 @@ func (m *Manager) ownTemplate(from, text string) bool {
 		return false
 	}
 	e, err := m.o.Store.Get(name)
-	return err == nil && e.Custom == nil && e.Template != "" && strings.TrimSpace(text) == strings.TrimSpace(e.Template)
+	return err == nil && e.Custom == (ask.Template{}) && e.Template != "" && strings.TrimSpace(text) == strings.TrimSpace(e.Template)
 }
 
 // ownFormat refuses a renderer or a parser that is not the one of the package that the model from

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ollama/ollama/parser"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/ollama"
 )
@@ -35,7 +36,7 @@ func modelfile(e *catalog.Entry, system string, params map[string]any) string {
 		}
 		b.WriteString(lines.String())
 	}
-	if e.Custom != nil {
+	if e.Custom != (ask.Template{}) {
 		add("TEMPLATE", parser.Command{Name: "template", Args: e.Template})
 	}
 	if system != "" {

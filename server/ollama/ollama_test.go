@@ -120,7 +120,7 @@ func decoders(t *testing.T, b []byte) {
 	})
 	fuzzguard.Check(t, len(b), func() {
 		if r, _, err := readGenerate(nil, b); err == nil && r.Check(m) == nil {
-			r.Template = "" // which has a fuzzer of its own
+			r.Ask.Template.Text = "" // which has a fuzzer of its own
 			if _, _, _, err := r.Engine(sampler.Defaults(), m); err != nil {
 				wantStatus(t, err)
 			}

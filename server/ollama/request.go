@@ -176,10 +176,11 @@ func readGenerate(_ prompt.From, b []byte) (*prompt.Request, prompt.Encoder, err
 		return nil, nil, err
 	}
 	r := &prompt.Request{Model: g.Model, Unnamed: prompt.ErrMissing(prompt.Missing, g.Model), Options: g.Options, Format: g.Format,
-		Template: g.Template, KeepAlive: ollamatype.KeepAlive(g.KeepAlive), RenderOnly: g.DebugRenderOnly,
+		KeepAlive: ollamatype.KeepAlive(g.KeepAlive), RenderOnly: g.DebugRenderOnly,
 		Loads: g.Prompt == "" && len(g.Images) == 0 && g.Suffix == ""}
 	r.Unloads = g.Prompt == "" && r.KeepAlive != nil && *r.KeepAlive == 0
-	r.Ask = ask.Request{Prompt: g.Prompt, Suffix: g.Suffix, System: g.System, Raw: g.Raw, Truncate: yes(g.Truncate), Shift: yes(g.Shift)}
+	r.Ask = ask.Request{Prompt: g.Prompt, Suffix: g.Suffix, System: g.System, Raw: g.Raw, Template: ask.Template{Text: g.Template},
+		Truncate: yes(g.Truncate), Shift: yes(g.Shift)}
 	for _, img := range g.Images {
 		r.Ask.Images = append(r.Ask.Images, img)
 	}

@@ -22,7 +22,7 @@ type Model struct {
 	Params   map[string]any
 	System   string
 	Messages []ask.Message
-	Template chat.Template // nil: the package's own
+	Template ask.Template // zero: the package's own
 }
 
 // Request is a prompt, whichever dialect it came in.
@@ -37,7 +37,6 @@ type Request struct {
 	MaxTokens *int           // instead of the option num_predict
 	KeepAlive *time.Duration // nil: the server's; negative: for ever
 	Format    json.RawMessage
-	Template  string // an Ollama template instead of the model's
 
 	ThinkError error // why the thinking that was asked for is none
 	RelaxThink bool  // thinking asked of a model that cannot is dropped, not refused
@@ -62,7 +61,7 @@ func (r *Request) Images() (all [][]byte, crowded int) {
 // Text is how many bytes of text the request holds, pictures left out.
 func (r *Request) Text() int {
 	q := &r.Ask
-	text := len(q.Prompt) + len(q.Suffix) + len(q.System) + len(r.Template) + len(q.ToolChoice) + optionText(r.Options)
+	text := len(q.Prompt) + len(q.Suffix) + len(q.System) + len(q.Template.Text) + len(q.ToolChoice) + optionText(r.Options)
 	for i := range q.Messages {
 		m := &q.Messages[i]
 		text += len(m.Role) + len(m.Content) + len(m.Thinking) + len(m.ToolName) + len(m.ToolCallID)
@@ -109,7 +108,7 @@ func (r *Request) Check(m Model) error {
 	}
 	thinks := q.Think != ask.ThinkDefault && q.Think != ask.ThinkOff
 	switch {
-	case !r.Chat && q.Raw && (r.Template != "" || q.System != "" || len(q.Context) > 0):
+	case !r.Chat && q.Raw && (q.Template.Text != "" || q.System != "" || len(q.Context) > 0):
 		return body.Fail(400, "raw mode does not support template, system, or context")
 	case r.ThinkError != nil && !(r.RelaxThink && !m.Caps.Thinking):
 		return r.ThinkError
@@ -136,11 +135,9 @@ func (r *Request) Check(m Model) error {
 // Unknown options are returned for the log.
 func (r *Request) Engine(base sampler.Params, m Model) (er ask.Request, isChat bool, unknown []string, err error) {
 	er, isChat = r.Ask, r.Chat
-	er.Template = m.Template
-	if r.Template != "" {
-		if er.Template, err = chat.NewGo(r.Template); err != nil {
-			return er, isChat, nil, body.Fail(500, "%s", err)
-		}
+	own := er.Template.Text != ""
+	if !own {
+		er.Template = m.Template
 	}
 	if !m.Caps.Thinking {
 		er.Think = ask.ThinkDefault
@@ -163,7 +160,7 @@ func (r *Request) Engine(base sampler.Params, m Model) (er ask.Request, isChat b
 	if !m.Caps.Vision {
 		er.Images = nil
 	}
-	if len(m.Messages) > 0 && !er.Raw && er.Suffix == "" && r.Template == "" && er.Context == nil {
+	if len(m.Messages) > 0 && !er.Raw && er.Suffix == "" && !own && er.Context == nil {
 		if er.System != "" {
 			er.Messages = append(er.Messages, ask.Message{Role: "system", Content: er.System})
 		}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ollama/ollama/api"
-
 	"github.com/axle-llm/axle/tokenizer/gotmpl"
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
@@ -149,7 +147,7 @@ func goData(c Conversation) map[string]any {
 type (
 	goMessage struct {
 		Role, Content, Thinking string
-		Images                  []api.ImageData
+		Images                  [][]byte
 		ToolCalls               []goCall
 		ToolName, ToolCallID    string
 	}
@@ -163,7 +161,7 @@ type (
 		Arguments goArguments
 	}
 	goArguments  map[string]any
-	goProperties map[string]api.ToolProperty
+	goProperties map[string]gotmpl.Property
 	goTools      []goTool
 	goTool       struct {
 		Type     string     `json:"type"`
@@ -203,7 +201,7 @@ func (p goProperties) String() string {
 	if p == nil {
 		return "{}"
 	}
-	return asJSON(map[string]api.ToolProperty(p))
+	return asJSON(map[string]gotmpl.Property(p))
 }
 
 // goMessages are the messages, those of one role that follow each other being one, as Ollama makes
@@ -225,13 +223,13 @@ func goMessages(c Conversation) ([]*goMessage, error) {
 		same = []string{m.Content}
 		g := &goMessage{Role: m.Role, Content: m.Content, Thinking: m.Thinking, ToolName: m.ToolName, ToolCallID: m.ToolCallID}
 		for k, call := range m.ToolCalls {
-			args := api.NewToolCallFunctionArguments()
+			args := goArguments{}
 			if len(call.Arguments) > 0 {
 				if err := json.Unmarshal(call.Arguments, &args); err != nil {
 					return nil, fmt.Errorf("message %d: arguments of the call of %s: %w", i, call.Name, err)
 				}
 			}
-			g.ToolCalls = append(g.ToolCalls, goCall{call.ID, goCallFunction{k, call.Name, args.ToMap()}})
+			g.ToolCalls = append(g.ToolCalls, goCall{call.ID, goCallFunction{k, call.Name, args}})
 		}
 		out = append(out, g)
 	}
@@ -246,13 +244,11 @@ func goToolList(c Conversation) (goTools, error) {
 		if err != nil {
 			return nil, fmt.Errorf("tool %d: %w", i, err)
 		}
-		var a api.Tool
-		if err := json.Unmarshal(raw, &a); err != nil {
+		var t goTool
+		if err := json.Unmarshal(raw, &t); err != nil {
 			return nil, fmt.Errorf("tool %d: %w", i, err)
 		}
-		p := a.Function.Parameters
-		out = append(out, goTool{a.Type, a.Items, goFunction{a.Function.Name, a.Function.Description,
-			goParameters{p.Type, p.Defs, p.Items, p.Required, goProperties(p.Properties.ToMap())}}})
+		out = append(out, t)
 	}
 	return out, nil
 }

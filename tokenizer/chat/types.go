@@ -7,6 +7,7 @@ package chat
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 
 	"github.com/axle-llm/axle/ask"
@@ -22,8 +23,23 @@ type (
 	Conversation = ask.Conversation
 	Piece        = ask.Piece
 	Capabilities = ask.Capabilities
-	Template     = ask.Template
 )
+
+// Template renders conversations. Render fails when the template itself raises an exception or
+// meets a value it cannot print (the error names the template and what it said), with [ErrBudget]
+// where it does not come to an end, with [ErrRoom] where too many large prompts are rendered at
+// once, and with ctx's error.
+type Template interface {
+	Render(ctx context.Context, c Conversation) ([]Piece, error)
+	// Generate renders a bare prompt for /api/generate: system may be empty, suffix is for
+	// fill-in-the-middle.
+	Generate(ctx context.Context, system, prompt, suffix string, think Think) ([]Piece, error)
+	Capabilities() Capabilities
+	// Source is the template's own text, as /api/show prints it.
+	Source() string
+	// Family names the output format, for [NewParser].
+	Family() string
+}
 
 // The zero Think leaves the choice to the template.
 const (

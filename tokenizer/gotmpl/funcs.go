@@ -12,8 +12,6 @@ import (
 	"text/template/parse"
 	"time"
 
-	"github.com/ollama/ollama/api"
-
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
@@ -70,11 +68,11 @@ func init() {
 		"toTypeScriptType": {1, 1, func(r *run, args []any) any {
 			r.Grow(2 * r.weigh(reflect.ValueOf(args[0]), 0))
 			switch v := args[0].(type) {
-			case api.ToolProperty:
-				return origin.Given(v.ToTypeScriptType())
-			case *api.ToolProperty:
+			case Property:
+				return origin.Given(v.typeScript())
+			case *Property:
 				if v != nil {
-					return origin.Given(v.ToTypeScriptType())
+					return origin.Given(v.typeScript())
 				}
 			}
 			return origin.Own("any")
@@ -325,12 +323,8 @@ func (r *run) weigh(v reflect.Value, depth int) int {
 				sum += len(f.Name) + r.weigh(v.Field(i), depth+1)
 			}
 		}
-		if m, ok := v.Interface().(interface{ ToMap() map[string]any }); ok {
-			sum += r.weigh(reflect.ValueOf(m.ToMap()), depth+1)
-		} else if m, ok := v.Interface().(interface {
-			ToMap() map[string]api.ToolProperty
-		}); ok {
-			sum += r.weigh(reflect.ValueOf(m.ToMap()), depth+1)
+		if p, ok := v.Interface().(Properties); ok {
+			sum += r.weigh(reflect.ValueOf(p.by), depth+1)
 		}
 	}
 	return sum

@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"container/list"
+	"fmt"
+
+	"github.com/axle-llm/axle/ask"
+	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// mostTemplates is how many of the templates that requests bring are kept compiled. A model made of
+// another has one, and every request to it brings it.
+const mostTemplates = 8
+
+// templates are those that were used last, of all models. The zero value is ready.
+var templates templateCache
+
+type templateCache struct {
+	mu    ranked.Mutex[ranked.Templates]
+	order list.List // of *keptTemplate, the one used last in front
+	by    map[ask.Template]*list.Element
+}
+
+type keptTemplate struct {
+	source ask.Template
+	tmpl   chat.Template
+}
+
+// compile is the template compiled; nil of the zero one. Error: *ask.TemplateError.
+func (c *templateCache) compile(t ask.Template) (chat.Template, error) {
+	if t.Text == "" {
+		return nil, nil
+	}
+	c.mu.Lock()
+	e := c.by[t]
+	if e != nil {
+		c.order.MoveToFront(e)
+	}
+	c.mu.Unlock()
+	if e != nil {
+		return e.Value.(*keptTemplate).tmpl, nil
+	}
+	tmpl, err := compileTemplate(t)
+	if err != nil {
+		return nil, &ask.TemplateError{Err: err}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by == nil {
+		c.by = map[ask.Template]*list.Element{}
+	}
+	if c.by[t] == nil {
+		c.by[t] = c.order.PushFront(&keptTemplate{t, tmpl})
+	}
+	for c.order.Len() > mostTemplates {
+		delete(c.by, c.order.Remove(c.order.Back()).(*keptTemplate).source)
+	}
+	return tmpl, nil
+}
+
+func compileTemplate(t ask.Template) (chat.Template, error) {
+	switch t.Kind {
+	case "", ask.TemplateGo:
+		return chat.NewGo(t.Text)
+	case ask.TemplateJinja:
+		return chat.NewJinja(t.Text, "the request's template", chat.JinjaOptions{})
+	}
+	return nil, fmt.Errorf("%q is no language of templates: there are %q and %q", t.Kind, ask.TemplateGo, ask.TemplateJinja)
+}
