@@ -62,7 +62,7 @@ func (a *Answers) choose(x *exchange.Exchange, w *exchange.Reply, enc prompt.Sev
 		c.trace.event(now, e.Event)
 		part := c.answer.Part(e.Event, now)
 		if see != nil {
-			see.See(&part)
+			part = seen(see, part)
 		}
 		if e.Done != nil {
 			left--

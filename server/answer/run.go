@@ -65,7 +65,7 @@ func (a *Answers) run(x *exchange.Exchange, w *exchange.Reply, enc prompt.Encode
 		tr.event(now, e)
 		part := answer.Part(e, now)
 		if see != nil {
-			see.See(&part)
+			part = seen(see, part)
 		}
 		done = done || part.Done
 		if total != nil {
@@ -120,6 +120,12 @@ func (a *Answers) before(x *exchange.Exchange, w *exchange.Reply, q *checked, e 
 		return false, nil
 	}
 	return true, nil
+}
+
+// seen is a part that an encoder has looked at: on the heap only where one does.
+func seen(by prompt.Seer, p prompt.Part) prompt.Part {
+	by.See(&p)
+	return p
 }
 
 // noShift gives a prompt that does not fit the text Ollama has for it where it may be cut but a
