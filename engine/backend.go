@@ -37,17 +37,7 @@ func (b *cardBackend) Encode(dst []int32, pieces []chat.Piece, first bool) ([]in
 
 // EncodeContext is Encode that ends with ctx: a package's rules may make much of a text.
 func (b *cardBackend) EncodeContext(ctx context.Context, dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
-	ids, err := chat.EncodeContext(ctx, b.tokenizer, pieces)
-	if err != nil && ctx.Err() != nil {
-		return nil, err
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
-	}
-	if prefix := b.tokenizer.Prefix(); first && len(prefix) > 0 && (len(ids) == 0 || ids[0] != prefix[0]) {
-		dst = append(dst, prefix...)
-	}
-	return append(dst, ids...), nil
+	return encodePieces(ctx, b.tokenizer, dst, pieces, first)
 }
 
 func (b *cardBackend) Text(ids []int32) string { return b.tokenizer.Decode(ids, true) }

@@ -33,6 +33,12 @@ func TestRerankNative(t *testing.T) {
 	testRerank(t, dir, ck, open)
 }
 
+// TestTextEncoderNative is TestTextEncoder through the vendor's ABI.
+func TestTextEncoderNative(t *testing.T) {
+	open, _ := onSim(t, "hazards=strict")
+	testTextEncoder(t, open)
+}
+
 // onSim configures the simulated card for one test, and gives what opens it.
 func onSim(t testing.TB, config string) (open func() (axcl.Device, string, error), sim *simhook.Sim) {
 	t.Helper()

@@ -150,8 +150,8 @@ func (p *Package) loading() (most int64) {
 // Info is a package in numbers and words, for people and for /api/show. Zero numbers are unknown.
 type Info struct {
 	Name          string
-	Kind          string // of a package that is no language model (Whisper); empty for one that is. Most of the rest is empty then
-	Says          string // that in a sentence, as a [KindError] has it
+	Kind          string // of a package that is no language model (Whisper); empty for one that is
+	Says          string // where axle does not run the kind: that in a sentence, as a [KindError] has it. Most of the rest is empty then
 	Architecture  string
 	Family        string
 	Layout        string
@@ -350,6 +350,7 @@ func (i Info) Write(w io.Writer) error {
 		row("digest", i.Digest)
 		return t.Flush()
 	}
+	row("kind", i.Kind)
 	row("architecture", i.Architecture)
 	if i.Family != i.Architecture {
 		row("family", i.Family)
@@ -369,7 +370,9 @@ func (i Info) Write(w io.Writer) error {
 	row("feed forward", i.FeedForward)
 	row("vocabulary", i.Vocab)
 	row("tokenizer", i.TokenizerType)
-	row("cache", fmt.Sprintf("%d rows of %s", i.Cells, caches(i.Each, i.KV)))
+	if i.Kind == "" {
+		row("cache", fmt.Sprintf("%d rows of %s", i.Cells, caches(i.Each, i.KV)))
+	}
 	row("window", windows(i.Each))
 	row("shared k and v", shared(i.Each))
 	row("layer inputs", i.Given)
@@ -390,13 +393,19 @@ func (i Info) Write(w io.Writer) error {
 	if m.Encoder > 0 {
 		states += ", encoder " + HumanBytes(m.Encoder)
 	}
-	row("card memory", fmt.Sprintf("%s (layers %s, head %s, cache %s%s, buffers %s)", HumanBytes(m.Card), HumanBytes(m.Layers),
-		HumanBytes(m.Head), HumanBytes(m.Cache), states, HumanBytes(m.IO)))
+	if i.Kind != "" {
+		row("card memory", fmt.Sprintf("%s (net %s, buffers %s)", HumanBytes(m.Card), HumanBytes(m.Layers), HumanBytes(m.IO)))
+	} else {
+		row("card memory", fmt.Sprintf("%s (layers %s, head %s, cache %s%s, buffers %s)", HumanBytes(m.Card), HumanBytes(m.Layers),
+			HumanBytes(m.Head), HumanBytes(m.Cache), states, HumanBytes(m.IO)))
+	}
 	if m.Load > m.Card {
 		row("while loading", HumanBytes(m.Load)+" of card memory: the library holds each file beside what is loaded")
 	}
 	row("a card of", CardWords(m.Load)+" holds it")
-	row("host memory", HumanBytes(m.Host)+" mapped")
+	if m.Host > 0 {
+		row("host memory", HumanBytes(m.Host)+" mapped")
+	}
 	row("digest", i.Digest)
 	for _, n := range i.Notes {
 		row("note", n)

@@ -15,10 +15,12 @@ type kind struct {
 	says       func(o object) bool                           // of one configuration; may be nil
 	nets       func(e *evidence) (layout string, found bool) // may be nil
 	named      bool                                          // nets is also asked where a configuration names layers
+	open       func(k *KindError) (Opened, error)            // nil: axle does not run it yet
 }
 
-// kinds is every kind that is recognised and not run yet. The first that fits counts: packages that
-// contain another's parts come before it.
+// kinds is every kind that is recognised beside language models. The first that fits counts:
+// packages that contain another's parts come before it. A kind that runs has how it is opened here,
+// and how it is put on a card in package engine.
 var kinds = []kind{
 	// Language models with something more.
 	{name: "MOSS-Transcribe-Diarize", does: "speech recognition with speakers", says: calls("mosstranscribediarize")},
@@ -79,10 +81,7 @@ var kinds = []kind{
 			shaped(n.out[0], 1, 512)
 	})},
 	{name: "YOLO", does: "object detection", nets: single(detects)},
-	{name: "text encoder", does: "embedding", nets: single(func(n net) bool {
-		return len(n.in) == 1 && integer(n.in[0]) && len(n.in[0].Shape) == 2 && n.in[0].Shape[1] >= 128 && len(n.out) > 0 &&
-			n.out[0].Type == axcl.FP32 && (len(n.out[0].Shape) == 2 || shaped(n.out[0], 1, n.in[0].Shape[1], -1))
-	})},
+	{name: "text encoder", does: "embedding", nets: single(encodesText), open: openTextEncoder},
 }
 
 // single is a kind of one layout, which one net tells.

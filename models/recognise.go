@@ -29,6 +29,11 @@ type KindError struct {
 	Info   Info   // what there is to say of it; empty where it was recognised in a listing ([Select])
 
 	files []string
+	plan  *plan
+	nets  []net
+	open  func(k *KindError) (Opened, error) // nil: axle does not run it yet
+
+	opened Opened // where it does
 }
 
 // Error is the sentence that is said of the package wherever a model's abilities would stand.
@@ -41,11 +46,18 @@ func (e *KindError) Error() string {
 	if e.Layout != "" {
 		layout = ", layout " + e.Layout
 	}
-	return fmt.Sprintf("%s %s package (%s%s): axle does not run it yet", article, e.Kind, e.Does, layout)
+	why := "axle does not run it yet"
+	if e.open != nil {
+		why = "it is no language model"
+	}
+	return fmt.Sprintf("%s %s package (%s%s): %s", article, e.Kind, e.Does, layout, why)
 }
 
-// Is matches [ErrKind].
-func (e *KindError) Is(target error) bool { return target == ErrKind }
+// Runs reports whether axle runs the kind: [OpenAny] opens the package.
+func (e *KindError) Runs() bool { return e.open != nil }
+
+// Is matches [ErrKind], where axle does not run the kind.
+func (e *KindError) Is(target error) bool { return target == ErrKind && e.open == nil }
 
 // Limits on what is read to recognise a package: a whole one has few nets that are not copies of
 // each other.
@@ -84,7 +96,7 @@ func (p *plan) recognise() error {
 			}
 		}
 		if ok {
-			ke := &KindError{Kind: k.name, Does: k.does, Layout: layout, files: p.everything()}
+			ke := &KindError{Kind: k.name, Does: k.does, Layout: layout, files: p.everything(), plan: p, nets: e.list, open: k.open}
 			return &Error{Path: p.t.label, What: ke.Error(), Err: ke}
 		}
 	}
@@ -255,6 +267,13 @@ func (p *plan) describe(err error, name string) error {
 		return derr
 	}
 	k.Info.Size, k.Info.Digest = size, digest
+	if k.open == nil {
+		return err
+	}
+	if k.opened, derr = k.open(k); derr != nil {
+		return derr
+	}
+	k.Info = k.opened.Info()
 	return err
 }
 

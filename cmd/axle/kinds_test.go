@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/axle-llm/axle/models/modelstest"
 	"github.com/axle-llm/axle/models/store"
@@ -121,4 +123,77 @@ func TestKindsAreTold(t *testing.T) {
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestTextEncoderServed: a text encoder is pulled, listed and shown as an embedding model, and its
+// vectors come over Ollama's and OpenAI's API, from the hub's package and from a folder in place.
+func TestTextEncoderServed(t *testing.T) {
+	h := modelstest.NewHub()
+	defer h.Close()
+	place := t.TempDir()
+	dir := filepath.Join(place, "texts")
+	if err := (modelstest.TextEncoder{Seed: 7, Length: 128, Dims: 32, Layers: 1}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.AddDir("axle/encoder", dir); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(t.TempDir(), "models")
+	t.Setenv("AXLE_MODELS", folder)
+	t.Setenv("AXLE_MODEL_PATH", place)
+	t.Setenv("HF_ENDPOINT", h.URL)
+	t.Setenv("HF_TOKEN", "")
+	st, err := store.Open(store.Options{Dir: folder, Paths: []string{place}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loader := local.NewLoader(local.LoaderOptions{Device: "soft"})
+	defer loader.Close()
+	s := server.New(local.New(st, local.Options{}), loader, newPuller(st), server.Options{Loopback: true, KeepAlive: time.Minute})
+	defer s.Close(context.Background())
+	host := listening(t, s, st)
+	t.Setenv("AXLE_HOST", host)
+	if _, errs, err := command(t, "pull", "axle/encoder"); err != nil || strings.Contains(errs, "does not run") {
+		t.Fatal(err, errs)
+	}
+	ask := func(path, body string) (int, string) {
+		resp, err := http.Post(host+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		all, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(all)
+	}
+	var vectors []string
+	for _, name := range []string{"axle/encoder", "texts"} {
+		for _, args := range [][]string{{"list"}, {"show", name}, {"inspect", name}, {"plan", name}} {
+			out, _, err := command(t, args...)
+			want := map[string]string{"list": name, "show": "embedding", "inspect": "text encoder", "plan": "A single net"}[args[0]]
+			if err != nil || !strings.Contains(out, want) || strings.Contains(out, "does not run") || strings.Contains(out, "completion") {
+				t.Errorf("%v: %v\n%s", args, err, out)
+			}
+		}
+		code, text := ask("/api/embed", `{"model":"`+name+`","input":["the cat sat","dogs"]}`)
+		var got struct{ Embeddings [][]float32 }
+		if err := json.Unmarshal([]byte(text), &got); code != 200 || err != nil || len(got.Embeddings) != 2 ||
+			len(got.Embeddings[0]) != 32 {
+			t.Fatalf("%s: %d %s", name, code, text)
+		}
+		vectors = append(vectors, fmt.Sprint(got.Embeddings))
+		if code, text = ask("/v1/embeddings", `{"model":"`+name+`","input":"x","dimensions":4}`); code != 200 ||
+			!strings.Contains(text, `"prompt_tokens":3`) {
+			t.Errorf("%s: %d %s", name, code, text)
+		}
+		if code, text = ask("/api/chat", `{"model":"`+name+`","messages":[{"role":"user","content":"x"}]}`); code != 400 ||
+			!strings.Contains(text, "does not support chat") {
+			t.Errorf("%s: %d %s", name, code, text)
+		}
+		if out, _, err := command(t, "ps"); err != nil || !strings.Contains(out, name) {
+			t.Errorf("ps: %v %s", err, out)
+		}
+	}
+	if vectors[0] != vectors[1] {
+		t.Error("the package from the hub and its folder give different vectors")
+	}
 }

@@ -121,9 +121,12 @@ func planShape(name string) (plan.Model, error) {
 		repo, _, _ := strings.Cut(m.Hub, "@")
 		return plan.Pulled(p, hub.Of(repo)), nil
 	}
-	not := new(absentError)
-	if errors.As(err, &not) && not.entry != nil {
+	not, kind := new(absentError), new(models.KindError)
+	switch {
+	case errors.As(err, &not) && not.entry != nil:
 		return plan.Listed(*not.entry), nil
+	case errors.As(err, &kind) && kind.Runs():
+		return plan.Net(kind.Info), nil
 	}
 	if _, there := os.Stat(name); there == nil || errors.Is(err, models.ErrKind) || errors.As(err, new(*lockedError)) {
 		return plan.Model{}, err

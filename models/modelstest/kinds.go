@@ -102,7 +102,18 @@ func lora() (all []axcl.Tensor) {
 	return all
 }
 
-// Kinds are one of every kind and layout.
+// TextEncoders are packages of text encoders as the vendor's tools make them, which no software
+// card runs: their tensors and a tokenizer. model is the net's name.
+func TextEncoders(model string) []Kind {
+	tokenizer := map[string]string{"tokenizer/tokenizer.json": text(bertTokenizer())}
+	return []Kind{
+		Kind{"text encoder", "bge-m3", nets(model + ": input_ids i32 1,512" +
+			" -> dense f32 1,1024; sparse f32 1,512,1; tokens f32 1,511,1024")}.with(tokenizer),
+		Kind{"text encoder", "bge-small", nets(model + ": input_ids i32 1,512 -> last_hidden_state f32 1,512,384")}.with(tokenizer),
+	}
+}
+
+// Kinds are one of every kind and layout that axle does not run.
 func Kinds() []Kind {
 	states := "x f32 1,103,80"
 	after := "encoder_out f32 1,24,512"
@@ -188,8 +199,6 @@ func Kinds() []Kind {
 		{"Insightface", "", nets("w600k_r50: image u8 1,112,112,3 -> vector f32 1,512")},
 		{"YOLO", "", nets("yolo11s: images u8 1,640,640,3 -> a f32 1,80,80,144; b f32 1,40,40,144; c f32 1,20,20,144")},
 		{"YOLO", "", nets("detector: images u8 1,320,320,3 -> output f32 1,84,2100")},
-		{"text encoder", "", nets("model/bge-m3_u16_npu3: input_ids i32 1,512" +
-			" -> dense f32 1,1024; sparse f32 1,512,1; tokens f32 1,511,1024")},
 		{"EmbeddingGemma 2", "", nets("encoder_128: inputs_embeds f32 1,128,512; valid f32 1,128 -> embedding f32 1,768",
 			"encoder_512: inputs_embeds f32 1,512,512; valid f32 1,512 -> embedding f32 1,768")},
 		Kind{"jina-embeddings-v5-omni", "", map[string][]byte{}}.
@@ -209,7 +218,6 @@ func Kinds() []Kind {
 		"Stable Diffusion 1.5": {"config.json": "", "tokenizer/vocab.json": "{}", "tokenizer/merges.txt": "#version: 0.2\n"},
 		"image generation":     {"model_index.json": "{}"},
 		"CLIP":                 {"vocab.txt": "a\n"},
-		"text encoder":         {"tokenizer/tokenizer.json": "{}"},
 		"EmbeddingGemma 2": {"config.json": text(map[string]any{"model_type": "embedding_gemma2", "tokens_embed_num": 262144,
 			"tokens_embed_size": 512, "encoder_axmodels": []string{"encoder_128.axmodel", "encoder_512.axmodel"}})},
 		"jina-embeddings-v5-omni": {"config.json": vendor(map[string]any{"filename_post_axmodel": "jina_embeddings_v5_omni_post.axmodel"},

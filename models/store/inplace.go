@@ -207,27 +207,34 @@ var programTime = sync.OnceValue(func() time.Time {
 
 // openBuiltin writes a built-in package to the store's cache, where libraries can open its files by
 // path, and opens it there.
-func (s *Store) openBuiltin(full string) (*models.Package, error) {
+func openBuiltin[T any](s *Store, full string, folder func(string) (T, error), tree func(fs.FS, string) (T, error)) (none T, err error) {
 	fsys, ok := s.builtin[full]
 	if !ok {
-		return nil, fmt.Errorf("models: this program has no built-in model %s", full)
+		return none, fmt.Errorf("models: this program has no built-in model %s", full)
 	}
 	cache := s.disk.Path("cache")
 	if cache == "" {
-		return models.OpenFS(fsys, ".")
+		return tree(fsys, ".")
 	}
 	dir, err := models.Materialize(fsys, cache)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	return models.Open(dir)
+	return folder(dir)
 }
 
 // verifyOpened checks a package that has no manifest: against SHA256SUMS if it brings one, and by
 // opening it.
 func (m *Model) verifyOpened(ctx context.Context, report func(string, int64, error)) error {
 	p, err := m.Open()
-	if kind := new(models.KindError); errors.As(err, &kind) {
+	if kind := new(models.KindError); errors.As(err, &kind) && kind.Runs() {
+		o, err := m.OpenAny()
+		if err == nil {
+			err = o.Close()
+		}
+		report("the shapes of its net and its tokenizer", m.Size, err)
+		return err
+	} else if errors.As(err, &kind) {
 		report(kind.Error(), m.Size, nil)
 		return nil
 	}

@@ -135,7 +135,9 @@ func (p *pull) run(ctx context.Context, n models.Name, src hub.Source) (err erro
 				}
 				continue
 			}
-			err = nil
+			if err = nil; kind.Runs() {
+				err = p.checkKind(m)
+			}
 		}
 		if err != nil {
 			if p.gone(m) && round < 3 { // a delete came between
@@ -397,7 +399,7 @@ func (p *pull) file(ctx context.Context, f hub.File) (models.Digest, int64, erro
 
 // sayKind tells once that the package is one of another kind.
 func (p *pull) sayKind(kind *models.KindError) {
-	if !p.told {
+	if !p.told && !kind.Runs() {
 		p.say(Progress{Status: kind.Error()})
 	}
 	p.told = true
@@ -523,6 +525,15 @@ func (p *pull) check(m *manifest) error {
 		return fmt.Errorf("models: what %s holds was fetched whole but does not fit together: %w", p.snap.Repo, err)
 	}
 	return pkg.Close()
+}
+
+// checkKind is check of a package that is no language model and runs.
+func (p *pull) checkKind(m *manifest) error {
+	o, err := models.OpenAnyFS(newPackageFS(p.s.disk, m.files()), ".")
+	if err != nil {
+		return fmt.Errorf("models: what %s holds was fetched whole but does not fit together: %w", p.snap.Repo, err)
+	}
+	return o.Close()
 }
 
 // gone says whether a blob of m is missing.

@@ -386,26 +386,43 @@ func (m *Model) take(l descriptor) error {
 // where there is a server (see [Store.Guard]). Derived models open the package they share: it has
 // the same digest.
 func (m *Model) Open() (*models.Package, error) {
+	p, err := opened(m, models.Open, models.OpenFS)
+	if err == nil && m.pulled() && p.Config.ModelName == "" {
+		p.Name = m.Name.String()
+	}
+	return p, err
+}
+
+// OpenAny is Open for a package of any kind that axle runs.
+func (m *Model) OpenAny() (models.Opened, error) {
+	o, err := opened(m, models.OpenAny, models.OpenAnyFS)
+	if p, ok := o.(*models.Package); ok && err == nil && m.pulled() && p.Config.ModelName == "" {
+		p.Name = m.Name.String()
+	}
+	return o, err
+}
+
+// pulled: the package lies among the store's blobs.
+func (m *Model) pulled() bool { return m.m.Axle.Folder == "" && m.m.Axle.Builtin == "" }
+
+func opened[T any](m *Model, folder func(string) (T, error), tree func(fs.FS, string) (T, error)) (none T, err error) {
 	m.s.wanted(m.Name)
 	switch {
 	case m.m.Axle.Folder != "":
 		if err := m.s.sound(m.Folder, m.Digest); err != nil {
-			return nil, err
+			return none, err
 		}
-		return models.Open(m.m.Axle.Folder)
+		return folder(m.m.Axle.Folder)
 	case m.m.Axle.Builtin != "":
-		return m.s.openBuiltin(m.m.Axle.Builtin)
+		return openBuiltin(m.s, m.m.Axle.Builtin, folder, tree)
 	}
 	fsys, err := m.fs()
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	p, err := models.OpenFS(fsys, ".")
+	p, err := tree(fsys, ".")
 	if err != nil {
-		return nil, fmt.Errorf("models: %s: %w", m.Name, err)
-	}
-	if p.Config.ModelName == "" {
-		p.Name = m.Name.String()
+		return none, fmt.Errorf("models: %s: %w", m.Name, err)
 	}
 	return p, nil
 }
@@ -447,16 +464,17 @@ func (m *Model) Info() (models.Info, error) {
 	if ok {
 		return i, nil
 	}
-	p, err := m.Open()
+	p, err := m.OpenAny()
 	if kind := new(models.KindError); errors.As(err, &kind) {
-		if i = kind.Info; i.Name == "." {
-			i.Name = m.Name.String()
-		}
+		i = kind.Info
 	} else if err != nil {
 		return models.Info{}, err
 	} else {
 		defer p.Close()
 		i = p.Info()
+	}
+	if i.Name == "." {
+		i.Name = m.Name.String()
 	}
 	m.s.infoMu.Lock()
 	defer m.s.infoMu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,7 +91,7 @@ func (w *walk) packages(dir string, rel []string) {
 		return
 	}
 	hub := strings.HasPrefix(filepath.Base(dir), "models--") // a repository in a Hugging Face cache
-	if hub || marked(list) || w.reaching(dir, list) {
+	if hub || marked(list) || w.reaching(dir, list) || w.apart(dir, list, len(rel) > 0) {
 		if len(rel) == 0 {
 			rel = []string{filepath.Base(dir)}
 		}
@@ -125,6 +126,39 @@ func marked(list []os.DirEntry) bool {
 		}
 	}
 	return false
+}
+
+// apart says whether a folder keeps nets in one sub-folder, without a configuration, and the
+// tokenizer that belongs to them in itself or, where beside is set, in another: packages of single
+// nets are built so.
+func (w *walk) apart(dir string, list []os.DirEntry, beside bool) bool {
+	nets, tokenizer := false, false
+	for _, e := range list {
+		if e.Name() == "tokenizer.json" {
+			tokenizer = true
+		}
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		sub := filepath.Join(dir, e.Name())
+		w.look(sub)
+		in, err := os.ReadDir(sub)
+		if err != nil || len(in) > 1000 {
+			continue
+		}
+		has := func(is func(name string) bool) bool {
+			return slices.ContainsFunc(in, func(e os.DirEntry) bool { return is(e.Name()) })
+		}
+		switch compiled := has(func(name string) bool { return strings.HasSuffix(name, ".axmodel") }); {
+		case compiled && has(func(name string) bool { return name == "config.json" }):
+			return false // a package of its own
+		case compiled:
+			nets = true
+		case beside && has(func(name string) bool { return name == "tokenizer.json" }):
+			tokenizer = true
+		}
+	}
+	return nets && tokenizer
 }
 
 // reaching says whether a sub-folder's config.json names layers outside that sub-folder but inside

@@ -146,11 +146,11 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) 
 	if o.Copies = cards.Copies; len(o.Copies) == 1 {
 		o.Card = o.Copies[0]
 	}
-	p, err := e.Model.Open()
+	p, err := e.Model.OpenAny()
 	if err != nil {
 		return nil, err
 	}
-	m, err := engine.OpenPackage(ctx, p, o)
+	m, err := engine.OpenAny(ctx, p, o)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}

@@ -248,8 +248,8 @@ func (s *Models) look(m *store.Model) (About, error) {
 	if err != nil {
 		return About{}, err
 	}
-	if info.Says != "" {
-		return About{Info: info}, nil
+	if info.Says != "" || info.Kind != "" { // which has no template
+		return About{Info: info, Embedding: slices.Contains(info.Capabilities, "embedding")}, nil
 	}
 	key := m.Digest + info.Digest
 	s.mu.Lock()

@@ -32,7 +32,7 @@ func Open(path string) (Report, error) {
 		return nil, err
 	}
 	if st.IsDir() {
-		return Of(models.Open(path))
+		return OfAny(models.OpenAny(path))
 	}
 	m, err := axmodel.ReadFile(path)
 	if err != nil {
@@ -51,6 +51,15 @@ func Of(p *models.Package, err error) (Report, error) {
 	}
 	defer p.Close()
 	return describePackage(p), nil
+}
+
+// OfAny is Of for a package of any kind that axle runs.
+func OfAny(o models.Opened, err error) (Report, error) {
+	if p, ok := o.(*models.Package); ok || err != nil {
+		return Of(p, err)
+	}
+	defer o.Close()
+	return described(o.Info()), nil
 }
 
 // File is an .axmodel file.

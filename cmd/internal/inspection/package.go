@@ -86,17 +86,23 @@ type Kind struct {
 
 	Name         string   `json:"name"`
 	Kind         string   `json:"kind"`
-	Says         string   `json:"says"` // the sentence that tells kind and layout
+	Says         string   `json:"says"` // where axle does not run it: the sentence that tells kind and layout
 	Layout       string   `json:"layout,omitempty"`
 	Path         string   `json:"path"`
 	Digest       string   `json:"digest"`
 	Capabilities []string `json:"capabilities"`
 	Size         int64    `json:"size_bytes"`
+	Context      int      `json:"context,omitempty"`
+	Dims         int      `json:"dimensions,omitempty"`
+	Card         int64    `json:"card_memory_bytes,omitempty"`
+	Most         int64    `json:"card_memory_loading_bytes,omitempty"`
 }
 
 func described(i models.Info) *Kind {
-	return &Kind{info: i, Name: i.Name, Kind: i.Kind, Says: i.Says, Layout: i.Layout, Path: i.Path, Digest: i.Digest,
-		Capabilities: []string{}, Size: i.Size}
+	k := &Kind{info: i, Name: i.Name, Kind: i.Kind, Says: i.Says, Layout: i.Layout, Path: i.Path, Digest: i.Digest,
+		Capabilities: []string{}, Size: i.Size, Context: i.Context, Dims: i.Hidden, Card: i.Memory.Card, Most: i.Memory.Load}
+	k.Capabilities = append(k.Capabilities, i.Capabilities...)
+	return k
 }
 
 // Print writes it for people.

@@ -56,6 +56,7 @@ type Model struct {
 	Assumed   bool    // what it was compiled for is not known, and the most common build was assumed
 	Speed     float64 // tokens a second that others have published, as the catalogue has it; 0: none is published
 	Note      string  // what is said of that
+	Net       bool    // a single net, of another kind than a language model
 }
 
 // Shape describes one of Shapes, as far as the catalogue has the model with what it is known to
@@ -114,6 +115,12 @@ func Pulled(p *models.Package, e *hub.Entry) Model {
 		m.Most, m.Text = max(m.Most, m.Card), max(m.Text, m.Card-m.Encoder)
 	}
 	return m
+}
+
+// Net describes a package of a single net by what it takes. How long a call takes no profile tells.
+func Net(i models.Info) Model {
+	return Model{Net: true, Name: i.Name, Context: i.Context, Hidden: i.Hidden, Card: i.Memory.Card, Most: i.Memory.Load,
+		Files: i.Memory.Layers}
 }
 
 // hollow describes a shape without weights. Compiled files hold more than the weights, and a card's
@@ -216,7 +223,8 @@ type Report struct {
 	Assumed  bool          `json:"build_assumed,omitempty"`
 	Speed    float64       `json:"published_tokens_per_second,omitempty"`
 	Note     string        `json:"published_note,omitempty"`
-	TextFits bool          `json:"text_fits,omitempty"` // it does not fit with its encoder of pictures, and does without
+	Net      bool          `json:"single_net,omitempty"` // it has no layers: times are not computed
+	TextFits bool          `json:"text_fits,omitempty"`  // it does not fit with its encoder of pictures, and does without
 	Picture  int           `json:"picture_rows,omitempty"`
 	Encoding time.Duration `json:"picture_encoding_ns,omitempty"` // 0: what such an encoder takes is not published
 	Context  int           `json:"context"`
@@ -255,7 +263,7 @@ type Prompt struct {
 func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report {
 	r := Report{Model: m.Name, Profile: p.Name, Modelled: true, Measured: true, Guessed: m.Guessed, Memory: m.Card, Most: m.Most,
 		Encoder: m.Encoder, Limit: limit, Host: m.Host, Fits: m.Most <= limit, Context: m.Context, Holds: models.CardsFor(m.Most),
-		Seen: m.Published, Listed: m.Listed, Assumed: m.Assumed, Speed: m.Speed, Note: m.Note,
+		Seen: m.Published, Listed: m.Listed, Assumed: m.Assumed, Net: m.Net, Speed: m.Speed, Note: m.Note,
 		State: m.State, Slots: m.Slots, Slotted: m.Slotted,
 		TextFits: m.Encoder > 0 && m.Most > limit && m.Text <= limit, Picture: m.Rows}
 	if t, ok := p.EncoderTime(m.Patches, m.Hidden); ok && m.Rows > 0 {
@@ -415,6 +423,10 @@ func (r Report) Text(w io.Writer) error {
 	}
 	if r.Listed && len(r.Clients) == 0 {
 		fmt.Fprintf(t, "\nNobody has published the sizes of this model's layers: once it is pulled, its times can be computed.\n")
+		return t.Flush()
+	}
+	if r.Net {
+		fmt.Fprintf(t, "\nA single net: how long a call takes is known once it is measured.\n")
 		return t.Flush()
 	}
 	if len(r.Clients) == 0 {

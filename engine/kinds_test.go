@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/soft"
+	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/modelstest"
+)
+
+// TestTextEncoder: vectors are those of the net, computed in float64, whichever form the net's
+// output has, alone and together, and a text that is too long loses its end, with [SEP] behind the
+// rest.
+func TestTextEncoder(t *testing.T) { testTextEncoder(t, softCard) }
+
+func testTextEncoder(t *testing.T, open func() (axcl.Device, string, error)) {
+	for _, e := range []modelstest.TextEncoder{{Seed: 1, Length: 128, Dims: 32, Layers: 2},
+		{Seed: 2, Length: 128, Dims: 16, Layers: 1, PerToken: true}} {
+		t.Run(fmt.Sprintf("%+v", e), func(t *testing.T) { encodes(t, e, open) })
+	}
+}
+
+func encodes(t *testing.T, e modelstest.TextEncoder, open func() (axcl.Device, string, error)) {
+	m, _, dir := encoder(t, e, open, OpenOptions{})
+	if i := m.Info(); !i.Embedding || i.Hidden != e.Dims || i.Context != e.Length || i.CardBytes <= 0 || i.Capabilities.Tools {
+		t.Errorf("%+v", i)
+	}
+	long := ""
+	for range 200 {
+		long += "cat "
+	}
+	texts := []string{"The cat sat on the mat.", "cats", "", long}
+	got, err := m.Embed(context.Background(), EmbedRequest{Input: texts, Truncate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Cuts) != 1 || got.Cuts[0].Kept != e.Length || got.Cuts[0].Prompt != 202 {
+		t.Errorf("cut: %+v", got.Cuts)
+	}
+	for i, ids := range [][]int32{{2, 4, 5, 7, 8, 4, 9, 18, 3}, {2, 5, 16, 3}, {2, 3},
+		slices.Concat([]int32{2}, slices.Repeat([]int32{5}, e.Length-2), []int32{3})} {
+		want := truth(t, e, dir, ids)
+		if c := cosine(got.Vectors[i], want); c < 0.9999 {
+			t.Errorf("%+v, %.20q: cosine %.6f", e, texts[i], c)
+		}
+		alone, err := m.Embed(context.Background(), EmbedRequest{Input: texts[i : i+1], Truncate: true})
+		if err != nil || cosine(alone.Vectors[0], want) < 0.9999 {
+			t.Errorf("alone, %.20q: %v", texts[i], err)
+		}
+	}
+	if a, b := cosine(got.Vectors[0], truth(t, e, dir, []int32{2, 5, 16, 3})), 0.9999; a >= b {
+		t.Error("vectors of different texts are alike")
+	}
+	var ce *ContextError
+	if _, err := m.Embed(context.Background(), EmbedRequest{Input: []string{long}}); !errors.As(err, &ce) || ce.Max != e.Length {
+		t.Errorf("too long, and not to be cut: %v", err)
+	}
+	if _, _, err := collect(m.Generate(context.Background(), Request{Prompt: "x"})); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("an encoder of texts writes: %v", err)
+	}
+	r, err := m.Rerank(context.Background(), RerankRequest{Query: "cat", Documents: []string{"dog", "cat"}, Instruction: "x"})
+	if err != nil ||
+		r.Scoring != ScoringCosine || len(r.Scores) != 2 {
+		t.Errorf("rerank: %+v %v", r, err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := m.Embed(context.Background(), EmbedRequest{Input: []string{"x"}}); !errors.Is(err, ErrClosed) ||
+		m.Stats().State != "closed" {
+		t.Errorf("closed: %v, %s", err, m.Stats().State)
+	}
+}
+
+// truth is a text's vector in float64, of length one.
+func truth(t *testing.T, e modelstest.TextEncoder, dir string, ids []int32) []float32 {
+	t.Helper()
+	file, err := os.ReadFile(e.Path(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta, err := axmodel.ReadFile(e.Path(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := make([]byte, 4*e.Length)
+	for i, id := range ids {
+		binary.LittleEndian.PutUint32(in[4*i:], uint32(id))
+	}
+	out, err := axmodeltest.Oracle(meta.Soft.Graphs[0], file, map[string][]byte{"input_ids": in})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "dense_vecs"
+	if e.PerToken {
+		name = "last_hidden_state"
+	}
+	v, sum := make([]float32, e.Dims), 0.0
+	for i := range v {
+		sum += out[name][i] * out[name][i]
+	}
+	for i := range v {
+		v[i] = float32(out[name][i] / math.Sqrt(sum))
+	}
+	return v
+}
+
+func cosine(a, b []float32) (c float64) {
+	for i := range a {
+		c += float64(a[i]) * float64(b[i])
+	}
+	return c
+}
+
+// TestTextEncoderTurns: keys take turns, what waits is bounded, who leaves is dropped, and a lost
+// card ends who waits.
+func TestTextEncoderTurns(t *testing.T) {
+	m, c, _ := encoder(t, modelstest.TextEncoder{Seed: 3, Length: 128, Dims: 16, Layers: 1}, softCard, OpenOptions{MaxQueue: 3})
+	hold, held := make(chan struct{}), make(chan struct{})
+	go func() { // nothing has a turn while this runs
+		_ = c.Do(context.Background(), func(axcl.Device) error { close(held); <-hold; return nil })
+	}()
+	<-held
+	e := m.Backend().(*textEncoder).on[0].Encoder
+	var order []string
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	ask := func(ctx context.Context, key string, n int) {
+		want := e.Waiting() + 1
+		all.Go(func() {
+			_, err := m.Embed(ctx, EmbedRequest{Input: make([]string, n), Key: key})
+			mu.Lock()
+			defer mu.Unlock()
+			if errors.Is(err, context.Canceled) {
+				key += " left"
+			} else if err != nil {
+				key += " " + err.Error()
+			}
+			order = append(order, key)
+		})
+		for e.Waiting() < want {
+			c.Wake()
+		}
+	}
+	ctx, leave := context.WithCancel(context.Background())
+	ask(context.Background(), "ann", 40)
+	ask(ctx, "ann", 2)
+	ask(context.Background(), "bob", 2)
+	if _, err := m.Embed(context.Background(), EmbedRequest{Input: []string{"x"}, Key: "eve"}); !errors.Is(err, ErrBusy) {
+		t.Errorf("a fourth request: %v", err)
+	}
+	if st := m.Stats(); st.Queued != 3 || st.State != "ready" {
+		t.Errorf("%+v", st)
+	}
+	leave()
+	close(hold)
+	all.Wait()
+	if len(order) != 3 || order[0] != "ann left" || order[1] != "bob" || order[2] != "ann" {
+		t.Errorf("they came in the order %v", order)
+	}
+	if st := m.Stats(); st.Passes["encode"] != 42 || st.Queued != 0 {
+		t.Errorf("%d calls, %d wait", st.Passes["encode"], st.Queued)
+	}
+	hold, held = make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = c.Do(context.Background(), func(axcl.Device) error { close(held); <-hold; return nil })
+	}()
+	<-held
+	order = nil
+	ask(context.Background(), "ann", 1)
+	c.Lose(&axcl.Error{Op: "test", Layer: axcl.NoLayer, Kind: axcl.ErrLost})
+	all.Wait()
+	close(hold)
+	if _, err := m.Embed(context.Background(), EmbedRequest{Input: []string{"x"}}); !errors.Is(err, axcl.ErrLost) ||
+		m.Stats().State != "lost" {
+		t.Errorf("after the card's loss: %v, %s", err, m.Stats().State)
+	}
+}
+
+func softCard() (axcl.Device, string, error) {
+	d, err := soft.Open(soft.Options{Threads: 1})
+	return d, "a test", err
+}
+
+// encoder makes a text encoder's package, and puts it on a card.
+func encoder(t *testing.T, e modelstest.TextEncoder, open func() (axcl.Device, string, error), o OpenOptions) (*Model, *Card, string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := e.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	p, err := models.OpenAny(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := OpenCard(open, CardOptions{Check: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	o.Card = c
+	m, err := OpenAny(context.Background(), p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	return m, c, dir
+}
