@@ -15,6 +15,7 @@ import (
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/modelstest"
 )
@@ -22,7 +23,10 @@ import (
 // TestTextEncoder: vectors are those of the net, computed in float64, whichever form the net's
 // output has, alone and together, and a text that is too long loses its end, with [SEP] behind the
 // rest.
-func TestTextEncoder(t *testing.T) { testTextEncoder(t, softCard) }
+func TestTextEncoder(t *testing.T) {
+	lane.NoRace(t)
+	testTextEncoder(t, softCard)
+}
 
 func testTextEncoder(t *testing.T, open func() (axcl.Device, string, error)) {
 	for _, e := range []modelstest.TextEncoder{{Seed: 1, Length: 128, Dims: 32, Layers: 2},

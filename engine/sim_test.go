@@ -35,6 +35,7 @@ func TestRerankNative(t *testing.T) {
 
 // TestTextEncoderNative is TestTextEncoder through the vendor's ABI.
 func TestTextEncoderNative(t *testing.T) {
+	lane.NoRace(t)
 	open, _ := onSim(t, "hazards=strict")
 	testTextEncoder(t, open)
 }

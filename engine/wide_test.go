@@ -22,6 +22,7 @@ import (
 // is found at the first load, and gets no wide pass, a full one neither: it says what single rows
 // say. Stats tell, and the outcome is remembered.
 func TestWideProven(t *testing.T) {
+	lane.NoRace(t)
 	dir := compiled(t, "qwen3")
 	_, alone := load(t, dir, openSoft, OpenOptions{Parallel: 1, Proven: &Proven{Narrow: true}})
 	if alone.m.wide != 0 {
@@ -123,6 +124,7 @@ func TestWideRoom(t *testing.T) {
 // alone and together; what a card gets wrong of them is found, where calls of so few rows can show
 // it.
 func TestFewRows(t *testing.T) {
+	lane.NoRace(t)
 	//proves:G23 chunks of few rows
 	for _, states := range []bool{false, true} {
 		fakeOf := func(rows int) *fake {

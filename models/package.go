@@ -83,6 +83,14 @@ type Package struct {
 	Size  int64    // bytes of all files of the package
 	Notes []string // what was inferred, in words
 
+	opened
+	measured
+	sight
+	words
+}
+
+// opened is what a package holds open, and what its files were when it was opened.
+type opened struct {
 	p      *plan
 	fsys   fs.FS
 	closer io.Closer
@@ -90,17 +98,26 @@ type Package struct {
 	digest string
 	stamps map[string]stamp
 	closed atomic.Bool
+}
 
+// measured is what files tell of sizes beyond the shapes.
+type measured struct {
 	softHeader *axmodel.Header // of the first layer of attention
 	softCount  int64           // parameters of the layers
 	head       axmodel.HeadShape
 	headBytes  int64
 	headFile   int64
+}
 
+// sight is the encoder of pictures.
+type sight struct {
 	vision     *Vision // its tensors; tokens are resolved by visionOnce
 	visionErr  error
 	visionOnce sync.Once
+}
 
+// words are the tokenizer and the template, each loaded when it is first asked for.
+type words struct {
 	tokOnce sync.Once
 	tok     *tokenizer.Tokenizer
 	tokErr  error
@@ -179,7 +196,7 @@ func open(fsys fs.FS, label, name string) (*Package, error) {
 	pkg := &Package{
 		Layout: p.layout, Source: p.source, Family: p.family, TokenizerType: p.tokenizerType, Config: p.cfg, Prefill: p.prefill,
 		Encoders: p.encoders,
-		p:        p, fsys: fsys, stamps: map[string]stamp{},
+		opened:   opened{p: p, fsys: fsys, stamps: map[string]stamp{}},
 	}
 	pkg.Name = cmp.Or(p.cfg.ModelName, name)
 	if pkg.Name == "." {

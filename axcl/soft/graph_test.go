@@ -12,10 +12,12 @@ import (
 	"github.com/axle-llm/axle/axcl/soft/kernel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/graph"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // Nets of random operations give what float64 gives, with each kind of kernels.
 func TestGraphs(t *testing.T) {
+	lane.NoRace(t)
 	seeds := 12
 	if testing.Short() {
 		seeds = 3

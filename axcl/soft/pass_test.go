@@ -16,6 +16,7 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // Rows of one pass give bit for bit what they give one at a time, on any number of threads.
@@ -281,6 +282,7 @@ func TestNoAllocations(t *testing.T) {
 // by no more than the bound, for random weights, whose logits lie close together.
 // docs/performance.md has the figures.
 func TestQuantised(t *testing.T) {
+	lane.NoRace(t)
 	for _, c := range []struct {
 		quant  string
 		group  int
