@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 
+	wire "github.com/ollama/ollama/anthropic"
+
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/ollamatype"
 	"github.com/axle-llm/axle/server/prompt"
-	wire "github.com/ollama/ollama/anthropic"
 )
 
 // Dialect is Anthropic's API.

@@ -8,11 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	wire "github.com/ollama/ollama/anthropic"
+
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/ollamatype"
 	"github.com/axle-llm/axle/server/prompt"
-	wire "github.com/ollama/ollama/anthropic"
 )
 
 // messagesRequest is the body of /v1/messages: Ollama's type, and what it passes over.

@@ -1,8 +1,6 @@
-// Package ollama speaks Ollama's native API: request bodies to engine requests, engine events to
-// response objects. The wire types are Ollama's own (github.com/ollama/ollama/api); this package
-// holds only functions over them and knows nothing of HTTP but status codes, which errors carry as
-// [api.StatusError].
+// Package ollama speaks Ollama's native API: a body becomes a [prompt.Request], and the parts of an
+// answer its objects. The wire types are Ollama's own (github.com/ollama/ollama/api).
 //
-// The functions are pure and safe for concurrent use; an [Answer] belongs to one answer and one
+// The functions are pure and safe for concurrent use; an encoder belongs to one answer and one
 // goroutine. Nothing here holds a resource.
 package ollama

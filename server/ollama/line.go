@@ -5,8 +5,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/axle-llm/axle/server/body"
 	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/server/body"
 )
 
 // Object is v as JSON. What most answers and their parts are, text and at the end the figures, is

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	wire "github.com/ollama/ollama/openai"
+
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/prompt"
-	wire "github.com/ollama/ollama/openai"
 )
 
 // compaction is a conversation that is to be made short: the model writes a summary by calling a

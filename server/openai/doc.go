@@ -20,9 +20,10 @@ import (
 	"strconv"
 	"strings"
 
+	wire "github.com/ollama/ollama/openai"
+
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/body"
-	wire "github.com/ollama/ollama/openai"
 )
 
 // decode reads a body as Ollama's OpenAI routes do. name is that of Ollama's type, which errors

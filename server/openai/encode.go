@@ -7,11 +7,12 @@ import (
 	"math"
 	"time"
 
+	"github.com/ollama/ollama/api"
+	wire "github.com/ollama/ollama/openai"
+
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/ollamatype"
 	"github.com/axle-llm/axle/server/prompt"
-	"github.com/ollama/ollama/api"
-	wire "github.com/ollama/ollama/openai"
 )
 
 const (

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	wire "github.com/ollama/ollama/openai"
+
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/prompt"
-	wire "github.com/ollama/ollama/openai"
 )
 
 // Item is an item of an answer of /v1/responses, as a later request may name it.

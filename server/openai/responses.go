@@ -238,7 +238,7 @@ func (r *responses) request() (*prompt.Request, error) {
 // nobody else can have written.
 type marks struct {
 	nonce string
-	any   bool
+	set   bool
 }
 
 // put gives the items with their marks.
@@ -263,7 +263,7 @@ func (m *marks) content(in []wire.ResponsesContent) (out []wire.ResponsesContent
 	}
 	for _, c := range in {
 		if v, ok := c.(wire.ResponsesImageContent); ok && v.ImageURL != "" { // those named by file are left out
-			m.any = true
+			m.set = true
 			out = append(out, wire.ResponsesTextContent{Type: "input_text", Text: m.nonce})
 		}
 		out = append(out, c)
@@ -273,7 +273,7 @@ func (m *marks) content(in []wire.ResponsesContent) (out []wire.ResponsesContent
 
 // take takes the marks out of a message's content, and makes its parts of them.
 func (m *marks) take(msg *ask.Message) {
-	if !m.any || !strings.Contains(msg.Content, m.nonce) {
+	if !m.set || !strings.Contains(msg.Content, m.nonce) {
 		return
 	}
 	for i, text := range strings.Split(msg.Content, m.nonce) {

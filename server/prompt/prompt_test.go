@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/axle-llm/axle/sampler"
 	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/sampler"
 )
 
 func TestParseRef(t *testing.T) {
