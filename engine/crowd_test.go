@@ -138,7 +138,7 @@ var (
 		rowBytes: 36 * 4096}
 )
 
-// bound is what the NPU alone takes for a wide pass of n wanted rows whose group sees so many
+// bound is what the NPU alone takes for a wide pass of n wanted rows whose group sees this many
 // cells; alone, for one row.
 func (p pi5) bound(cells, n int) float64 {
 	return float64(p.layers)*(p.wide+p.perCell*float64(cells)) + float64(n)*p.head
@@ -149,7 +149,7 @@ func (p pi5) alone() float64 { return float64(p.layers)*p.row + p.head }
 // pass is the whole of it. The copies run beside the head.
 func (p pi5) pass(cells, n int) float64 { return p.scattered(cells, n, 1) }
 
-// scattered is the same where the pass's new rows lie in so many runs, each of which is copied by
+// scattered is the same where the pass's new rows lie in this many runs, each of which is copied by
 // itself.
 func (p pi5) scattered(cells, n, runs int) float64 {
 	copies := float64(runs*p.layers) * p.copies
@@ -184,7 +184,7 @@ func (d *paced) Run(p *axcl.Pass) error {
 	return d.fake.Run(p)
 }
 
-// rows takes what so many rows take on their way over the link.
+// rows takes what this many rows take on their way over the link.
 func (d *paced) rows(cells []uint32, rate float64) {
 	runs := axcl.Runs(cells)
 	d.now += time.Duration(float64(2*d.p.layers*runs)*30e3 + float64(len(cells)*d.p.rowBytes)/rate*1e9)
@@ -369,7 +369,8 @@ func prompts(n, length, output int) (vs []visit) {
 	return vs
 }
 
-// anyLoad is a random load for cards of so many cells, in which some begin alike if shared is set.
+// anyLoad is a random load for cards of this many cells, in which some begin alike if shared is
+// set.
 func anyLoad(rng *rand.Rand, cells int, shared bool) (vs []visit) {
 	off := false
 	var prefixes [][]int32
@@ -468,7 +469,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// turns lets n conversations take turns: each has a text of so many tokens, and asks rounds times
+// turns lets n conversations take turns: each has a text of this many tokens, and asks rounds times
 // with 32 more, which 32 are answered to. It gives the times to the first token, of all turns but
 // the first of each, and what each takes at least by arithmetic where nothing is on the card.
 func (st *stage) turns(t testing.TB, s axmodel.HollowShape, p pi5, n, length, rounds int) (firsts, least []time.Duration) {

@@ -79,7 +79,7 @@ func TestDay(t *testing.T) {
 
 // found is how many tokens the requests between the first hundreds and the last found on the card
 // before cells were reserved for prompts (cells were the lowest free ones then, and 32 rows at a
-// time went): of a day of so many requests.
+// time went): of a day of this many requests.
 var found = map[int]int{2000: 213581, 10000: 1145630}
 
 // counting is a paced card that keeps account of the copies by which its wide passes' rows went

@@ -40,7 +40,7 @@ type fake struct {
 	fills                            uint32 // the slot that the pass under way is to fill
 
 	quick   bool   // every answer is 9, at no cost
-	errs    uint64 // as a draft: every so many-th answer is another; 0 none
+	errs    uint64 // as a draft: every n-th answer is another; 0 none
 	clear   func() error
 	travel  func(in bool) error // after rows went from cells, or came into them
 	cleared []int               // how many cells each Clear was for
@@ -66,7 +66,7 @@ func newFake() *fake {
 	return f
 }
 
-// withStates makes the model one that keeps a state besides, with so many slots.
+// withStates makes the model one that keeps a state besides, with this many slots.
 func withStates(slots int) *fake {
 	f := newFake()
 	f.shape.Layers, f.shape.Linear, f.shape.State, f.shape.Slots = 2, 1, 8, slots

@@ -329,7 +329,7 @@ func (c *Card) blinded(p *models.Package, need int64) error {
 }
 
 // load puts the package on the card, in pieces between which other models have their turns: memory
-// first, which must do for so many slots, then the layers, a file a piece, then what the card is
+// first, which must do for this many slots, then the layers, a file a piece, then what the card is
 // measured and proven to do, a pass a piece.
 func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBackend, o OpenOptions, slots int) error {
 	stop, err := p.StopIDs()

@@ -77,7 +77,7 @@ func (d asleep) Restore(c []uint32, from []byte) error {
 	return d.slept(func() error { return d.paced.Restore(c, from) })
 }
 
-// onAsleep opens a model on a paced card behind a disk that reads so many bytes a second, 0 for
+// onAsleep opens a model on a paced card behind a disk that reads this many bytes a second, 0 for
 // none. It must run in a bubble.
 func onAsleep(t testing.TB, s axmodel.HollowShape, p pi5, dir string, rate float64) *cardBackend {
 	t.Helper()

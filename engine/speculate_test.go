@@ -96,7 +96,7 @@ func TestDraft(t *testing.T) {
 	}
 }
 
-// poor is a draft model of which every so many-th guess is another.
+// poor is a draft model of which every n-th guess is another.
 func poor(errs uint64) *fake {
 	f := newFake()
 	f.errs = errs

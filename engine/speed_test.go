@@ -45,7 +45,7 @@ func TestThroughput(t *testing.T) {
 				if !ok {
 					continue
 				}
-				// Two tokens of prompt and so many of output that all fit under the lowest rung.
+				// Two tokens of prompt and this many of output that all fit under the lowest rung.
 				f := measured(t, b, clock, work{Clients: n, Prompt: 2, Output: min(24, c.cells/n-1), Speculate: &off, First: 1000})
 				if n == 1 {
 					one = f.Rate
@@ -303,8 +303,9 @@ func TestSecondTurn(t *testing.T) {
 	}
 }
 
-// work is a load to be measured: so many clients, each with a prompt of its own after a beginning
-// that all share, each wanting so many tokens. The zero value of Speculate lets the engine decide.
+// work is a load to be measured: this many clients, each with a prompt of its own after a beginning
+// that all share, each wanting this many tokens. The zero value of Speculate lets the engine
+// decide.
 type work struct {
 	Clients, Shared, Prompt, Output int
 	First                           int32 // the first token of the first prompt; the others' follow at a distance

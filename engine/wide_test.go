@@ -378,7 +378,7 @@ func onStale(how string) (open func() (axcl.Device, string, error), card *staleC
 	}, card
 }
 
-// withChunk are files of a tiny model whose wide passes take so many rows.
+// withChunk are files of a tiny model whose wide passes take this many rows.
 func withChunk(rows int) []axmodel.SoftGroup {
 	return []axmodel.SoftGroup{{Rows: 1, Cells: tinyCells, Cache: tinyCells}, {Rows: rows, Cells: 0, Cache: 1},
 		{Rows: rows, Cells: 56, Cache: 56}, {Rows: rows, Cells: 88, Cache: 88}}
@@ -397,7 +397,7 @@ func longJobs(seed uint64, n, most, vocab int) (jobs []Job) {
 	return jobs
 }
 
-// answersOf are what the jobs say, so many at a time.
+// answersOf are what the jobs say, this many at a time.
 func answersOf(t *testing.T, b Backend, jobs []Job, together int) [][]int32 {
 	t.Helper()
 	out := make([][]int32, len(jobs))

@@ -87,7 +87,7 @@ func (pkg *Package) widest() (kv int) {
 type lending struct {
 	of map[int]bool // layers whose K and V others use; empty where none does
 	// Rows of a pass lie behind the cells that it sees: this many behind the last cell, for passes
-	// that see all of them, and for others so many cells and rows in a cache apart.
+	// that see all of them, and for others this many cells and rows in a cache apart.
 	behind, apart int64
 }
 

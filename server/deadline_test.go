@@ -175,7 +175,7 @@ func askConn(t *testing.T, c net.Conn, within time.Duration) string {
 	return strings.TrimSpace(line)
 }
 
-// So many connections are served at once, and fewer of one address, so that one client does not
+// This many connections are served at once, and fewer of one address, so that one client does not
 // lock the others out (promise T8).
 func TestConns(t *testing.T) {
 	//proves:T8

@@ -208,7 +208,7 @@ func child() error {
 	return s.Serve(ctx, ln, time.Millisecond)
 }
 
-// piece is a part of a body that comes so many times.
+// piece is a part of a body that comes this many times.
 type piece struct {
 	text  string
 	times int

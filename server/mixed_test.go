@@ -184,7 +184,7 @@ func (l *load) settled() ask.Stats {
 	return l.stats()
 }
 
-// words is an answer of so many parts, no two of them the same in all of the load.
+// words is an answer of this many parts, no two of them the same in all of the load.
 func words(i, n int) []string {
 	extra := []string{"", " ", "é", `"`, `\`, "\n", "<b>", "&", "🌈", "\u2028"}
 	out := make([]string, n)

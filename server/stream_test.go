@@ -258,7 +258,7 @@ func TestManyDisconnects(t *testing.T) {
 					time.AfterFunc(time.Duration(i%40)*time.Millisecond, cancel)
 				}
 				resp, err := client.Do(req)
-				if err == nil { // in the answer, after so many lines
+				if err == nil { // in the answer, after this many lines
 					lines := bufio.NewScanner(resp.Body)
 					for j := 0; j < i%9 && lines.Scan(); j++ {
 					}

@@ -128,7 +128,7 @@ func (m slowModel) Run(p *axcl.Pass) error {
 	return m.Model.Run(p)
 }
 
-// tierRig starts a server that keeps rows on disk in dir, and in so many bytes of memory.
+// tierRig starts a server that keeps rows on disk in dir, and in this many bytes of memory.
 func tierRig(t *testing.T, dir string, memory int64) *tiered {
 	t.Helper()
 	var now atomic.Int64

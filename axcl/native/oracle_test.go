@@ -144,7 +144,7 @@ func reported(t *testing.T, d axcl.Device, f against) axmodeltest.Report {
 }
 
 // exact: the simulated card gives what the formulas give, and what the software card gives but for
-// so many tokens.
+// this many tokens.
 func exact(t *testing.T, k Kind, f against, differ int) {
 	t.Helper()
 	r, other := onSim(t, k, f), onSoft(t, f)

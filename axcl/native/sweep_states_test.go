@@ -46,7 +46,7 @@ func TestSweepLent(t *testing.T) {
 	sweepLife(t, write(t, y), lifeOf(lentLife), 120)
 }
 
-// sweepLife fails every call of a life, of which there are so many at least.
+// sweepLife fails every call of a life, of which there are this many at least.
 func sweepLife(t *testing.T, spec axcl.LoadSpec, life func(Kind, axcl.LoadSpec) error, least int) {
 	step := 1
 	if testing.Short() {

@@ -340,8 +340,8 @@ func clean(t *testing.T, k Kind, sim *simhook.Sim, spec axcl.LoadSpec) []traced 
 	return calls
 }
 
-// judge says what is wrong with how a fault was handled, in the life of a model of so many layers;
-// empty when nothing is.
+// judge says what is wrong with how a fault was handled, in the life of a model of this many
+// layers; empty when nothing is.
 func judge(k Kind, sim *simhook.Sim, c traced, i int, code uint32, sticky bool, layers int, err error) string {
 	left := handles(k)
 	if left != 0 {

@@ -56,7 +56,7 @@ func TestMoreThanTheHost(t *testing.T) {
 	}
 }
 
-// system is a machine of so many MiB, with further files.
+// system is a machine of this many MiB, with further files.
 func system(total, free string, more map[string]string) fstest.MapFS {
 	m := fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal: " + total + " kB\nMemFree: 1 kB\nMemAvailable: " + free + " kB\n")}}
 	for name, text := range more {

@@ -101,8 +101,8 @@ func (l *limits) run(tb testing.TB, p *axcl.Pass) time.Duration {
 	return time.Since(start)
 }
 
-// once measures each thing once, and beside what it is compared with; a worker spins so many rounds
-// eight times.
+// once measures each thing once, and beside what it is compared with; a worker spins this many
+// rounds eight times.
 func (l *limits) once(tb testing.TB, rounds int) {
 	pool, set := l.m.device.pool, l.m.device.set
 	start := time.Now()

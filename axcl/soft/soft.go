@@ -92,7 +92,7 @@ func (d *Device) Info() (axcl.Info, error) {
 	return i, nil
 }
 
-// take accounts for n bytes of card memory, of which so many are to be allocated: the rest is
+// take accounts for n bytes of card memory, of which this many are to be allocated: the rest is
 // mapped. A runtime that is refused memory ends the process, so what the host does not have is not
 // asked for.
 func (d *Device) take(n, allocate int64) error {

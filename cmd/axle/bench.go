@@ -87,12 +87,12 @@ axle bench Qwen3-1.7B --conversations 6 -p 900 --turns 10 --cache-ram 2GB`,
 	fl.StringVar(&ask.Speculate, "speculate", "both", "speculation: off, on or both (on for one client only)")
 	fl.StringVar(&ask.Device, "device", "auto", "device: auto, axcl, axcl:N, axengine or soft")
 	fl.StringVar(&ask.Profile, "profile", "", "take the card's bandwidth from a `profile`: pi5, cm3588, onboard or a file")
-	fl.IntVar(&ask.Period, "period", 0, "a shape without weights repeats its text after so many `tokens`, for speculation; 0: never")
+	fl.IntVar(&ask.Period, "period", 0, "a shape without weights repeats its text after this many `tokens`, for speculation; 0: never")
 	fl.StringVar(&ask.Loop, "loop", "", "measure a `loop` over layers beside one pass: naive or vendor")
 	fl.BoolVar(&ask.Layers, "layers", false, "run layer by layer, each waited for, and say what each takes: passes are slower so")
 	fl.StringVar(&ask.Draft, "draft", "", "a smaller `MODEL` with the same vocabulary, to guess with as serve's --draft does")
 	fl.IntVar(&ask.Conversations, "conversations", 0,
-		"measure so many `conversations` that take turns, each beginning with -p tokens (900)")
+		"measure this many `conversations` that take turns, each beginning with -p tokens (900)")
 	fl.IntVar(&ask.Turns, "turns", 0,
 		"of each conversation after its first, with 32 new tokens and -n (32) of answer; 0: ten, or what fits")
 	fl.StringVar(&cacheRAM, "cache-ram", "", "memory of this machine for conversations' rows, as serve's; 0: measure the card alone\n"+

@@ -232,7 +232,7 @@ func largest(t *testing.T, number int) []byte {
 type burst struct {
 	name, path string
 	head       string
-	unit       string // comes so often that the body has about so many bytes
+	unit       string // comes so often that the body has about this many bytes
 	bytes      int
 	tail       string
 	codes      string // what may be answered

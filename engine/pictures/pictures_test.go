@@ -155,7 +155,7 @@ func encoder(t *testing.T, change func(v *models.Vision)) (*Encoder, *net) {
 	return e, n
 }
 
-// drawn is a png of so many pixels, no two alike.
+// drawn is a png of this many pixels, no two alike.
 func drawn(t *testing.T, width, height int, seed uint8) []byte {
 	t.Helper()
 	m := image.NewRGBA(image.Rect(0, 0, width, height))

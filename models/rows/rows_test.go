@@ -496,7 +496,8 @@ func TestRowsKilled(t *testing.T) {
 		if _, err := out.Read(make([]byte, 8)); err != nil {
 			t.Fatal(err)
 		}
-		// After so many changes of the folder: killing goes by what the server did, not by a clock.
+		// After this many changes of the folder: killing goes by what the server did, not by a
+		// clock.
 		was := files(t, dir)
 		for n := 1 + rng.IntN(8); n > 0; {
 			if now := files(t, dir); !slices.Equal(now, was) {

@@ -57,7 +57,7 @@ func (f *filling) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// announced is an upload of so many bytes that stops after its first.
+// announced is an upload of this many bytes that stops after its first.
 type announced struct {
 	size int64
 	sent chan struct{}

@@ -35,7 +35,7 @@ func TestWriteVectors(t *testing.T) {
 
 var errShort = errors.New("no more")
 
-// short takes so many bytes.
+// short takes this many bytes.
 type short struct{ n int }
 
 func (s *short) Write(b []byte) (int, error) {
