@@ -221,3 +221,69 @@ func encoder(t *testing.T, e modelstest.TextEncoder, open func() (axcl.Device, s
 	t.Cleanup(func() { _ = m.Close() })
 	return m, c, dir
 }
+
+// TestLoadNet: a single net is called by name beside what else is on the card; what does not fit is
+// the caller's fault and leaves the card as it is.
+func TestLoadNet(t *testing.T) {
+	ctx := context.Background()
+	m, c, dir := encoder(t, modelstest.TextEncoder{Seed: 4, Length: 128, Dims: 16, Layers: 1}, softCard, OpenOptions{})
+	n, err := LoadNet(ctx, c, modelstest.TextEncoder{}.Path(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, out := n.Tensors(0)
+	if n.Groups() != 1 || len(in) != 1 || len(out) != 3 {
+		t.Fatalf("%d groups, %v, %v", n.Groups(), in, out)
+	}
+	if in, out := n.Tensors(1); in != nil || out != nil {
+		t.Error("a group that is not there has tensors")
+	}
+	ids := make([]byte, 512)
+	ids[0], ids[4] = 2, 3
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			got, took, err := n.Run(ctx, 0, map[string][]byte{"input_ids": ids})
+			if err != nil || len(got["dense_vecs"]) != 64 || took <= 0 {
+				t.Errorf("%v, %d bytes, %v", err, len(got["dense_vecs"]), took)
+			}
+			if _, err := m.Embed(ctx, EmbedRequest{Input: []string{"cat"}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, tt := range []struct {
+		group int
+		in    map[string][]byte
+	}{{1, nil}, {-1, nil}, {0, nil}, {0, map[string][]byte{"input_ids": ids[:4]}}, {0, map[string][]byte{"x": ids, "input_ids": ids}}} {
+		if _, _, err := n.Run(ctx, tt.group, tt.in); !errors.Is(err, ErrRequest) {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+	if err := c.Do(ctx, func(axcl.Device) error {
+		if n := c.Strikes(); n != 0 {
+			t.Errorf("a caller's mistakes are %d strikes", n)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	gone, leave := context.WithCancel(ctx)
+	leave()
+	if _, _, err := n.Run(gone, 0, map[string][]byte{"input_ids": ids}); !errors.Is(err, context.Canceled) {
+		t.Errorf("who has left: %v", err)
+	}
+	if _, err := LoadNet(ctx, c, dir); err == nil {
+		t.Error("a folder is loaded as a net")
+	}
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := n.Close(); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed again: %v", err)
+	}
+	if _, err := m.Embed(ctx, EmbedRequest{Input: []string{"cat"}}); err != nil {
+		t.Errorf("after the net was closed: %v", err)
+	}
+}

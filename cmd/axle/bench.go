@@ -39,14 +39,24 @@ layers that other programs run. With --layers each layer is waited for by itself
 
 With --conversations N, N conversations that do not fit on the card together take turns, with the card alone and with this machine's
 memory too, as serve's --cache-ram; with --cache-disk also after the model is loaded anew. It says how soon each turn's first token
-comes, and where prompts' rows came from: the card, memory, the disk, or nowhere, so that they were evaluated.`,
+comes, and where prompts' rows came from: the card, memory, the disk, or nowhere, so that they were evaluated.
+
+Where MODEL is an .axmodel file, calls of that single net are timed (100, or as many as -r says), with zeros for its inputs.`,
 		Example: `axle bench Qwen3-1.7B -p 128,512 -n 64 -c 1,8 --html bench.html
 axle bench qwen3-0.6b --device axcl --loop vendor
 axle bench Qwen3-1.7B --json > after.json
 axle bench --compare before.json after.json
 axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434
-axle bench Qwen3-1.7B --conversations 6 -p 900 --turns 10 --cache-ram 2GB`,
+axle bench Qwen3-1.7B --conversations 6 -p 900 --turns 10 --cache-ram 2GB
+axle bench encoder.axmodel`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && isNet(args[0]) {
+				calls := 100
+				if c.Flags().Changed("repetitions") {
+					calls = ask.Repeats
+				}
+				return benchNet(c, args[0], ask.Device, calls, f.asJSON)
+			}
 			o, args, err := ask.Options(args, c.Flags().Changed)
 			if err != nil {
 				return usageError("%w", err)

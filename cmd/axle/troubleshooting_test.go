@@ -36,7 +36,8 @@ func TestTroubleshooting(t *testing.T) {
 		"server", "server/access", "server/answer", "server/catalog", "server/exchange", "server/loaded", "server/look", "server/manage",
 		"server/ollama", "server/body", "server/prompt", "server/ollamatype",
 		"server/openai", "server/anthropic", "server/vendor", "server/local", "cmd/internal/benchmark", "cmd/internal/diagnosis",
-		"cmd/internal/inspection", "cmd/internal/transcript", "cmd/internal/tune", "cmd/internal/watch", "cmd/axle"} {
+		"cmd/internal/inspection", "cmd/internal/singlenet",
+		"cmd/internal/transcript", "cmd/internal/tune", "cmd/internal/watch", "cmd/axle"} {
 		for _, r := range texts(t, dir) {
 			seen[r.text] = true
 			// Quotes are the headings' own, and the package's prefix is left out in them.
@@ -78,6 +79,7 @@ var plainErrors = map[string]string{
 	"sampler: mirostat has no fixed distribution, use Sample":       misuse,
 	"this build has scripted models only: no package can be opened": "a build for tests of clients",
 	"%q is no language of templates: there are %q and %q":           misuse,
+	"run-net":                followed,
 	"engine: bad request":    followed,
 	"parameter out of range": followed,
 

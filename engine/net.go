@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/card"
+)
+
+// Net is a single network on a card, whatever it is for: see [LoadNet]. It is safe for concurrent
+// use; calls have their turns beside the models on the card. Close it.
+type Net struct {
+	net    axcl.Net // the worker's
+	card   *Card
+	line   *card.Line
+	groups []netGroup
+	took   atomic.Int64 // time.Duration: by the last call
+	once   sync.Once
+}
+
+type netGroup struct{ in, out []axcl.Tensor }
+
+// LoadNet puts a compiled network on a card. Errors: as the card's for a file that is missing or
+// none, and for memory; ctx's.
+func LoadNet(ctx context.Context, c *Card, path string) (*Net, error) {
+	n := &Net{card: c}
+	err := c.InPieces(ctx, func(dev axcl.Device, _ func() error) error {
+		if err := c.Watched(card.FileLimit, func() (err error) {
+			n.net, err = dev.LoadNet(path)
+			return err
+		}); err != nil {
+			return c.Refused(err)
+		}
+		for g := range n.net.Groups() {
+			n.groups = append(n.groups, netGroup{n.net.Inputs(g), n.net.Outputs(g)})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.line = c.NewLine(1)
+	return n, nil
+}
+
+// Groups is how many shape groups the net has.
+func (n *Net) Groups() int { return len(n.groups) }
+
+// Tensors are what a group takes and gives; nothing of a group that there is not.
+func (n *Net) Tensors(group int) (in, out []axcl.Tensor) {
+	if group < 0 || group >= len(n.groups) {
+		return nil, nil
+	}
+	return n.groups[group].in, n.groups[group].out
+}
+
+// Run calls the net with all inputs of a group, and gives all its outputs, and how long the call
+// took on the card's clock. Errors: ErrRequest for a group, an input or a size that is wrong, as
+// [Card.Do].
+func (n *Net) Run(ctx context.Context, group int, in map[string][]byte) (out map[string][]byte, took time.Duration, err error) {
+	if group < 0 || group >= len(n.groups) {
+		return nil, 0, fmt.Errorf("%w: group %d of a net with %d", ErrRequest, group, len(n.groups))
+	}
+	out = map[string][]byte{}
+	for _, t := range n.groups[group].out {
+		out[t.Name] = make([]byte, t.Size)
+	}
+	last := time.Duration(n.took.Load())
+	err = n.line.Do(ctx, card.Turn, last, func(axcl.Device) error {
+		t0 := n.card.Now()
+		err := n.card.Watched(20*last, func() error { return n.net.Run(group, in, out) })
+		if took = n.card.Now() - t0; err == nil {
+			n.took.Store(int64(took))
+		}
+		if err == nil || axcl.Fatal(err) || errors.Is(err, axcl.ErrPass) {
+			return err
+		}
+		return errors.Join(err, n.card.Strike(err))
+	})
+	if errors.Is(err, axcl.ErrPass) {
+		err = fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return out, took, nil
+}
+
+// Close unloads the net. A second Close gives ErrClosed.
+func (n *Net) Close() error {
+	err := ErrClosed
+	n.once.Do(func() {
+		n.line.Close()
+		err = n.card.Do(context.Background(), func(axcl.Device) error { return n.card.Unload(n.net) })
+	})
+	return err
+}
