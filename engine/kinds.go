@@ -46,6 +46,9 @@ type encoderOn struct {
 
 func openTextEncoder(ctx context.Context, p *models.TextEncoder, o OpenOptions) (*Model, error) {
 	i := p.Info()
+	if o.Draft != nil {
+		return nil, fmt.Errorf("%w: %s takes no draft model: it writes no text", ErrUnsupported, p.Name)
+	}
 	b := &textEncoder{p: p, own: func() error { return nil }, info: Info{Name: p.Name, Family: i.Family, Context: p.Most(),
 		Vocab: p.Tokenizer().Vocab(), Hidden: p.Dims, Embedding: true, Memory: i.Memory, CardBytes: i.Memory.Card}}
 	if o.Name != "" {

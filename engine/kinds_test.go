@@ -87,6 +87,23 @@ func encodes(t *testing.T, e modelstest.TextEncoder, open func() (axcl.Device, s
 	}
 }
 
+// TestTextEncoderDraft: an encoder of texts with a draft model is refused before a card is asked.
+func TestTextEncoderDraft(t *testing.T) {
+	dir := t.TempDir()
+	if err := (modelstest.TextEncoder{Length: 128, Dims: 16}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	p, err := models.OpenAny(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	o := OpenOptions{Device: "none", Draft: func() (*models.Package, error) { return nil, errors.New("it is opened") }}
+	if _, err := OpenAny(context.Background(), p, o); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("%v", err)
+	}
+}
+
 // truth is a text's vector in float64, of length one.
 func truth(t *testing.T, e modelstest.TextEncoder, dir string, ids []int32) []float32 {
 	t.Helper()
