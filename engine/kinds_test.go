@@ -147,6 +147,7 @@ func cosine(a, b []float32) (c float64) {
 // TestTextEncoderTurns: keys take turns, what waits is bounded, who leaves is dropped, and a lost
 // card ends who waits.
 func TestTextEncoderTurns(t *testing.T) {
+	//proves:T16
 	m, c, _ := encoder(t, modelstest.TextEncoder{Seed: 3, Length: 128, Dims: 16, Layers: 1}, softCard, OpenOptions{MaxQueue: 3})
 	hold, held := make(chan struct{}), make(chan struct{})
 	go func() { // nothing has a turn while this runs

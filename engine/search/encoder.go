@@ -167,6 +167,7 @@ func (e *Encoder) next() *request {
 		}
 		e.lines = e.lines[1:]
 		if len(l.queue) > 0 {
+			//rule:T16 ./engine TestTextEncoderTurns$ e.lines, l => []*line{l}, e.lines...
 			e.lines = append(e.lines, l)
 			return l.queue[0]
 		}
