@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -186,8 +187,17 @@ func TestTextEncoderTurns(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	leave()
+	for gone := 0; gone == 0; {
+		mu.Lock()
+		gone = len(order)
+		mu.Unlock()
+		runtime.Gosched()
+	}
 	close(hold)
 	all.Wait()
+	for e.Waiting() > 0 { // who left is dropped when the turn comes
+		runtime.Gosched()
+	}
 	if len(order) != 3 || order[0] != "ann left" || order[1] != "bob" || order[2] != "ann" {
 		t.Errorf("they came in the order %v", order)
 	}
