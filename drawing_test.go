@@ -218,7 +218,7 @@ func (h *house) svg(t *testing.T) string {
 	for _, r := range rooms {
 		top = max(top, h.height(t, r, heights, nil))
 	}
-	// Each stands right below the lowest of those that import it; who is imported by nobody stands
+	// Each stands right below the lowest of those that import it; a room that none imports stands
 	// on the ground, but for the top.
 	byHeight := slices.Clone(rooms)
 	sort.SliceStable(byHeight, func(i, j int) bool { return heights[byHeight[i]] > heights[byHeight[j]] })

@@ -88,7 +88,7 @@ func TestFigures(t *testing.T) {
 		rows++
 		for _, n := range regexp.MustCompile(`[\d]+\.[\d]+`).FindAllString(strings.ReplaceAll(row, "Qwen3-0.6B", ""), -1) {
 			if !held[n] {
-				t.Errorf("README.md says %s, of which figures knows nothing: %s", n, row)
+				t.Errorf("README.md says %s, which is not in figures: %s", n, row)
 			}
 		}
 	}

@@ -23,7 +23,7 @@ const module = "github.com/axle-llm/axle/"
 // forbidden lists imports that must not be, each with its reason. Prefixes of a path inside the
 // module, and of what it may not import.
 var forbidden = []struct{ who, what, why string }{
-	{"axcl", module + "engine", "a card knows nothing of what is done with it"},
+	{"axcl", module + "engine", "a card does not know what it is used for"},
 	{"axcl", module + "models", "a card is given files, not packages"},
 	{"axcl", module + "server", "imports go one way: cmd, server, engine, axcl"},
 	{"axmodel", module + "engine", "a file format knows nothing of its users"},
@@ -34,59 +34,59 @@ var forbidden = []struct{ who, what, why string }{
 	{"sampler", module + "engine", "sampling knows nothing of cards"},
 	{"sampler", module + "axcl", "sampling knows nothing of cards"},
 	{"sampler", module + "models", "sampling knows nothing of packages"},
-	{"tokenizer", module + "engine", "words know nothing of cards"},
-	{"tokenizer", module + "axcl", "words know nothing of cards"},
-	{"tokenizer", module + "models", "words know nothing of packages"},
-	{"tokenizer", "github.com/ollama", "templates know what is asked (package ask), in no API's words"},
+	{"tokenizer", module + "engine", "a tokenizer knows nothing of cards"},
+	{"tokenizer", module + "axcl", "a tokenizer knows nothing of cards"},
+	{"tokenizer", module + "models", "a tokenizer knows nothing of packages"},
+	{"tokenizer", "github.com/ollama", "templates use the types of package ask, not those of an API"},
 	{"vision", module, "pixels know nothing of cards, packages and servers"},
-	{"ask", module, "whoever needs to say what is asked and answered needs nothing else"},
-	{"prefix", module, "the names of beginnings are the same for everybody who keeps something under them"},
+	{"ask", module, "requests and answers depend on nothing"},
+	{"prefix", module, "the name of a prefix depends on nothing but its text"},
 	{"vision", "net", "an image is data; nothing is fetched"},
 	{"vision", "os", "a picture is bytes; nothing is opened"},
 	{"axcl", module + "vision", "a card is given rows, not pictures"},
 	{"engine", module + "server", "imports go one way"},
-	{"engine", module + "axcl/native", "the engine takes whatever card it is given"},
-	{"engine", module + "axcl/soft", "the engine takes whatever card it is given"},
+	{"engine", module + "axcl/native", "the engine is given a card"},
+	{"engine", module + "axcl/soft", "the engine is given a card"},
 	{"engine", "net/http", "only the server speaks HTTP"},
 	{"engine/prove", module + "models", "probes know a model by its shape"},
-	{"engine/cache", module + "models", "rows are known by their tokens, whatever model they are of"},
-	{"engine/card", module + "engine", "the worker is handed its tenants and knows none of them"},
-	{"engine/card", module + "models", "the worker knows no kind of work"},
-	{"engine/card", module + "tokenizer", "the worker knows no kind of work"},
-	{"engine/card", module + "sampler", "the worker knows no kind of work"},
+	{"engine/cache", module + "models", "the cache knows rows by their tokens, not by their model"},
+	{"engine/card", module + "engine", "the worker is given its tenants"},
+	{"engine/card", module + "models", "the worker does not know what its tenants compute"},
+	{"engine/card", module + "tokenizer", "the worker does not know what its tenants compute"},
+	{"engine/card", module + "sampler", "the worker does not know what its tenants compute"},
 	{"engine", "github.com/gin-gonic", "only the server speaks HTTP"},
 	{"server", module + "engine", "the server knows what is asked and answered (package ask), not how"},
 	{"server", module + "axcl/native", "the server knows nothing of C"},
 	{"server", module + "axcl/soft", "the server knows nothing of cards"},
 	{"server", "net/http/pprof", "debug endpoints are never on the API's listener"},
-	{"server/answer", module + "server/ollama", "prompts are answered whichever dialect they came in"},
-	{"server/answer", module + "server/openai", "prompts are answered whichever dialect they came in"},
-	{"server/answer", module + "server/anthropic", "prompts are answered whichever dialect they came in"},
-	{"server/answer", "github.com/ollama", "prompts are answered whichever dialect they came in"},
+	{"server/answer", module + "server/ollama", "a prompt is answered the same way in every dialect"},
+	{"server/answer", module + "server/openai", "a prompt is answered the same way in every dialect"},
+	{"server/answer", module + "server/anthropic", "a prompt is answered the same way in every dialect"},
+	{"server/answer", "github.com/ollama", "a prompt is answered the same way in every dialect"},
 	{"server/exchange", module + "server/ollama", "an error's form is its dialect's, which is handed in"},
 	{"server/exchange", module + "server/openai", "an error's form is its dialect's, which is handed in"},
 	{"server/exchange", module + "server/anthropic", "an error's form is its dialect's, which is handed in"},
 	{"server/exchange", "github.com/ollama", "an error's form is its dialect's, which is handed in"},
-	{"server/catalog", "github.com/ollama", "what a model is does not depend on who asks"},
+	{"server/catalog", "github.com/ollama", "a model's description does not depend on the client"},
 	{"server/prompt", "github.com/ollama", "a prompt is the same in every dialect"},
-	{"server/body", "github.com/ollama", "a body is weighed whichever dialect it is in"},
+	{"server/body", "github.com/ollama", "a body is checked the same way in every dialect"},
 	{"server/openai", module + "server/ollama", "dialects know nothing of each other"},
 	{"server/anthropic", module + "server/ollama", "dialects know nothing of each other"},
 	{"server/vendor", module + "server/ollama", "dialects know nothing of each other"},
 	{"server/ollama", module + "server/openai", "dialects know nothing of each other"},
-	{"server/answer", module + "server/manage", "how models answer and how they come and go are two things: what both need is in " +
-		"exchange, catalog or loaded"},
-	{"server/manage", module + "server/answer", "as the other way round"},
-	{"server/exchange", module + "server/answer", "a request and its answer, whatever they are about"},
-	{"server/exchange", module + "server/manage", "a request and its answer, whatever they are about"},
-	{"server/exchange", module + "server/look", "what people look at stands on requests, not under them"},
-	{"server/loaded", module + "server/look", "models are loaded whether anybody looks or not"},
-	{"server/look", module + "server/answer", "what people look at is handed in; answers tell it what they do"},
-	{"server/loaded", module + "server/exchange", "models are loaded for whoever asks, over HTTP or not"},
-	{"server/loaded", "net/http", "models are loaded for whoever asks, over HTTP or not"},
-	{"server/loaded", "github.com/gin-gonic", "models are loaded for whoever asks, over HTTP or not"},
-	{"server/catalog", module + "server/loaded", "what a model is does not depend on whether it is loaded"},
-	{"server/catalog", "net/http", "what a model is does not depend on who asks"},
+	{"server/answer", module + "server/manage", "answering and managing models are separate: what both need is in exchange, " +
+		"catalog or loaded"},
+	{"server/manage", module + "server/answer", "answering and managing models are separate"},
+	{"server/exchange", module + "server/answer", "a request and its answer do not depend on their subject"},
+	{"server/exchange", module + "server/manage", "a request and its answer do not depend on their subject"},
+	{"server/exchange", module + "server/look", "monitoring is built on requests, not under them"},
+	{"server/loaded", module + "server/look", "loading a model does not depend on monitoring"},
+	{"server/look", module + "server/answer", "answers report to monitoring, through what they are given"},
+	{"server/loaded", module + "server/exchange", "loading a model does not depend on HTTP"},
+	{"server/loaded", "net/http", "loading a model does not depend on HTTP"},
+	{"server/loaded", "github.com/gin-gonic", "loading a model does not depend on HTTP"},
+	{"server/catalog", module + "server/loaded", "a model's description does not depend on whether it is loaded"},
+	{"server/catalog", "net/http", "a model's description does not depend on the client"},
 	{"server/local", module + "server/exchange", "the models of this machine know nothing of requests"},
 	{"server/local", "net/http", "the models of this machine know nothing of requests"},
 	{"server/ollama", module + "server/exchange", "dialects are functions over wire types"},
@@ -107,7 +107,7 @@ var forbidden = []struct{ who, what, why string }{
 // allowed are the exceptions, each for a reason.
 var allowed = map[string]string{
 	"axcl/native C":                          "the one binding",
-	"axcl/native/simhook C":                  "it asks the simulated card, in tests, what no vendor's library tells",
+	"axcl/native/simhook C":                  "tests ask the simulated card what a vendor's library does not tell",
 	"server/local " + module + "engine":      "it puts models on this machine's cards",
 	"server/scripted " + module + "engine":   "a model that reads a script, for tests of everything above",
 	"axcl/axcltest testing":                  "it is test code for others' tests",
@@ -152,8 +152,8 @@ func TestImports(t *testing.T) {
 	})
 }
 
-// TestLinks: what only says what is asked and answered links no card, by no way: of the server only
-// what loads models does.
+// TestLinks: of these packages only those that load models link a card, directly or through another
+// package.
 func TestLinks(t *testing.T) {
 	out, err := exec.Command("go", "list", "-tags", "nomsgpack", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./ask", "./prefix", "./vision",
 		"./axmodel/...", "./models/...", "./sampler/...", "./tokenizer/...", "./server/...", "./internal/...").CombinedOutput()
@@ -169,12 +169,12 @@ func TestLinks(t *testing.T) {
 				continue
 			}
 			if linked++; !slices.Contains(loads, name) {
-				t.Errorf("%s links %s: go list -deps tells by which way", name, dep)
+				t.Errorf("%s links %s: go list -deps shows through which package", name, dep)
 			}
 		}
 	}
 	if linked == 0 {
-		t.Error("server/local links no card: the test does not see what is linked")
+		t.Error("server/local links no card, so this test sees nothing")
 	}
 }
 

@@ -22,7 +22,7 @@ up() { # up PORT PID: waits for a server
 		kill -0 "$2" || { cat "$work"/log* >&2; exit 1; }
 		sleep 0.1
 	done
-	echo "nobody answers on port $1" >&2
+	echo "no server answers on port $1" >&2
 	exit 1
 }
 export AXLE_TEST_URL=http://127.0.0.1:$port
