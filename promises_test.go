@@ -154,10 +154,11 @@ func proofs(t *testing.T) (all []proof) {
 // proofsPage is docs/proofs.md.
 func proofsPage(ids []string, all []proof) []byte {
 	var b bytes.Buffer
-	b.WriteString("# What proves what we promise\n\n" +
-		"This page is made from the marks in the code by `go test . -run TestPromises -update`. A mark `//proves:D4` in\n" +
-		"a test says which promise of [promises.md](promises.md) it holds. ✗: the mark `//rule:D4` of a line of the code\n" +
-		"names the test, which was seen to fail without that line; `make rules` takes these lines out again, one by one.\n\n" +
+	b.WriteString("# What proves our promises\n\n" +
+		"This page is generated from marks in the code: `go test . -run TestPromises -update` writes it. A mark `//proves:D4`\n" +
+		"in a test, or `#proves:D4` above a target of the Makefile, names a promise of [promises.md](promises.md). Names in bold\n" +
+		"are folders. ✗ means that a mark `//rule:D4` names the test: the test fails if that line of code is changed.\n" +
+		"`make rules` tries all of these changes, one by one.\n\n" +
 		"| | proofs |\n|---|---|\n")
 	for _, id := range ids {
 		var of []proof
