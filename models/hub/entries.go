@@ -195,7 +195,7 @@ var Catalogue = []Entry{
 	{Name: "paddleocr-vl:0.9b", Repo: "AXERA-TECH/PaddleOCR-VL-1.5", Parameters: "0.9B", Quant: "W4A16", Layers: 18,
 		Sees: "756×588 pixels to 567 rows in 1.69 s"},
 	{Name: "mimo-vl:7b", Repo: "AXERA-TECH/Xiaomi-MiMo-VL-Miloco-7B-AX650-GPTQ-Int4", Parameters: "7B", Quant: "W4A16",
-		Sees: "by an encoder of which nothing is published"},
+		Sees: "by an encoder without published details"},
 	{Name: "locateanything:3b", Repo: "AXERA-TECH/LocateAnything-3B", Parameters: "3B", Quant: "W4A16", Layers: 36,
 		Download: 3_400_000_000, Card: 3_100_000_000, Sees: "560×560 pixels to 400 rows", shape: located},
 	{Name: "qwen3-embedding:0.6b", Repo: "AXERA-TECH/Qwen3-Embedding-0.6B", Layout: "A", Parameters: "0.6B", Quant: "W8A16", Layers: 28,
