@@ -1,6 +1,6 @@
 # `make run` starts the server with the model that ships inside. `make test` runs the tests. `make help` lists the rest.
 GO       ?= go
-VERSION  ?= 0.1.0
+VERSION  ?= 0.2.0
 TAGS     := nomsgpack
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 BUILD    := build

@@ -25,7 +25,7 @@ import (
 )
 
 // version is set by the build: -ldflags "-X main.version=1.2.3".
-var version = "0.1.0-dev"
+var version = "0.2.0-dev"
 
 // ollamaVersion is the Ollama whose API we answer, which clients gate on.
 const ollamaVersion = "0.34.4"
