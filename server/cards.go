@@ -9,7 +9,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/server/loaded"
-	"github.com/axle-llm/axle/server/look"
+	"github.com/axle-llm/axle/server/monitor"
 )
 
 // lookHeat says once in the log that a card has become hot, and once that it is well again. Where
@@ -35,10 +35,10 @@ func (s *Server) lookHeat(models []loaded.Running) {
 	for device, t := range highest {
 		v, _ := s.warm.LoadOrStore(device, new(atomic.Bool))
 		switch warm := v.(*atomic.Bool); {
-		case t >= look.Hot && !warm.Swap(true):
-			s.log.Warn(look.HotWarning+"; from 100 °C on nothing new is taken until it is at 90", zap.String("device", device),
+		case t >= monitor.Hot && !warm.Swap(true):
+			s.log.Warn(monitor.HotWarning+"; from 100 °C on nothing new is taken until it is at 90", zap.String("device", device),
 				zap.Float64("celsius", t))
-		case t < look.Hot-5 && warm.Swap(false):
+		case t < monitor.Hot-5 && warm.Swap(false):
 			s.log.Info("the card has cooled down", zap.String("device", device), zap.Float64("celsius", t))
 		}
 	}
@@ -76,8 +76,8 @@ func healthCards(cards []loaded.Card) []healthCard {
 	for _, c := range cards {
 		h := healthCard{Device: c.ID, State: "lost"}
 		if c.Err == nil {
-			h = healthCard{Device: c.ID, State: "ready", Temperature: look.Known(c.Temperature), Warning: warning(c.Temperature),
-				Load: look.Known(c.NPULoad), Free: c.FreeCMM, Total: c.TotalCMM}
+			h = healthCard{Device: c.ID, State: "ready", Temperature: monitor.Known(c.Temperature), Warning: warning(c.Temperature),
+				Load: monitor.Known(c.NPULoad), Free: c.FreeCMM, Total: c.TotalCMM}
 		}
 		out = append(out, h)
 	}
@@ -85,8 +85,8 @@ func healthCards(cards []loaded.Card) []healthCard {
 }
 
 func warning(celsius float64) string {
-	if celsius >= look.Hot {
-		return look.HotWarning
+	if celsius >= monitor.Hot {
+		return monitor.HotWarning
 	}
 	return ""
 }

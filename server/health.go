@@ -11,7 +11,7 @@ import (
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/budget"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/look"
+	"github.com/axle-llm/axle/server/monitor"
 )
 
 // health is the state of the server for supervisors and for people.
@@ -115,7 +115,7 @@ func (s *Server) tellHealth(x *exchange.Exchange, all bool) {
 		m := healthModel{Name: r.Entry.Name.String(), State: r.Stats.State, Device: r.Device, Running: r.Stats.Running,
 			Queued: r.Stats.Queued,
 			Cells:  r.Stats.Cells, CellsUsed: r.Stats.CellsUsed, CellsCached: r.Stats.CellsCached,
-			Temperature: look.Known(r.Stats.Temperature), Warning: modelWarning(r.Stats), Load: look.Known(r.Stats.NPULoad),
+			Temperature: monitor.Known(r.Stats.Temperature), Warning: modelWarning(r.Stats), Load: monitor.Known(r.Stats.NPULoad),
 			CardFree: r.Stats.CardFree, CardTotal: r.Stats.CardTotal}
 		h.Models = append(h.Models, m)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/ask"
-	"github.com/axle-llm/axle/server/look"
+	"github.com/axle-llm/axle/server/monitor"
 )
 
 // TestHealthWide (G23): /health warns of a model of which the card gets wide passes wrong, beside
@@ -18,9 +18,9 @@ func TestHealthWide(t *testing.T) {
 		want   []string
 	}{
 		{nil, 40, nil},
-		{map[string]bool{"wide": true}, 90, []string{look.HotWarning}},
+		{map[string]bool{"wide": true}, 90, []string{monitor.HotWarning}},
 		{map[string]bool{"wide": false}, 40, []string{ask.NoWidePasses}},
-		{map[string]bool{"wide": false}, 90, []string{look.HotWarning, ask.NoWidePasses}},
+		{map[string]bool{"wide": false}, 90, []string{monitor.HotWarning, ask.NoWidePasses}},
 	} {
 		got := modelWarning(ask.Stats{Proven: c.proven, Temperature: c.heat})
 		if got != strings.Join(c.want, "; ") {

@@ -43,7 +43,7 @@ func dialects() []prompt.Dialect {
 // table is every route of the main port: the server's own, and those of the dialects. A route
 // without a role does not start: see mount.
 func (s *Server) table() []route {
-	h, models, answers, looks := exchange.Handler, s.manager, s.answers, s.looks
+	h, models, answers, views := exchange.Handler, s.manager, s.answers, s.views
 	const anyone, ask, admin = access.Anyone, access.Ask, access.Admin
 	table := []route{
 		{"HEAD", "/", anyone, plain, h(s.root)},
@@ -80,14 +80,14 @@ func (s *Server) table() []route {
 		{"GET", "/v1/models/*model", ask, plain, h(models.OpenAIModel)},
 		{"POST", "/v1/audio/transcriptions", ask, worked, h(answers.OpenAITranscriptions)},
 
-		{"GET", "/api/axle/state", ask, plain, h(looks.State)},
-		{"GET", "/api/axle/cells", ask, plain, h(looks.Cells)},
-		{"DELETE", "/api/axle/streams/:id", ask, plain, h(looks.Stop)},
-		{"GET", "/api/axle/catalogue", ask, plain, h(looks.Catalogue)},
+		{"GET", "/api/axle/state", ask, plain, h(views.State)},
+		{"GET", "/api/axle/cells", ask, plain, h(views.Cells)},
+		{"DELETE", "/api/axle/streams/:id", ask, plain, h(views.Stop)},
+		{"GET", "/api/axle/catalogue", ask, plain, h(views.Catalogue)},
 		{"GET", "/api/axle/store", ask, plain, h(models.Where)},
-		{"GET", "/api/axle/bench", ask, plain, h(looks.Bench)},
-		{"POST", "/api/axle/bench", admin, worked, h(looks.Start)},
-		{"DELETE", "/api/axle/bench", admin, plain, h(looks.End)},
+		{"GET", "/api/axle/bench", ask, plain, h(views.Bench)},
+		{"POST", "/api/axle/bench", admin, worked, h(views.Start)},
+		{"DELETE", "/api/axle/bench", admin, plain, h(views.End)},
 
 		{"GET", "/health", anyone, plain, h(s.health)},
 		{"HEAD", "/health", anyone, plain, h(s.health)},
@@ -138,7 +138,7 @@ func (s *Server) mount(r *gin.Engine, table []route) {
 			chain = append(chain, s.limited)
 		}
 		if t.frame == asked {
-			chain = append(chain, s.looks.Seen)
+			chain = append(chain, s.views.Seen)
 		}
 		r.Handle(t.method, t.path, append(chain, t.answer)...)
 	}

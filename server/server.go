@@ -23,40 +23,40 @@ import (
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/loaded"
-	"github.com/axle-llm/axle/server/look"
 	"github.com/axle-llm/axle/server/manage"
+	"github.com/axle-llm/axle/server/monitor"
 )
 
 // Options are a server's settings. The zero value of each field is a sound default, told beside it.
 type Options struct {
-	Version       string        // what /api/version says; "0.34.4"
-	Hosts         []string      // further Host names to answer to
-	Origins       []string      // further origins to allow, as OLLAMA_ORIGINS
-	Loopback      bool          // the listener is reachable from this machine only
-	Keys          *access.Keys  // who may ask; nil: everyone
-	TLS           *Certificate  // what is shown to clients; nil: TLS is not spoken
-	NoPull        bool          // pull is refused
-	NoDelete      bool          // delete is refused
-	Bench         bool          // benchmarks may be started though others than this machine can ask; where Loopback is set they always may
-	KeepAlive     time.Duration // of models whose requests do not say; 0: they go at once
-	MaxLoaded     int           // most models loaded; 0: as many as fit
-	MaxQueue      int           // most requests waiting for a load; 0: 512
-	LoadTimeout   time.Duration // longest load; 0: 5 minutes
-	ContextLength int           // num_ctx where a request has none; 0: the model's
-	WriteTimeout  time.Duration // longest one write may take; 0: 30 s
-	ReadTimeout   time.Duration // longest a request's body may take; 0: 60 s
-	HeaderTimeout time.Duration // longest a request's header may take, and a body that is not read; 0: 10 s
-	IdleTimeout   time.Duration // longest a connection may have nothing to ask; 0: 2 minutes
-	MaxConns      int           // most connections at once; 0: 1024
-	MaxPerClient  int           // most connections of one address, this machine's excepted; 0: a quarter of MaxConns
-	LogPrompts    bool          // write prompts to the log
-	Log           *zap.Logger   // nil: none
-	Lost          func(error)   // called once when the card is lost
-	DrainDelay    time.Duration // how long a server that was told to end still takes work, while /readyz already says 503; 0: not at all
-	Ending        func()        // called once when no more work is taken
-	Node          string        // what the header Axle-Node of answers says; "": there is none
-	Measure       look.Measure  // how a benchmark measures a model; nil: none can be started
-	VLLM          bool          // /metrics repeats what balancers ask for under vLLM's names
+	Version       string          // what /api/version says; "0.34.4"
+	Hosts         []string        // further Host names to answer to
+	Origins       []string        // further origins to allow, as OLLAMA_ORIGINS
+	Loopback      bool            // the listener is reachable from this machine only
+	Keys          *access.Keys    // who may ask; nil: everyone
+	TLS           *Certificate    // what is shown to clients; nil: TLS is not spoken
+	NoPull        bool            // pull is refused
+	NoDelete      bool            // delete is refused
+	Bench         bool            // benchmarks may be started though others than this machine can ask; where Loopback is set they always may
+	KeepAlive     time.Duration   // of models whose requests do not say; 0: they go at once
+	MaxLoaded     int             // most models loaded; 0: as many as fit
+	MaxQueue      int             // most requests waiting for a load; 0: 512
+	LoadTimeout   time.Duration   // longest load; 0: 5 minutes
+	ContextLength int             // num_ctx where a request has none; 0: the model's
+	WriteTimeout  time.Duration   // longest one write may take; 0: 30 s
+	ReadTimeout   time.Duration   // longest a request's body may take; 0: 60 s
+	HeaderTimeout time.Duration   // longest a request's header may take, and a body that is not read; 0: 10 s
+	IdleTimeout   time.Duration   // longest a connection may have nothing to ask; 0: 2 minutes
+	MaxConns      int             // most connections at once; 0: 1024
+	MaxPerClient  int             // most connections of one address, this machine's excepted; 0: a quarter of MaxConns
+	LogPrompts    bool            // write prompts to the log
+	Log           *zap.Logger     // nil: none
+	Lost          func(error)     // called once when the card is lost
+	DrainDelay    time.Duration   // how long a server that was told to end still takes work, while /readyz already says 503; 0: not at all
+	Ending        func()          // called once when no more work is taken
+	Node          string          // what the header Axle-Node of answers says; "": there is none
+	Measure       monitor.Measure // how a benchmark measures a model; nil: none can be started
+	VLLM          bool            // /metrics repeats what balancers ask for under vLLM's names
 }
 
 // Server answers requests. See the package comment.
@@ -81,7 +81,7 @@ type Server struct {
 	lostOnce sync.Once
 	fewer    atomic.Pointer[[]string] // with which errors cards were lost while others go on
 
-	looks *look.Views
+	views *monitor.Views
 }
 
 // New makes a server over a store and a loader. puller may be nil: then nothing can be pulled.
@@ -127,7 +127,7 @@ func New(st catalog.Store, loader loaded.Loader, puller catalog.Puller, o Option
 	if dir := st.Dir(); dir != "" {
 		kept = filepath.Join(dir, "bench")
 	}
-	s.looks = look.New(look.Options{Store: st, Loaded: s.models, Keys: o.Keys != nil, Loopback: o.Loopback, Bench: o.Bench,
+	s.views = monitor.New(monitor.Options{Store: st, Loaded: s.models, Keys: o.Keys != nil, Loopback: o.Loopback, Bench: o.Bench,
 		CanPull: puller != nil && !o.NoPull, Results: kept, Measure: o.Measure,
 		State: s.state, Fewer: func() []string { return *s.fewer.Load() }, Rate: s.answers.Figures.PerSecond})
 	table := s.table()
@@ -164,7 +164,7 @@ func clean(r *http.Request) bool {
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // Loading takes note of how far a model is on its way to the card.
-func (s *Server) Loading(p ask.Progress) { s.looks.Loading(p) }
+func (s *Server) Loading(p ask.Progress) { s.views.Loading(p) }
 
 // Loaded lists the models that are loaded, the one that stays longest first.
 func (s *Server) Loaded() []loaded.Running { return s.models.Loaded() }
@@ -259,7 +259,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 // Close unloads every model, waiting as long as ctx allows.
 func (s *Server) Close(ctx context.Context) error {
 	s.refuse()
-	s.looks.Close()
+	s.views.Close()
 	return s.models.Close(ctx)
 }
 

@@ -39,7 +39,7 @@ type (
 	Items    struct{} // server/openai: items of answers that a request may name
 	Told     struct{} // server: what the log has said already
 	Metrics  struct{} // server and server/answer: counts
-	Look     struct{} // server/look: answers that run, loads, the benchmark
+	Monitor  struct{} // server/monitor: answers that run, loads, the benchmark
 	Uses     struct{} // server/access: whose uses are counted
 	Use      struct{} // server/access: what a key has used
 
@@ -71,7 +71,7 @@ func (Conns) place() (int, string)    { return 19, "connections" }
 func (Items) place() (int, string)    { return 20, "answers' items" }
 func (Told) place() (int, string)     { return 21, "log's memory" }
 func (Metrics) place() (int, string)  { return 22, "metrics" }
-func (Look) place() (int, string)     { return 23, "view" }
+func (Monitor) place() (int, string)  { return 23, "view" }
 func (Uses) place() (int, string)     { return 24, "keys" }
 func (Use) place() (int, string)      { return 25, "key's use" }
 

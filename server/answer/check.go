@@ -16,7 +16,7 @@ import (
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/loaded"
-	"github.com/axle-llm/axle/server/look"
+	"github.com/axle-llm/axle/server/monitor"
 	"github.com/axle-llm/axle/server/prompt"
 )
 
@@ -138,7 +138,7 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, r *prompt.Req
 	a.logIgnored(unknown)
 	//rule:T17 ./server TestKeyReachesEngine drop
 	q.engine.Key = exchange.OwnerOf(ctx)
-	q.account = account{key: exchange.Who(ctx), seen: look.Of(ctx).Usage}
+	q.account = account{key: exchange.Who(ctx), seen: monitor.Of(ctx).Usage}
 	if q.engine.NumCtx <= 0 {
 		q.engine.NumCtx = numCtx
 	}
@@ -152,7 +152,7 @@ func (a *Answers) find(x *exchange.Exchange, q *checked, unnamed error, missing 
 	}
 	if x != nil {
 		x.Log.Model = q.entry.Name.String()
-		look.Of(x.Ctx()).Named(x.Log.Model)
+		monitor.Of(x.Ctx()).Named(x.Log.Model)
 	}
 	if err := q.entry.Runs(q.model); err != nil {
 		return m, err
@@ -183,7 +183,7 @@ func (a *Answers) acquire(ctx context.Context, q *checked, m prompt.Model, optio
 	q.load = time.Since(start)
 	a.Figures.load.observe(q.load)
 	if err == nil {
-		look.Of(ctx).Loaded()
+		monitor.Of(ctx).Loaded()
 	}
 	return numCtx, err
 }

@@ -19,7 +19,7 @@ import (
 
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/server/body"
-	"github.com/axle-llm/axle/server/look"
+	"github.com/axle-llm/axle/server/monitor"
 )
 
 // The page names its files below one hash, all of them are there, and nothing in it could run or be
@@ -317,7 +317,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("words/en.js has no note that says %q", text)
 		}
 	}
-	for id, text := range look.Warnings {
+	for id, text := range monitor.Warnings {
 		if key := "warn." + strings.ReplaceAll(id, " ", "."); english[key] != strings.ReplaceAll(text, "'", `\'`) {
 			t.Errorf("words/en.js has %q as %s, the server says %q", english[key], key, text)
 		}
@@ -341,7 +341,7 @@ func TestWords(t *testing.T) {
 		}
 	})
 	for key, text := range english {
-		_, warns := look.Warnings[strings.ReplaceAll(strings.TrimPrefix(key, "warn."), ".", " ")]
+		_, warns := monitor.Warnings[strings.ReplaceAll(strings.TrimPrefix(key, "warn."), ".", " ")]
 		said[key] = said[key] || warns || strings.HasPrefix(key, "note.") && slices.Contains(notes(), strings.ReplaceAll(text, `\'`, "'"))
 		if !said[key] && !slices.ContainsFunc(stems, func(s string) bool { return strings.HasPrefix(key, s) }) {
 			t.Errorf("nothing says %s", key)

@@ -1,4 +1,4 @@
-package look
+package monitor
 
 import (
 	"time"
@@ -10,7 +10,7 @@ import (
 
 // Loads are how far models are on their way to a card. The zero Loads is ready.
 type Loads struct {
-	mu  ranked.Mutex[ranked.Look]
+	mu  ranked.Mutex[ranked.Monitor]
 	far map[string]ask.Progress
 }
 

@@ -1,4 +1,4 @@
-package look
+package monitor
 
 import (
 	"cmp"
@@ -68,7 +68,7 @@ func (o Owner) Same(other Owner) bool {
 
 // Streams are the answers that run or wait. The zero Streams is ready.
 type Streams struct {
-	mu   ranked.Mutex[ranked.Look]
+	mu   ranked.Mutex[ranked.Monitor]
 	last int
 	all  map[int]*Stream
 

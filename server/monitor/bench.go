@@ -1,4 +1,4 @@
-package look
+package monitor
 
 import (
 	"cmp"
@@ -116,7 +116,7 @@ type Bench struct {
 	dir string // where results are kept; "": in memory only
 	how Measure
 
-	mu      ranked.Mutex[ranked.Look]
+	mu      ranked.Mutex[ranked.Monitor]
 	run     *Running
 	err     string
 	results map[string]*Result
