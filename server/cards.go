@@ -8,13 +8,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/monitor"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 // lookHeat says once in the log that a card has become hot, and once that it is well again. Where
 // the loader does not tell of cards, the models do; of those on one card the highest counts.
-func (s *Server) lookHeat(models []loaded.Running) {
+func (s *Server) lookHeat(models []pool.Running) {
 	highest := map[string]float64{}
 	see := func(device string, t float64) {
 		if was, ok := highest[device]; !math.IsNaN(t) && (!ok || t > was) {
@@ -71,7 +71,7 @@ type healthCard struct {
 	Total       int64    `json:"card_total_bytes"`
 }
 
-func healthCards(cards []loaded.Card) []healthCard {
+func healthCards(cards []pool.Card) []healthCard {
 	out := []healthCard{}
 	for _, c := range cards {
 		h := healthCard{Device: c.ID, State: "lost"}

@@ -15,8 +15,8 @@ import (
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/local"
+	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/server/scripted"
 )
 
@@ -31,7 +31,7 @@ func TestComparedIsTold(t *testing.T) {
 	l := &doubted{}
 	l.refuses.Store(true)
 	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), l, nil,
-		server.Options{Loopback: true, KeepAlive: loaded.Forever})
+		server.Options{Loopback: true, KeepAlive: pool.Forever})
 	ts := httptest.NewServer(s.Handler())
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()

@@ -7,7 +7,7 @@
 //   - exchange: one request and its answer: body, limits, weight, deadlines, errors and their statuses;
 //   - answer: conversations, bare prompts and vectors, all on one way to the engine;
 //   - manage: the models on this machine: list, show, create, copy, delete, pull, uploads;
-//   - catalog and loaded: what a model is before it is loaded, and the loaded ones, which come on demand and go by keep_alive and memory;
+//   - catalog and pool: what a model is before it is loaded, and the loaded ones, which come on demand and go by keep_alive and memory;
 //   - monitor: what people see of it while it runs, under /api/axle;
 //   - local: the models of this machine as a catalog, and the cards that load them;
 //   - ollama, openai, anthropic, vendor: the dialects, pure functions over wire types.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 // Yes reads a switch: AXLE_name, or OLLAMA_name where that is not set. It is false where neither
@@ -39,13 +39,13 @@ func ParseKeepAlive(v string) (time.Duration, error) {
 	d, err := time.ParseDuration(v)
 	if err != nil {
 		n, nerr := strconv.ParseInt(v, 10, 64)
-		if nerr != nil || n > int64(loaded.Forever/time.Second) {
+		if nerr != nil || n > int64(pool.Forever/time.Second) {
 			return 0, fmt.Errorf("%q is not a duration such as 5m, nor a number of seconds", v)
 		}
 		d = time.Duration(max(n, -1)) * time.Second
 	}
 	if d < 0 {
-		return loaded.Forever, nil
+		return pool.Forever, nil
 	}
 	return d, nil
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/local"
+	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/server/scripted"
 )
 
@@ -36,7 +36,7 @@ func TestWarm(t *testing.T) {
 		told          int // lines
 	}{{84.9, 40, 0, 0}, {85, 40, 1, 1}, {88, 40, 1, 0}, {80, 40, 0, 0}, {86, math.NaN(), 1, 0}, {79.9, 40, 0, 1}, {40, 85, 1, 1},
 		{85, 85, 2, 1}} {
-		l.cards = []loaded.Card{card("axcl:0", tt.first), card("axcl:1", tt.second)}
+		l.cards = []pool.Card{card("axcl:0", tt.first), card("axcl:1", tt.second)}
 		for range 3 {
 			r.LookAtCards()
 			a := r.do("GET", "/health", "")
@@ -61,7 +61,7 @@ func TestWarm(t *testing.T) {
 // carded is a loader with cards.
 type carded struct {
 	scripted.Loader
-	cards []loaded.Card
+	cards []pool.Card
 	err   error // of every load
 }
 
@@ -72,14 +72,14 @@ func (c *carded) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) 
 	return c.Loader.Load(ctx, e)
 }
 
-func (c *carded) Cards() []loaded.Card { return c.cards }
+func (c *carded) Cards() []pool.Card { return c.cards }
 
-func card(id string, celsius float64) loaded.Card {
-	return loaded.Card{Info: axcl.Info{ID: id, Temperature: celsius, NPULoad: math.NaN(), TotalCMM: 8 << 30, FreeCMM: 1 << 30}}
+func card(id string, celsius float64) pool.Card {
+	return pool.Card{Info: axcl.Info{ID: id, Temperature: celsius, NPULoad: math.NaN(), TotalCMM: 8 << 30, FreeCMM: 1 << 30}}
 }
 
 // cardRig is a server over a loader with cards, and its log.
-func cardRig(t *testing.T, cards ...loaded.Card) (*rig, *carded, *observer.ObservedLogs) {
+func cardRig(t *testing.T, cards ...pool.Card) (*rig, *carded, *observer.ObservedLogs) {
 	t.Helper()
 	old := newRig(t)
 	core, log := observer.New(zap.InfoLevel)

@@ -17,9 +17,9 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/server"
-	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/manage"
+	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/server/scripted"
 )
 
@@ -320,8 +320,8 @@ type cardless struct {
 	id string
 }
 
-func (s *cardless) Cards() []loaded.Card {
-	return []loaded.Card{{Info: axcl.Info{ID: s.id, Kind: "soft", Host: true, TotalMem: 8 << 30, FreeMem: 8 << 30}}}
+func (s *cardless) Cards() []pool.Card {
+	return []pool.Card{{Info: axcl.Info{ID: s.id, Kind: "soft", Host: true, TotalMem: 8 << 30, FreeMem: 8 << 30}}}
 }
 
 // Without a card the catalogue says of its packages, which are built for the chip, that they need

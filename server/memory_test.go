@@ -21,8 +21,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
-	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/local"
+	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/server/scripted"
 )
 
@@ -194,7 +194,7 @@ func child() error {
 	}
 	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{Config: scripted.Config{
 		Delay: time.Microsecond, Info: ask.Info{Hidden: 1024}}}, nil,
-		server.Options{Loopback: true, KeepAlive: loaded.Forever})
+		server.Options{Loopback: true, KeepAlive: pool.Forever})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

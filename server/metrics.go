@@ -13,7 +13,7 @@ import (
 
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/server/access"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 // metrics count requests.
@@ -70,63 +70,63 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool, key *access.Key) {
 	if s.o.VLLM {
 		t.writeVLLM(w, models)
 	}
-	each := func(name, kind, help string, v func(loaded.Running) any) {
+	each := func(name, kind, help string, v func(pool.Running) any) {
 		family(w, name, kind, help)
 		for _, r := range models {
 			fmt.Fprintf(w, "%s{model=%q} %v\n", name, r.Entry.Name.String(), v(r))
 		}
 	}
-	each("axle_model_card_bytes", "gauge", "Card memory a loaded model takes.", func(r loaded.Running) any { return r.Bytes })
-	each("axle_model_requests", "gauge", "Requests that use the model.", func(r loaded.Running) any { return r.InUse })
-	each("axle_cells", "gauge", "Cache rows of the model.", func(r loaded.Running) any { return r.Stats.Cells })
-	each("axle_cells_used", "gauge", "Cache rows in use.", func(r loaded.Running) any { return r.Stats.CellsUsed })
+	each("axle_model_card_bytes", "gauge", "Card memory a loaded model takes.", func(r pool.Running) any { return r.Bytes })
+	each("axle_model_requests", "gauge", "Requests that use the model.", func(r pool.Running) any { return r.InUse })
+	each("axle_cells", "gauge", "Cache rows of the model.", func(r pool.Running) any { return r.Stats.Cells })
+	each("axle_cells_used", "gauge", "Cache rows in use.", func(r pool.Running) any { return r.Stats.CellsUsed })
 	each("axle_cells_cached", "gauge", "Cache rows that hold text of finished answers.",
-		func(r loaded.Running) any { return r.Stats.CellsCached })
-	each("axle_cells_shared", "gauge", "Cache rows that several sequences use.", func(r loaded.Running) any { return r.Stats.CellsShared })
+		func(r pool.Running) any { return r.Stats.CellsCached })
+	each("axle_cells_shared", "gauge", "Cache rows that several sequences use.", func(r pool.Running) any { return r.Stats.CellsShared })
 	each("axle_states", "gauge", "States that the card has room for, of a model of which layers keep some.",
-		func(r loaded.Running) any { return r.Stats.Slots })
+		func(r pool.Running) any { return r.Stats.Slots })
 	each("axle_states_used", "gauge", "States on the card: of sequences, and snapshots.",
-		func(r loaded.Running) any { return r.Stats.SlotsUsed })
+		func(r pool.Running) any { return r.Stats.SlotsUsed })
 	each("axle_states_kept", "gauge", "Snapshots on the card that a text may go on from.",
-		func(r loaded.Running) any { return r.Stats.SlotsKept })
+		func(r pool.Running) any { return r.Stats.SlotsKept })
 	each("axle_memory_rows", "gauge", "Cache rows that this machine's memory has room for.",
-		func(r loaded.Running) any { return r.Stats.Memory.Rows })
+		func(r pool.Running) any { return r.Stats.Memory.Rows })
 	each("axle_memory_rows_used", "gauge", "Cache rows that are in this machine's memory.",
-		func(r loaded.Running) any { return r.Stats.Memory.Used })
+		func(r pool.Running) any { return r.Stats.Memory.Used })
 	each("axle_memory_bytes", "gauge", "Memory of this machine that rows may take.",
-		func(r loaded.Running) any { return r.Stats.Memory.Bytes })
+		func(r pool.Running) any { return r.Stats.Memory.Bytes })
 	each("axle_memory_reused_tokens_total", "counter", "Prompt tokens whose rows came back from this machine's memory.",
-		func(r loaded.Running) any { return r.Stats.Memory.Hits })
+		func(r pool.Running) any { return r.Stats.Memory.Hits })
 	each("axle_memory_out_bytes_total", "counter", "Bytes of rows copied off the card into this machine's memory.",
-		func(r loaded.Running) any { return r.Stats.Memory.Out })
+		func(r pool.Running) any { return r.Stats.Memory.Out })
 	each("axle_memory_in_bytes_total", "counter", "Bytes of rows copied back onto the card.",
-		func(r loaded.Running) any { return r.Stats.Memory.In })
+		func(r pool.Running) any { return r.Stats.Memory.In })
 	each("axle_memory_saved_seconds_total", "counter", "What evaluating those rows again would have taken longer than copying them.",
-		func(r loaded.Running) any { return r.Stats.Memory.Saved.Seconds() })
+		func(r pool.Running) any { return r.Stats.Memory.Saved.Seconds() })
 	each("axle_disk_reused_tokens_total", "counter", "Prompt tokens whose rows came back from disk.",
-		func(r loaded.Running) any { return r.Stats.Disk.Hits })
+		func(r pool.Running) any { return r.Stats.Disk.Hits })
 	each("axle_disk_out_bytes_total", "counter", "Bytes of rows copied off the card to be kept on disk.",
-		func(r loaded.Running) any { return r.Stats.Disk.Out })
+		func(r pool.Running) any { return r.Stats.Disk.Out })
 	each("axle_disk_in_bytes_total", "counter", "Bytes of rows that came from disk onto the card.",
-		func(r loaded.Running) any { return r.Stats.Disk.In })
+		func(r pool.Running) any { return r.Stats.Disk.In })
 	each("axle_disk_saved_seconds_total", "counter", "What evaluating those rows would have taken longer than copying them.",
-		func(r loaded.Running) any { return r.Stats.Disk.Saved.Seconds() })
-	each("axle_running", "gauge", "Sequences on the card.", func(r loaded.Running) any { return r.Stats.Running })
-	each("axle_queued", "gauge", "Sequences waiting for the card.", func(r loaded.Running) any { return r.Stats.Queued })
+		func(r pool.Running) any { return r.Stats.Disk.Saved.Seconds() })
+	each("axle_running", "gauge", "Sequences on the card.", func(r pool.Running) any { return r.Stats.Running })
+	each("axle_queued", "gauge", "Sequences waiting for the card.", func(r pool.Running) any { return r.Stats.Queued })
 	each("axle_rejected_total", "counter", "Sequences refused because the queue was full.",
-		func(r loaded.Running) any { return r.Stats.Rejected })
-	each("axle_cancelled_total", "counter", "Sequences whose client left.", func(r loaded.Running) any { return r.Stats.Cancelled })
-	each("axle_failed_total", "counter", "Sequences that ended with an error.", func(r loaded.Running) any { return r.Stats.Failed })
+		func(r pool.Running) any { return r.Stats.Rejected })
+	each("axle_cancelled_total", "counter", "Sequences whose client left.", func(r pool.Running) any { return r.Stats.Cancelled })
+	each("axle_failed_total", "counter", "Sequences that ended with an error.", func(r pool.Running) any { return r.Stats.Failed })
 	each("axle_reused_tokens_total", "counter", "Prompt tokens the engine found in its cache.",
-		func(r loaded.Running) any { return r.Stats.CachedTokens })
-	each("axle_speculation_drafted_total", "counter", "Tokens guessed.", func(r loaded.Running) any { return r.Stats.Drafted })
-	each("axle_speculation_accepted_total", "counter", "Guesses that were right.", func(r loaded.Running) any { return r.Stats.Accepted })
-	each("axle_card_busy_seconds_total", "counter", "Time inside passes.", func(r loaded.Running) any { return r.Stats.Busy.Seconds() })
-	each("axle_card_temperature_celsius", "gauge", "The card's temperature.", func(r loaded.Running) any { return r.Stats.Temperature })
+		func(r pool.Running) any { return r.Stats.CachedTokens })
+	each("axle_speculation_drafted_total", "counter", "Tokens guessed.", func(r pool.Running) any { return r.Stats.Drafted })
+	each("axle_speculation_accepted_total", "counter", "Guesses that were right.", func(r pool.Running) any { return r.Stats.Accepted })
+	each("axle_card_busy_seconds_total", "counter", "Time inside passes.", func(r pool.Running) any { return r.Stats.Busy.Seconds() })
+	each("axle_card_temperature_celsius", "gauge", "The card's temperature.", func(r pool.Running) any { return r.Stats.Temperature })
 	each("axle_card_load_ratio", "gauge", "The card's own load figure, 0 to 1.",
-		func(r loaded.Running) any { return r.Stats.NPULoad / 100 })
-	each("axle_card_memory_free_bytes", "gauge", "Free card memory.", func(r loaded.Running) any { return r.Stats.CardFree })
-	each("axle_card_memory_bytes", "gauge", "Card memory.", func(r loaded.Running) any { return r.Stats.CardTotal })
+		func(r pool.Running) any { return r.Stats.NPULoad / 100 })
+	each("axle_card_memory_free_bytes", "gauge", "Free card memory.", func(r pool.Running) any { return r.Stats.CardFree })
+	each("axle_card_memory_bytes", "gauge", "Card memory.", func(r pool.Running) any { return r.Stats.CardTotal })
 	family(w, "axle_passes_total", "counter", "Passes by kind.")
 	for _, r := range models {
 		for _, kind := range slices.Sorted(maps.Keys(r.Stats.Passes)) {

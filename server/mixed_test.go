@@ -24,7 +24,7 @@ import (
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/server"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/server/scripted"
 )
 
@@ -491,7 +491,7 @@ func (l *load) converse(i int) error {
 			}
 			code, header = a.code, a.header
 		}
-		if code == 503 && header.Get("Retry-After") != "" || text == "error: "+loaded.ErrQueueFull.Error() {
+		if code == 503 && header.Get("Retry-After") != "" || text == "error: "+pool.ErrQueueFull.Error() {
 			l.busy.Add(1)
 			<-time.After(5 * time.Millisecond)
 			continue

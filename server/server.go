@@ -22,9 +22,9 @@ import (
 	"github.com/axle-llm/axle/server/answer"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/manage"
 	"github.com/axle-llm/axle/server/monitor"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 // Options are a server's settings. The zero value of each field is a sound default, told beside it.
@@ -62,7 +62,7 @@ type Options struct {
 // Server answers requests. See the package comment.
 type Server struct {
 	o       Options
-	models  *loaded.Models
+	models  *pool.Models
 	manager *manage.Manager
 	answers *answer.Answers
 	shared  *exchange.Shared
@@ -85,7 +85,7 @@ type Server struct {
 }
 
 // New makes a server over a store and a loader. puller may be nil: then nothing can be pulled.
-func New(st catalog.Store, loader loaded.Loader, puller catalog.Puller, o Options) *Server {
+func New(st catalog.Store, loader pool.Loader, puller catalog.Puller, o Options) *Server {
 	if o.Version == "" {
 		o.Version = "0.34.4"
 	}
@@ -117,7 +117,7 @@ func New(st catalog.Store, loader loaded.Loader, puller catalog.Puller, o Option
 	s.fewer.Store(new([]string))
 	s.shared = &exchange.Shared{Dialects: dialects(), ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, LogPrompts: o.LogPrompts,
 		Log: o.Log, OnFailure: s.lookLost}
-	s.models = loaded.New(loader, loaded.Options{KeepAlive: o.KeepAlive, MaxLoaded: o.MaxLoaded, MaxQueue: o.MaxQueue,
+	s.models = pool.New(loader, pool.Options{KeepAlive: o.KeepAlive, MaxLoaded: o.MaxLoaded, MaxQueue: o.MaxQueue,
 		LoadTimeout: o.LoadTimeout})
 	s.manager = manage.New(manage.Options{Store: st, Loaded: s.models, Puller: puller, NoPull: o.NoPull, NoDelete: o.NoDelete,
 		ContextLength: o.ContextLength,
@@ -167,7 +167,7 @@ func (s *Server) Handler() http.Handler { return s.handler }
 func (s *Server) Loading(p ask.Progress) { s.views.Loading(p) }
 
 // Loaded lists the models that are loaded, the one that stays longest first.
-func (s *Server) Loaded() []loaded.Running { return s.models.Loaded() }
+func (s *Server) Loaded() []pool.Running { return s.models.Loaded() }
 
 // Limits of the listener (promises T7 and T8).
 const (

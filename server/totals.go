@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/prefix"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 // totals are what those that lead requests to one of several servers ask of each: how much waits,
@@ -29,7 +29,7 @@ type info struct {
 	running, coming []string
 }
 
-func (s *Server) totals(models []loaded.Running) totals {
+func (s *Server) totals(models []pool.Running) totals {
 	t := totals{at: time.Now()}
 	pending, waiting := s.models.Loading()
 	t.waiting = waiting // for a model that is loaded; the others wait for the card
@@ -54,7 +54,7 @@ func (s *Server) totals(models []loaded.Running) totals {
 }
 
 // kvUsage is how much of a model's cache cannot be had: an idle server that is warm is not full.
-func kvUsage(r loaded.Running) float64 {
+func kvUsage(r pool.Running) float64 {
 	if r.Stats.Cells <= 0 {
 		return 0
 	}
@@ -86,19 +86,19 @@ func (t totals) write(w io.Writer) {
 
 // writeVLLM says the same under vLLM's names, for what knows only these. Requests and use are by
 // model, as vLLM has them; without a model there is one series without a name.
-func (t totals) writeVLLM(w io.Writer, models []loaded.Running) {
-	each := func(name, help string, v func(loaded.Running) any) {
+func (t totals) writeVLLM(w io.Writer, models []pool.Running) {
+	each := func(name, help string, v func(pool.Running) any) {
 		family(w, name, "gauge", help)
 		for _, r := range models {
 			fmt.Fprintf(w, "%s{model_name=%q} %v\n", name, r.Entry.Name.String(), v(r))
 		}
 		if len(models) == 0 {
-			fmt.Fprintf(w, "%s{model_name=\"\"} %v\n", name, v(loaded.Running{}))
+			fmt.Fprintf(w, "%s{model_name=\"\"} %v\n", name, v(pool.Running{}))
 		}
 	}
-	each("vllm:num_requests_waiting", "As axle_queued.", func(r loaded.Running) any { return r.Stats.Queued })
-	each("vllm:num_requests_running", "As axle_running.", func(r loaded.Running) any { return r.Stats.Running })
-	each("vllm:kv_cache_usage_perc", "As axle_kv_usage_ratio, by model.", func(r loaded.Running) any { return kvUsage(r) })
+	each("vllm:num_requests_waiting", "As axle_queued.", func(r pool.Running) any { return r.Stats.Queued })
+	each("vllm:num_requests_running", "As axle_running.", func(r pool.Running) any { return r.Stats.Running })
+	each("vllm:kv_cache_usage_perc", "As axle_kv_usage_ratio, by model.", func(r pool.Running) any { return kvUsage(r) })
 	family(w, "vllm:cache_config_info", "gauge", "As axle_cache_info.")
 	fmt.Fprintf(w, "vllm:cache_config_info{block_size=\"%d\",num_gpu_blocks=\"%d\"} 1\n", prefix.Shared, t.blocks)
 	family(w, "vllm:lora_requests_info", "gauge", "As axle_models_info.")

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/ask"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 // TestKVUsage: rows that finished answers left behind can be had, and do not make a server look
@@ -17,7 +17,7 @@ func TestKVUsage(t *testing.T) {
 		cells, used, cached int
 		want                float64
 	}{{0, 0, 0, 0}, {100, 0, 0, 0}, {2047, 107, 107, 0}, {100, 50, 30, 0.2}, {100, 100, 0, 1}, {100, 10, 20, 0}, {0, 5, 0, 0}} {
-		r := loaded.Running{Stats: ask.Stats{Cells: c.cells, CellsUsed: c.used, CellsCached: c.cached}}
+		r := pool.Running{Stats: ask.Stats{Cells: c.cells, CellsUsed: c.used, CellsCached: c.cached}}
 		if got := kvUsage(r); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}

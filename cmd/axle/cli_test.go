@@ -21,8 +21,8 @@ import (
 	"github.com/axle-llm/axle/internal/terminal/terminaltest"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
-	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/local"
+	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/server/scripted"
 )
 
@@ -254,7 +254,7 @@ func TestSettings(t *testing.T) {
 		{map[string]string{"OLLAMA_HOST": "https://box"}, nil, func(e settings) bool { return e.host == "box:443" }, ""},
 		{map[string]string{"OLLAMA_HOST": "[::1]:5"}, nil, func(e settings) bool { return e.host == "[::1]:5" }, ""},
 		{map[string]string{"OLLAMA_HOST": "box:66000"}, nil, nil, "OLLAMA_HOST"},
-		{map[string]string{"OLLAMA_KEEP_ALIVE": "-1"}, nil, func(e settings) bool { return e.server.KeepAlive == loaded.Forever }, ""},
+		{map[string]string{"OLLAMA_KEEP_ALIVE": "-1"}, nil, func(e settings) bool { return e.server.KeepAlive == pool.Forever }, ""},
 		{map[string]string{"OLLAMA_KEEP_ALIVE": "30"}, []string{"--keep-alive", "0"},
 			func(e settings) bool { return e.server.KeepAlive == 0 },
 			""},

@@ -7,13 +7,13 @@ import (
 
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 // machine is what a server runs on: the models of this machine, and what loads and fetches them.
 type machine struct {
 	store  catalog.Store
-	loader loaded.Loader
+	loader pool.Loader
 	puller catalog.Puller // nil: nothing can be pulled
 	// hello is a sentence on the device, once it is known.
 	hello func() (string, error)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/axle-llm/axle/server"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 // This file is the table of the settings of `axle serve`. A row is all that is said of a setting:
@@ -106,7 +106,7 @@ var table = []setting{
 	{flag: "load-timeout", kind: "duration", def: "5m", text: "longest time to load a model; 0: for ever",
 		read: func(s *settings, v string) (err error) {
 			if s.server.LoadTimeout, err = server.ParseKeepAlive(v); s.server.LoadTimeout == 0 {
-				s.server.LoadTimeout = loaded.Forever // as in Ollama
+				s.server.LoadTimeout = pool.Forever // as in Ollama
 			}
 			return err
 		}},

@@ -15,7 +15,7 @@ type Place interface {
 // The places, outermost first.
 type (
 	Loader     struct{} // server/local: opens the card
-	Host       struct{} // server/loaded: models loaded
+	Host       struct{} // server/pool: models loaded
 	Local      struct{} // server/local: what packages tell of themselves
 	Store      struct{} // models/store: manifests and blobs that go
 	Builtin    struct{} // models/store: hashes of what ships inside

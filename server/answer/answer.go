@@ -13,13 +13,13 @@ import (
 
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 // Options are what answers need.
 type Options struct {
 	Store         catalog.Store
-	Loaded        *loaded.Models
+	Loaded        *pool.Models
 	Shared        *exchange.Shared
 	ContextLength int // num_ctx where a request has none; 0: the model's
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/monitor"
+	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/server/prompt"
 )
 
@@ -79,7 +79,7 @@ type checked struct {
 	images     int         // how many pictures it has
 	engine     ask.Request // what it became
 	entry      *catalog.Entry
-	lease      *loaded.Lease // nil where doneReason is set
+	lease      *pool.Lease   // nil where doneReason is set
 	load       time.Duration // how long the model took to be there
 	isChat     bool
 	account    account
@@ -167,7 +167,7 @@ func (a *Answers) acquire(ctx context.Context, q *checked, m prompt.Model, optio
 	numCtx = a.numCtx(m, options)
 	start := time.Now()
 	if keep != nil && *keep < 0 {
-		forever := loaded.Forever
+		forever := pool.Forever
 		keep = &forever
 	}
 	// How long a model stays is a matter of all who ask it: of a key that only asks, the server's

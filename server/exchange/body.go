@@ -7,7 +7,7 @@ import (
 
 	"github.com/axle-llm/axle/internal/budget"
 	"github.com/axle-llm/axle/server/body"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/server/prompt"
 )
 
@@ -118,7 +118,7 @@ func (x *Exchange) room(n int64) error {
 	//rule:T7 ./server TestLargeBodies false
 	if x.shared.large.Add(n-h.room) > most && n > h.room {
 		x.shared.large.Add(h.room - n)
-		return Error(http.StatusServiceUnavailable, loaded.ErrQueueFull.Error())
+		return Error(http.StatusServiceUnavailable, pool.ErrQueueFull.Error())
 	}
 	h.room = n
 	return nil

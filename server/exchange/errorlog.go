@@ -16,7 +16,7 @@ import (
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/body"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 // because is an httpError whose text is another error's, which may quote what a client sent.
@@ -69,7 +69,7 @@ func plainly(err error) string {
 // ofMachine says whether an error is about the card, the disk, the network, a package or the server
 // itself: no text of a request is in it.
 func ofMachine(err error) bool {
-	for _, known := range []error{context.Canceled, context.DeadlineExceeded, io.ErrUnexpectedEOF, loaded.ErrQueueFull, ErrNoEnd,
+	for _, known := range []error{context.Canceled, context.DeadlineExceeded, io.ErrUnexpectedEOF, pool.ErrQueueFull, ErrNoEnd,
 		ask.ErrBusy, ask.ErrDraining,
 		ask.ErrClosed, ask.ErrWrong, axcl.ErrLost, axcl.ErrMemory, axcl.ErrNoDevice, store.ErrReadOnly, store.ErrMismatch,
 		store.ErrSpace} {

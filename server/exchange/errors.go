@@ -15,7 +15,7 @@ import (
 	"github.com/axle-llm/axle/sampler/grammar"
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/body"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -56,8 +56,8 @@ func Status(err error) (code int, text string) {
 		return http.StatusServiceUnavailable, chat.ErrRoom.Error()
 	case errors.Is(err, grammar.ErrRoom):
 		return http.StatusServiceUnavailable, grammar.ErrRoom.Error()
-	case errors.Is(err, ask.ErrBusy), errors.Is(err, loaded.ErrQueueFull):
-		return http.StatusServiceUnavailable, loaded.ErrQueueFull.Error()
+	case errors.Is(err, ask.ErrBusy), errors.Is(err, pool.ErrQueueFull):
+		return http.StatusServiceUnavailable, pool.ErrQueueFull.Error()
 	case errors.Is(err, ask.ErrDraining):
 		return http.StatusServiceUnavailable, "the server is shutting down"
 	case errors.As(err, new(*ask.FewerError)):

@@ -13,7 +13,7 @@ import (
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/rows"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 // LoaderOptions say where and how models are loaded.
@@ -88,20 +88,20 @@ func (l *Loader) Open() (*engine.Cards, error) {
 	return cards, nil
 }
 
-// Cards implements loaded.Carded.
-func (l *Loader) Cards() []loaded.Card {
+// Cards implements pool.Carded.
+func (l *Loader) Cards() []pool.Card {
 	cards := l.open.Load()
 	if cards == nil {
 		return nil
 	}
-	out := make([]loaded.Card, 0, len(cards.Copies))
+	out := make([]pool.Card, 0, len(cards.Copies))
 	for _, c := range cards.Copies {
-		out = append(out, loaded.Card{Info: c.Info(), Err: c.Err()})
+		out = append(out, pool.Card{Info: c.Info(), Err: c.Err()})
 	}
 	return out
 }
 
-// Failed implements loaded.Failing.
+// Failed implements pool.Failing.
 func (l *Loader) Failed() error {
 	if p := l.failed.Load(); p != nil {
 		return *p
@@ -109,10 +109,10 @@ func (l *Loader) Failed() error {
 	return nil
 }
 
-// Opening implements loaded.Opening.
+// Opening implements pool.Opening.
 func (l *Loader) Opening() bool { return l.failed.Load() == nil && l.open.Load() == nil }
 
-// Never implements loaded.Judge. A model is put on every card, text alone where its encoder has no
+// Never implements pool.Judge. A model is put on every card, text alone where its encoder has no
 // room, and with few slots at need.
 func (l *Loader) Never(e *catalog.Entry) error {
 	cards := l.open.Load()
@@ -131,7 +131,7 @@ func (l *Loader) Never(e *catalog.Entry) error {
 	return nil
 }
 
-// Load implements loaded.Loader.
+// Load implements pool.Loader.
 func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) {
 	if e.Model == nil {
 		return nil, fmt.Errorf("%s has no package", e.Name)

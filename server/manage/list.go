@@ -12,7 +12,7 @@ import (
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 // Listing is the answer of /api/tags: Ollama's, and what is said of a model that axle does not run.
@@ -98,7 +98,7 @@ func (m *Manager) Running(x *exchange.Exchange) {
 	for _, r := range m.o.Loaded.Loaded() {
 		name := r.Entry.Name.String()
 		onCard := r.Bytes // from 0, Ollama's clients read 100% CPU
-		if slices.ContainsFunc(cards, func(c loaded.Card) bool { return c.ID == r.Device && c.Kind == "soft" }) {
+		if slices.ContainsFunc(cards, func(c pool.Card) bool { return c.ID == r.Device && c.Kind == "soft" }) {
 			onCard = 0
 		}
 		out.Models = append(out.Models, LoadedModel{api.ProcessModelResponse{Name: name, Model: name, Size: r.Bytes, SizeVRAM: onCard,

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 // Options are a manager's settings.
 type Options struct {
 	Store    catalog.Store
-	Loaded   *loaded.Models
+	Loaded   *pool.Models
 	Puller   catalog.Puller // nil: nothing can be pulled
 	NoPull   bool           // pull and upload are refused
 	NoDelete bool           // delete is refused, and replacing a model with it

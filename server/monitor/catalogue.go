@@ -10,7 +10,7 @@ import (
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 type viewHere struct {
@@ -72,7 +72,7 @@ func (v *Views) Catalogue(x *exchange.Exchange) {
 	for _, e := range list {
 		h := viewHere{Name: e.Name.String(), Card: e.Info.Memory.Card, Most: e.Info.Memory.Load,
 			Cards: models.CardsFor(e.Info.Memory.Load)}
-		h.Loaded = slices.ContainsFunc(running, func(r loaded.Running) bool { return r.Entry.Key == e.Key })
+		h.Loaded = slices.ContainsFunc(running, func(r pool.Running) bool { return r.Entry.Key == e.Key })
 		if h.Fits = fits(h.Most); h.Loaded {
 			h.Fits = "now"
 		}

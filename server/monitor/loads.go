@@ -5,7 +5,7 @@ import (
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/ranked"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 // Loads are how far models are on their way to a card. The zero Loads is ready.
@@ -43,7 +43,7 @@ type Load struct {
 
 // Of tells of the models that are being loaded: pending gives each one's name, since when, and
 // whether it waits for room. What is known of others is forgotten: they are loaded, or failed.
-func (l *Loads) Of(pending []loaded.Pending) []Load {
+func (l *Loads) Of(pending []pool.Pending) []Load {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	far := map[string]ask.Progress{}

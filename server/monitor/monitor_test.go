@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/axle-llm/axle/ask"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -66,7 +66,7 @@ func TestSame(t *testing.T) {
 // and is forgotten when nobody waits for it.
 func TestLoads(t *testing.T) {
 	var l Loads
-	wait := []loaded.Pending{{Model: "a", Since: time.Now()}, {Model: "b", Since: time.Now(), Waiting: true}}
+	wait := []pool.Pending{{Model: "a", Since: time.Now()}, {Model: "b", Since: time.Now(), Waiting: true}}
 	l.Progress(ask.Progress{Model: "a", Total: 4, Of: 400, Needs: 500, Free: 900})
 	if got := l.Of(wait)[0]; got.State != "loading" || got.Left != nil || got.Needs != 500 || got.Free != 900 {
 		t.Errorf("at the beginning %+v", got)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/manage"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 type viewCard struct {
@@ -110,7 +110,7 @@ func (v *Views) State(x *exchange.Exchange) {
 	x.Reply().JSON(http.StatusOK, st)
 }
 
-func modelOf(r loaded.Running) viewModel {
+func modelOf(r pool.Running) viewModel {
 	m := viewModel{Name: r.Entry.Name.String(), Device: r.Device, State: r.Stats.State, Context: r.NumCtx, InUse: r.InUse,
 		Expires: r.Expires.UTC(),
 		Busy:    r.Stats.Busy.Seconds(), Passes: r.Stats.Passes, Cells: r.Stats.Cells, Used: r.Stats.CellsUsed, Cached: r.Stats.CellsCached,
@@ -123,7 +123,7 @@ func modelOf(r loaded.Running) viewModel {
 }
 
 // cards are the loader's cards; where it does not tell of any, those that models run on.
-func (v *Views) cards(models []loaded.Running) []viewCard {
+func (v *Views) cards(models []pool.Running) []viewCard {
 	out := []viewCard{}
 	for _, c := range v.o.Loaded.Cards() {
 		l := viewCard{Device: c.ID, Kind: c.Kind, Name: c.Name, Says: kindWords[c.Kind], Software: c.Kind == "soft", Bus: c.Bus,

@@ -11,13 +11,13 @@ import (
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 )
 
 // Options are what [Views] look at. All but Results are set before [New].
 type Options struct {
 	Store    catalog.Store
-	Loaded   *loaded.Models
+	Loaded   *pool.Models
 	Keys     bool   // the server has keys: who asks is told apart by them
 	Loopback bool   // only this machine can ask
 	Bench    bool   // benchmarks may be started though others can ask

@@ -13,8 +13,8 @@ import (
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/local"
+	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -89,7 +89,7 @@ type Loader struct {
 	Loaded []*Backend // in the order they were loaded
 }
 
-// Load implements loaded.Loader.
+// Load implements pool.Loader.
 func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -122,4 +122,4 @@ func (l *Loader) Backends() []*Backend {
 	return append([]*Backend(nil), l.Loaded...)
 }
 
-var _ loaded.Loader = (*Loader)(nil)
+var _ pool.Loader = (*Loader)(nil)

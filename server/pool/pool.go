@@ -1,10 +1,10 @@
-// Package loaded holds the models that are on the cards: it loads on demand, once for however many
+// Package pool holds the models that are on the cards: it loads on demand, once for however many
 // ask, keeps a model as long as its requests said, and unloads the least recently used idle one
 // where memory or a place is needed.
 //
 // All methods of [Models] may be called from any goroutine; the caller that makes it closes it. It
 // knows nothing of HTTP.
-package loaded
+package pool
 
 import (
 	"context"

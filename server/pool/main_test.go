@@ -1,4 +1,4 @@
-package loaded_test
+package pool_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package loaded_test
+package pool_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/server/scripted"
 )
 
@@ -22,7 +22,7 @@ func TestHost(t *testing.T) {
 	t.Run("one load for many", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &cards{took: time.Second, free: 9}
-			h := newHost(t, c, loaded.Options{KeepAlive: time.Minute})
+			h := newHost(t, c, pool.Options{KeepAlive: time.Minute})
 			e := entryOf(t, "a", "1")
 			var wg sync.WaitGroup
 			for range 20 {
@@ -43,7 +43,7 @@ func TestHost(t *testing.T) {
 	})
 	t.Run("keep_alive", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHost(t, &cards{free: 9}, loaded.Options{KeepAlive: time.Minute})
+			h := newHost(t, &cards{free: 9}, pool.Options{KeepAlive: time.Minute})
 			use := func(name string, keep *time.Duration) {
 				l, err := h.Acquire(t.Context(), entryOf(t, name, "1"), keep, 0)
 				if err != nil {
@@ -52,7 +52,7 @@ func TestHost(t *testing.T) {
 				l.Release()
 				synctest.Wait()
 			}
-			zero, forever, short := time.Duration(0), loaded.Forever, time.Second
+			zero, forever, short := time.Duration(0), pool.Forever, time.Second
 			use("gone", &zero)
 			use("stays", &forever)
 			use("default", nil)
@@ -84,8 +84,8 @@ func TestHost(t *testing.T) {
 	t.Run("least recently used goes first", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &cards{free: 2}
-			h := newHost(t, c, loaded.Options{KeepAlive: time.Hour})
-			use := func(name string) *loaded.Lease {
+			h := newHost(t, c, pool.Options{KeepAlive: time.Hour})
+			use := func(name string) *pool.Lease {
 				l, err := h.Acquire(t.Context(), entryOf(t, name, "1"), nil, 0)
 				if err != nil {
 					t.Fatal(err)
@@ -106,7 +106,7 @@ func TestHost(t *testing.T) {
 	})
 	t.Run("waits for one in use", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHost(t, &cards{free: 1}, loaded.Options{KeepAlive: time.Hour})
+			h := newHost(t, &cards{free: 1}, pool.Options{KeepAlive: time.Hour})
 			a, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -134,7 +134,7 @@ func TestHost(t *testing.T) {
 	t.Run("full in the middle of a load", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &cards{free: 4}
-			h := newHost(t, c, loaded.Options{KeepAlive: time.Hour})
+			h := newHost(t, c, pool.Options{KeepAlive: time.Hour})
 			inUse, err := h.Acquire(t.Context(), entryOf(t, "used", "1"), nil, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -175,7 +175,7 @@ func TestHost(t *testing.T) {
 		})
 	})
 	t.Run("too large at all", func(t *testing.T) {
-		h := newHost(t, &cards{free: 0}, loaded.Options{})
+		h := newHost(t, &cards{free: 0}, pool.Options{})
 		if _, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0); !errors.Is(err, axcl.ErrMemory) {
 			t.Error(err)
 		}
@@ -186,7 +186,7 @@ func TestHost(t *testing.T) {
 	t.Run("a changed package is loaded anew", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &cards{free: 2}
-			h := newHost(t, c, loaded.Options{KeepAlive: time.Hour})
+			h := newHost(t, c, pool.Options{KeepAlive: time.Hour})
 			old, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -205,7 +205,7 @@ func TestHost(t *testing.T) {
 	})
 	t.Run("queue", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHost(t, &cards{took: time.Second, free: 9}, loaded.Options{MaxQueue: 2, MaxLoaded: 1, KeepAlive: time.Hour})
+			h := newHost(t, &cards{took: time.Second, free: 9}, pool.Options{MaxQueue: 2, MaxLoaded: 1, KeepAlive: time.Hour})
 			errs := make(chan error, 6)
 			for range 6 {
 				go func() {
@@ -218,7 +218,7 @@ func TestHost(t *testing.T) {
 			}
 			full := 0
 			for range 6 {
-				if errors.Is(<-errs, loaded.ErrQueueFull) {
+				if errors.Is(<-errs, pool.ErrQueueFull) {
 					full++
 				}
 			}
@@ -229,7 +229,7 @@ func TestHost(t *testing.T) {
 	})
 	t.Run("a load that fails", func(t *testing.T) {
 		c := &cards{err: errors.New("layer 3 is broken")}
-		h := newHost(t, c, loaded.Options{})
+		h := newHost(t, c, pool.Options{})
 		if _, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0); err == nil || err.Error() != "layer 3 is broken" {
 			t.Error(err)
 		}
@@ -243,7 +243,7 @@ func TestHost(t *testing.T) {
 		l.Release()
 	})
 	t.Run("closed", func(t *testing.T) {
-		h := newHost(t, &cards{free: 1}, loaded.Options{})
+		h := newHost(t, &cards{free: 1}, pool.Options{})
 		if err := h.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -255,7 +255,7 @@ func TestHost(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			for _, ends := range []bool{true, false} { // the load itself: when it is told to, or as if nothing had been said
 				c := &cards{took: time.Hour, free: 1, deaf: !ends}
-				h := newHost(t, c, loaded.Options{LoadTimeout: loaded.Forever})
+				h := newHost(t, c, pool.Options{LoadTimeout: pool.Forever})
 				got := make(chan error, 1)
 				go func() {
 					_, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0)
@@ -281,7 +281,7 @@ func TestHost(t *testing.T) {
 	t.Run("closed with one retired in use", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &cards{free: 1}
-			h := newHost(t, c, loaded.Options{KeepAlive: time.Hour})
+			h := newHost(t, c, pool.Options{KeepAlive: time.Hour})
 			e := entryOf(t, "a", "1")
 			l, err := h.Acquire(t.Context(), e, nil, 0)
 			if err != nil {
@@ -300,7 +300,7 @@ func TestHost(t *testing.T) {
 		for range 200 {
 			synctest.Test(t, func(t *testing.T) {
 				c := &cards{took: time.Second, free: 2}
-				h := newHost(t, c, loaded.Options{KeepAlive: time.Hour})
+				h := newHost(t, c, pool.Options{KeepAlive: time.Hour})
 				zero := time.Duration(0)
 				e := entryOf(t, "a", "1")
 				var wg sync.WaitGroup
@@ -330,7 +330,7 @@ func TestHost(t *testing.T) {
 	t.Run("refused before it costs", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &cards{took: time.Minute, free: 9}
-			h := newHost(t, c, loaded.Options{MaxQueue: 1, KeepAlive: time.Hour})
+			h := newHost(t, c, pool.Options{MaxQueue: 1, KeepAlive: time.Hour})
 			for range 2 {
 				go func() {
 					if l, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0); err == nil {
@@ -339,7 +339,7 @@ func TestHost(t *testing.T) {
 				}()
 			}
 			synctest.Wait()
-			if _, err := h.Acquire(t.Context(), entryOf(t, "b", "1"), nil, 0); !errors.Is(err, loaded.ErrQueueFull) {
+			if _, err := h.Acquire(t.Context(), entryOf(t, "b", "1"), nil, 0); !errors.Is(err, pool.ErrQueueFull) {
 				t.Error(err)
 			}
 			time.Sleep(2 * time.Minute)
@@ -351,7 +351,7 @@ func TestHost(t *testing.T) {
 	})
 	t.Run("who does not say leaves keep_alive as it is", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHost(t, &cards{free: 9}, loaded.Options{KeepAlive: time.Minute})
+			h := newHost(t, &cards{free: 9}, pool.Options{KeepAlive: time.Minute})
 			use := func(keep *time.Duration) {
 				l, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), keep, 0)
 				if err != nil {
@@ -383,7 +383,7 @@ func TestHost(t *testing.T) {
 	})
 	t.Run("who waits may leave", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHost(t, &cards{took: time.Minute, free: 1}, loaded.Options{KeepAlive: time.Second})
+			h := newHost(t, &cards{took: time.Minute, free: 1}, pool.Options{KeepAlive: time.Second})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			if _, err := h.Acquire(ctx, entryOf(t, "a", "1"), nil, 0); !errors.Is(err, context.DeadlineExceeded) {
@@ -404,8 +404,8 @@ func TestHost(t *testing.T) {
 func TestNeverFits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		free int
-		o    loaded.Options
-	}{"memory": {2, loaded.Options{KeepAlive: time.Hour}}, "places": {9, loaded.Options{KeepAlive: time.Hour, MaxLoaded: 2}}} {
+		o    pool.Options
+	}{"memory": {2, pool.Options{KeepAlive: time.Hour}}, "places": {9, pool.Options{KeepAlive: time.Hour, MaxLoaded: 2}}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &cards{free: tt.free, huge: "huge"}
@@ -505,12 +505,12 @@ func entryOf(t *testing.T, name, digest string) *catalog.Entry {
 	return &catalog.Entry{Name: n, Key: name + digest, Place: name, Digest: digest}
 }
 
-func newHost(t *testing.T, c *cards, o loaded.Options) *loaded.Models {
+func newHost(t *testing.T, c *cards, o pool.Options) *pool.Models {
 	t.Helper()
 	if c.loads == nil {
 		c.loads = map[string]int{}
 	}
-	h := loaded.New(c, o)
+	h := pool.New(c, o)
 	t.Cleanup(func() {
 		if err := h.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -519,7 +519,7 @@ func newHost(t *testing.T, c *cards, o loaded.Options) *loaded.Models {
 	return h
 }
 
-func names(h *loaded.Models) string {
+func names(h *pool.Models) string {
 	s := ""
 	for _, r := range h.Loaded() {
 		s += r.Entry.Name.Model() + " "

@@ -1,4 +1,4 @@
-package loaded
+package pool
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package loaded_test
+package pool_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/server/scripted"
 )
 
@@ -155,14 +155,14 @@ func (u *users) add(key string, m ask.Model, n int) (models int) {
 func hammer(t *testing.T, round int, total map[string]int) {
 	const places, names, callers = 3, 6, 24
 	c := &shaky{t: t, free: places, loading: map[string]bool{}, models: map[ask.Model]*bool{}, broken: map[string]bool{"m5": true}}
-	h := loaded.New(c, loaded.Options{KeepAlive: time.Millisecond, MaxLoaded: round % 2 * 4, MaxQueue: 12 + round%3*100,
+	h := pool.New(c, pool.Options{KeepAlive: time.Millisecond, MaxLoaded: round % 2 * 4, MaxQueue: 12 + round%3*100,
 		LoadTimeout: patience})
 	u := &users{of: map[string]map[ask.Model]int{}}
 	var version [names]atomic.Int64
 	var closing, over atomic.Bool
 	var mu sync.Mutex
 	seen := func(what string) { mu.Lock(); total[what]++; mu.Unlock() }
-	keeps := []time.Duration{0, 0, 50 * time.Microsecond, time.Millisecond, loaded.Forever}
+	keeps := []time.Duration{0, 0, 50 * time.Microsecond, time.Millisecond, pool.Forever}
 	entry := func(i int) *catalog.Entry {
 		e := entryOf(t, "m"+strconv.Itoa(i), "@"+strconv.FormatInt(version[i].Load(), 10))
 		return e
@@ -219,7 +219,7 @@ func hammer(t *testing.T, round int, total map[string]int) {
 			seen("gave up")
 		case errors.Is(err, errShaky) && e.Name.Model() == "m5":
 			seen("broken")
-		case errors.Is(err, loaded.ErrQueueFull):
+		case errors.Is(err, pool.ErrQueueFull):
 			seen("queue full")
 			pause()
 		case errors.As(err, new(*ask.MemoryError)):

@@ -1,4 +1,4 @@
-package loaded
+package pool
 
 import "github.com/axle-llm/axle/axcl"
 
