@@ -8,7 +8,7 @@ import (
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/server/body"
-	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // What is here answers the same to everyone: who we are, and what Ollama's clients ask of its
@@ -17,7 +17,7 @@ import (
 // root is what Ollama's client asks first, and some balancers ask for health: once no work is taken
 // it must not say that all is well. The error itself may name files of this machine, and who asks
 // need not have a key.
-func (s *Server) root(x *exchange.Exchange) {
+func (s *Server) root(x *request.Exchange) {
 	if text := ""; s.draining.Load() || s.Lost() != nil {
 		if text = "the server is shutting down"; s.Lost() != nil {
 			text = "the card was lost"
@@ -35,30 +35,30 @@ func (s *Server) root(x *exchange.Exchange) {
 	x.Reply().Whole(http.StatusOK, "text/plain; charset=utf-8", []byte("Ollama is running"))
 }
 
-func (s *Server) version(x *exchange.Exchange) {
+func (s *Server) version(x *request.Exchange) {
 	x.Reply().JSON(http.StatusOK, map[string]string{"version": s.o.Version})
 }
 
-func (s *Server) recommendations(x *exchange.Exchange) {
+func (s *Server) recommendations(x *request.Exchange) {
 	x.Reply().JSON(http.StatusOK, api.ModelRecommendationsResponse{Recommendations: []api.ModelRecommendation{}})
 }
 
-func (s *Server) cloud(x *exchange.Exchange) {
+func (s *Server) cloud(x *request.Exchange) {
 	x.Reply().JSON(http.StatusOK, api.StatusResponse{Cloud: api.CloudStatus{Disabled: true, Source: "env"}})
 }
 
 // account answers as Ollama does with its cloud off.
-func (s *Server) account(x *exchange.Exchange) {
-	x.Fail(exchange.Error(http.StatusServiceUnavailable, "account unavailable"))
+func (s *Server) account(x *request.Exchange) {
+	x.Fail(request.Error(http.StatusServiceUnavailable, "account unavailable"))
 }
 
-func (s *Server) signout(x *exchange.Exchange) {
-	x.Fail(exchange.Error(http.StatusUnauthorized, "you are not currently signed in"))
+func (s *Server) signout(x *request.Exchange) {
+	x.Fail(request.Error(http.StatusUnauthorized, "you are not currently signed in"))
 }
 
 func (s *Server) noCloud(what string) gin.HandlerFunc {
-	return exchange.Handler(func(x *exchange.Exchange) {
-		exchange.Read(x, exchange.MaxSmallBody, func(b []byte) (any, error) {
+	return request.Handler(func(x *request.Exchange) {
+		request.Read(x, request.MaxSmallBody, func(b []byte) (any, error) {
 			if len(strings.TrimSpace(string(b))) == 0 {
 				return nil, body.Fail(http.StatusBadRequest, "missing request body")
 			}

@@ -4,7 +4,7 @@
 // and the orderly end. Behind it are rooms:
 //
 //   - access: the keys that may ask, their roles and limits;
-//   - exchange: one request and its answer: body, limits, weight, deadlines, errors and their statuses;
+//   - request: one request and its answer: body, limits, weight, deadlines, errors and their statuses;
 //   - answer: conversations, bare prompts and vectors, all on one way to the engine;
 //   - manage: the models on this machine: list, show, create, copy, delete, pull, uploads;
 //   - catalog and pool: what a model is before it is loaded, and the loaded ones, which come on demand and go by keep_alive and memory;

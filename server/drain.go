@@ -9,16 +9,16 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/axle-llm/axle/ask"
-	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // work frames each request that does work (promise D10): it is refused while the server ends, and
 // else counted, so that the end waits for it. When the grace is over, nothing more of its body is
 // waited for either.
 func (s *Server) work(c *gin.Context) {
-	x := exchange.Of(c)
+	x := request.Of(c)
 	if !s.enter() {
-		x.Drain(time.Now().Add(exchange.DrainTime))
+		x.Drain(time.Now().Add(request.DrainTime))
 		x.Fail(cmp.Or(s.Lost(), ask.ErrDraining))
 		c.Abort()
 		return

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/server/access"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // Room is how many bytes of large bodies are held.
@@ -30,7 +30,7 @@ func (s *Server) Routes() (main, vendor []Route) {
 
 // Mount gives a router a route of that role.
 func (s *Server) Mount(role access.Role) {
-	s.router(nil, []route{{"GET", "/new", role, plain, exchange.Handler(s.version)}})
+	s.router(nil, []route{{"GET", "/new", role, plain, request.Handler(s.version)}})
 }
 
 // Decode reads the body of a dialect's route.

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/server/access"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // guard is what stands before every handler: which hosts we answer to, which pages may ask, and
@@ -139,7 +139,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if key != nil {
-			r = r.WithContext(exchange.WithKey(r.Context(), key))
+			r = r.WithContext(request.WithKey(r.Context(), key))
 		}
 	}
 	if g.node != "" && (g.keys == nil || key != nil) { // who has no key need not know what machine this is

@@ -10,8 +10,8 @@ import (
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/budget"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/monitor"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // health is the state of the server for supervisors and for people.
@@ -47,7 +47,7 @@ type healthModel struct {
 
 // live says whether the process has to be started anew: 503 once the card is lost, which is final
 // for a process, else 200. While it drains it lives.
-func (s *Server) live(x *exchange.Exchange) {
+func (s *Server) live(x *request.Exchange) {
 	if s.Lost() != nil {
 		x.Reply().JSON(http.StatusServiceUnavailable, told{"lost"})
 		return
@@ -58,7 +58,7 @@ func (s *Server) live(x *exchange.Exchange) {
 // ready says whether requests may be sent here: as /health does, and, where it is asked with ?room,
 // 503 too while requests are about to be refused. A proxy that asks no other machine after a
 // refusal leaves this one out in time; one that does is better off with the whole room.
-func (s *Server) ready(x *exchange.Exchange) {
+func (s *Server) ready(x *request.Exchange) {
 	status, _ := s.state()
 	if x.Request.URL.Query().Has("room") && s.nearlyFull() && status == "ok" {
 		status = "nearly full"
@@ -97,9 +97,9 @@ type told struct {
 
 // health is for supervisors and people. Where there are keys, who has none learns that we are here,
 // and no more.
-func (s *Server) health(x *exchange.Exchange) { s.tellHealth(x, s.o.Keys == nil || x.Who() != nil) }
+func (s *Server) health(x *request.Exchange) { s.tellHealth(x, s.o.Keys == nil || x.Who() != nil) }
 
-func (s *Server) tellHealth(x *exchange.Exchange, all bool) {
+func (s *Server) tellHealth(x *request.Exchange, all bool) {
 	h := health{Fewer: *s.fewer.Load(), Uptime: time.Since(s.started).Seconds(), Rate: s.answers.Figures.PerSecond(),
 		Version: s.o.Version, Models: []healthModel{}}
 	code := http.StatusOK
@@ -144,7 +144,7 @@ func modelWarning(st ask.Stats) string {
 	return strings.Join(slices.DeleteFunc(warnings, func(s string) bool { return s == "" }), "; ")
 }
 
-func (s *Server) metricsPage(x *exchange.Exchange) {
+func (s *Server) metricsPage(x *request.Exchange) {
 	var b writer
 	code, err := http.StatusOK, s.Lost()
 	if err == nil {

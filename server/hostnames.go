@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/internal/ranked"
-	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // standing is what the name in a Host header is to this server (promise T4).
@@ -124,7 +124,7 @@ func (g *guard) refuseHost(w http.ResponseWriter, r *http.Request, name string) 
 			name, name, name)
 	}
 	if g.log != nil && g.said.first("host "+name) {
-		fields := []zap.Field{zap.String("host", exchange.Clip(r.Host)), zap.String("client", r.RemoteAddr)}
+		fields := []zap.Field{zap.String("host", request.Clip(r.Host)), zap.String("client", r.RemoteAddr)}
 		if name != "" {
 			fields = append(fields, zap.String("allow", "--allow-host "+name))
 		}
@@ -137,13 +137,13 @@ func (g *guard) refuseHost(w http.ResponseWriter, r *http.Request, name string) 
 func (g *guard) tellOrigin(r *http.Request, from string) {
 	if g.log != nil && g.said.first("origin "+from) {
 		g.log.Warn("refused: the Origin of a request is not allowed; OLLAMA_ORIGINS or --origins allows it",
-			zap.String("origin", exchange.Clip(from)), zap.String("client", r.RemoteAddr))
+			zap.String("origin", request.Clip(from)), zap.String("client", r.RemoteAddr))
 	}
 }
 
 // refuse answers with an error in the dialect of the path.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, code int, text string) {
-	d := exchange.DialectOf(g.dialects, r.URL.Path)
+	d := request.DialectOf(g.dialects, r.URL.Path)
 	w.Header().Set("Content-Type", d.ErrorType)
 	w.WriteHeader(code)
 	_, _ = w.Write(d.Error(nil, code, text))
@@ -166,7 +166,7 @@ type teller struct {
 
 // first: this was not said within the last hour, and there is room to say it.
 func (t *teller) first(what string) bool {
-	what = exchange.Clip(what)
+	what = request.Clip(what)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := time.Now(); t.said == nil || now.Sub(t.since) >= sayAgain {

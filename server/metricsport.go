@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/server/access"
-	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // ServeMetrics answers /metrics, /health, /livez and /readyz on a port of its own, as Serve does
@@ -27,10 +27,10 @@ func (s *Server) MetricsHandler(loopback bool) http.Handler {
 // operator's.
 func (s *Server) monitored() []route {
 	var table []route
-	for path, answer := range map[string]func(*exchange.Exchange){"/metrics": s.metricsPage, "/livez": s.live, "/readyz": s.ready,
-		"/health": func(x *exchange.Exchange) { s.tellHealth(x, true) }} {
+	for path, answer := range map[string]func(*request.Exchange){"/metrics": s.metricsPage, "/livez": s.live, "/readyz": s.ready,
+		"/health": func(x *request.Exchange) { s.tellHealth(x, true) }} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			table = append(table, route{method, path, access.Anyone, plain, exchange.Handler(answer)})
+			table = append(table, route{method, path, access.Anyone, plain, request.Handler(answer)})
 		}
 	}
 	return table

@@ -7,15 +7,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/request"
 	"github.com/axle-llm/axle/server/ui"
 )
 
 // page is the page for people, pageFile what belongs to it. Neither tells anything of this server,
 // so that both need no key: a browser cannot send one with the first of them.
-func (s *Server) page(x *exchange.Exchange) { asset(x, ui.Page()) }
+func (s *Server) page(x *request.Exchange) { asset(x, ui.Page()) }
 
-func (s *Server) pageFile(x *exchange.Exchange) {
+func (s *Server) pageFile(x *request.Exchange) {
 	name := strings.TrimPrefix(x.Param("file"), "/")
 	a := ui.Find(name)
 	switch {
@@ -29,7 +29,7 @@ func (s *Server) pageFile(x *exchange.Exchange) {
 	}
 }
 
-func asset(x *exchange.Exchange, a *ui.Asset) {
+func asset(x *request.Exchange, a *ui.Asset) {
 	h := x.Writer.Header()
 	//rule:T20 TestPageFiles drop
 	h.Set("Content-Security-Policy", ui.Policy)

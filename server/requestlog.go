@@ -7,8 +7,8 @@ import (
 	"github.com/gin-gonic/gin"
 	"go.uber.org/zap"
 
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // logged begins and ends the exchange of each request, and writes one line of it. Names and paths
@@ -34,7 +34,7 @@ func (s *Server) logged(dialect *prompt.Dialect) gin.HandlerFunc {
 	}
 }
 
-func (s *Server) line(x *exchange.Exchange, code int, took time.Duration) {
+func (s *Server) line(x *request.Exchange, code int, took time.Duration) {
 	r := x.Request
 	level := zap.InfoLevel
 	switch {
@@ -51,7 +51,7 @@ func (s *Server) line(x *exchange.Exchange, code int, took time.Duration) {
 	if k := x.Who(); k != nil {
 		key = k.Name
 	}
-	fields := []zap.Field{zap.String("method", r.Method), zap.String("path", exchange.Clip(r.URL.Path)), zap.Int("status", code),
+	fields := []zap.Field{zap.String("method", r.Method), zap.String("path", request.Clip(r.URL.Path)), zap.Int("status", code),
 		zap.Duration("took", took), zap.String("client", r.RemoteAddr)}
 	for _, f := range [][2]string{{"model", x.Log.Model}, {"key", key}, {"error", x.Log.Error}} {
 		if f[1] != "" {
@@ -75,7 +75,7 @@ func (s *Server) recovered(c *gin.Context) {
 		if c.Writer.Written() {
 			panic(http.ErrAbortHandler) // never an end that looks clean
 		}
-		exchange.Of(c).Fail(exchange.Error(http.StatusInternalServerError, "internal error"))
+		request.Of(c).Fail(request.Error(http.StatusInternalServerError, "internal error"))
 		c.Abort()
 	}()
 	c.Next()

@@ -11,10 +11,10 @@ import (
 
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/anthropic"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollama"
 	"github.com/axle-llm/axle/server/openai"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // route is a path's method, who may ask it, and what answers.
@@ -43,7 +43,7 @@ func dialects() []prompt.Dialect {
 // table is every route of the main port: the server's own, and those of the dialects. A route
 // without a role does not start: see mount.
 func (s *Server) table() []route {
-	h, models, answers, views := exchange.Handler, s.manager, s.answers, s.views
+	h, models, answers, views := request.Handler, s.manager, s.answers, s.views
 	const anyone, ask, admin = access.Anyone, access.Ask, access.Admin
 	table := []route{
 		{"HEAD", "/", anyone, plain, h(s.root)},
@@ -147,15 +147,15 @@ func (s *Server) mount(r *gin.Engine, table []route) {
 // may refuses the keys that have not the role. A server without keys lets everyone do everything.
 func (s *Server) may(role access.Role) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		x := exchange.Of(c)
+		x := request.Of(c)
 		switch key := x.Who(); {
 		//rule:T6 TestRoles$ role == access.Anyone, key != nil && key.May(role) => true
 		case s.o.Keys == nil, role == access.Anyone, key != nil && key.May(role):
 			return
 		case key == nil: // the guard lets none in: a second bolt
-			x.Fail(exchange.Error(http.StatusUnauthorized, noKey))
+			x.Fail(request.Error(http.StatusUnauthorized, noKey))
 		default:
-			x.Fail(exchange.Forbidden("this"))
+			x.Fail(request.Forbidden("this"))
 		}
 		c.Abort()
 	}
@@ -163,10 +163,10 @@ func (s *Server) may(role access.Role) gin.HandlerFunc {
 
 // limited counts a request against its key's limits, and refuses one beyond them.
 func (s *Server) limited(c *gin.Context) {
-	x := exchange.Of(c)
+	x := request.Of(c)
 	end, err := x.Who().Begin()
 	if err != nil {
-		x.Drain(time.Now().Add(exchange.DrainTime))
+		x.Drain(time.Now().Add(request.DrainTime))
 		x.Fail(err)
 		c.Abort()
 		return

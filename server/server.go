@@ -21,10 +21,10 @@ import (
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/answer"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/manage"
 	"github.com/axle-llm/axle/server/monitor"
 	"github.com/axle-llm/axle/server/pool"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // Options are a server's settings. The zero value of each field is a sound default, told beside it.
@@ -65,7 +65,7 @@ type Server struct {
 	models  *pool.Models
 	manager *manage.Manager
 	answers *answer.Answers
-	shared  *exchange.Shared
+	shared  *request.Shared
 	log     *zap.Logger
 	metrics *metrics
 	handler http.Handler
@@ -115,7 +115,7 @@ func New(st catalog.Store, loader pool.Loader, puller catalog.Puller, o Options)
 	}
 	s := &Server{o: o, log: o.Log, metrics: newMetrics(), started: time.Now()}
 	s.fewer.Store(new([]string))
-	s.shared = &exchange.Shared{Dialects: dialects(), ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, LogPrompts: o.LogPrompts,
+	s.shared = &request.Shared{Dialects: dialects(), ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, LogPrompts: o.LogPrompts,
 		Log: o.Log, OnFailure: s.lookLost}
 	s.models = pool.New(loader, pool.Options{KeepAlive: o.KeepAlive, MaxLoaded: o.MaxLoaded, MaxQueue: o.MaxQueue,
 		LoadTimeout: o.LoadTimeout})
@@ -227,7 +227,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 				<-tick.C
 				s.LookAtCards()
 			}
-			cancel(exchange.ErrDrained) // what still runs ends with an error
+			cancel(request.ErrDrained) // what still runs ends with an error
 			//rule:D10 TestDrainDoor drop
 			<-time.After(drainLinger) // who asks anew as an answer ends is told, and not cut off
 			last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)

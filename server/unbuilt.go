@@ -7,7 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/axle-llm/axle/server/access"
-	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // unbuilt are the routes of OpenAI's API that axle does not answer yet. Who asks one learns that,
@@ -36,8 +36,8 @@ func (s *Server) unbuilt() (table []route) {
 
 // notYet refuses a request with a sentence. Its body is read as far as any refused one's.
 func (s *Server) notYet(what string) gin.HandlerFunc {
-	return exchange.Handler(func(x *exchange.Exchange) {
+	return request.Handler(func(x *request.Exchange) {
 		x.Drain(time.Now().Add(s.shared.ReadTimeout))
-		x.Fail(exchange.Error(http.StatusNotImplemented, what))
+		x.Fail(request.Error(http.StatusNotImplemented, what))
 	})
 }

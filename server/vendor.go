@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/server/access"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 	"github.com/axle-llm/axle/server/vendor"
 )
 
@@ -37,9 +37,9 @@ func (s *Server) VendorHandler(ctx context.Context, loopback bool) http.Handler 
 // table is every route of the vendor's port. own are GETs that change something, as the vendor has
 // it.
 func (v *vendorAPI) table() []route {
-	h := exchange.Handler
-	own := func(f func(*exchange.Exchange)) gin.HandlerFunc {
-		return h(func(x *exchange.Exchange) {
+	h := request.Handler
+	own := func(f func(*request.Exchange)) gin.HandlerFunc {
+		return h(func(x *request.Exchange) {
 			if v.own(x) {
 				f(x)
 			}
@@ -65,7 +65,7 @@ type vendorAPI struct {
 }
 
 // session is the conversation of who asks.
-func (v *vendorAPI) session(x *exchange.Exchange) *vendor.Session {
+func (v *vendorAPI) session(x *request.Exchange) *vendor.Session {
 	key := x.Owner()
 	s, ok := v.sessions.Load(key)
 	if !ok {
@@ -78,7 +78,7 @@ func (v *vendorAPI) session(x *exchange.Exchange) *vendor.Session {
 // browsers send no fetch metadata to an address of the local network, and a page can keep them from
 // sending a Referer; what they are they always say. So a browser has to bring a proof that it comes
 // from here or from an allowed page, and anything else, curl or a script, need not.
-func (v *vendorAPI) own(x *exchange.Exchange) (ok bool) {
+func (v *vendorAPI) own(x *request.Exchange) (ok bool) {
 	h := x.Request.Header
 	site, from := h.Get("Sec-Fetch-Site"), h.Get("Referer")
 	ok = true
@@ -98,17 +98,17 @@ func (v *vendorAPI) own(x *exchange.Exchange) (ok bool) {
 	return ok
 }
 
-func (v *vendorAPI) ok(x *exchange.Exchange) {
-	x.Reply().Whole(http.StatusOK, exchange.JSONV1, []byte(vendor.OK))
+func (v *vendorAPI) ok(x *request.Exchange) {
+	x.Reply().Whole(http.StatusOK, request.JSONV1, []byte(vendor.OK))
 }
 
-func (v *vendorAPI) stop(x *exchange.Exchange) {
+func (v *vendorAPI) stop(x *request.Exchange) {
 	v.session(x).Stop()
 	v.ok(x)
 }
 
-func (v *vendorAPI) reset(x *exchange.Exchange) {
-	r, ok := exchange.Read(x, exchange.MaxBody, vendor.Decode)
+func (v *vendorAPI) reset(x *request.Exchange) {
+	r, ok := request.Read(x, request.MaxBody, vendor.Decode)
 	if !ok {
 		return
 	}
@@ -119,7 +119,7 @@ func (v *vendorAPI) reset(x *exchange.Exchange) {
 	v.ok(x)
 }
 
-func (v *vendorAPI) poll(x *exchange.Exchange) {
+func (v *vendorAPI) poll(x *request.Exchange) {
 	p, err := v.session(x).Poll()
 	if err != nil {
 		x.Fail(err)
@@ -129,8 +129,8 @@ func (v *vendorAPI) poll(x *exchange.Exchange) {
 }
 
 // generate starts an answer that is polled for.
-func (v *vendorAPI) generate(x *exchange.Exchange) {
-	r, ok := exchange.Read(x, exchange.MaxBody, vendor.Decode)
+func (v *vendorAPI) generate(x *request.Exchange) {
+	r, ok := request.Read(x, request.MaxBody, vendor.Decode)
 	if !ok {
 		return
 	}
@@ -140,7 +140,7 @@ func (v *vendorAPI) generate(x *exchange.Exchange) {
 		return
 	}
 	session := v.session(x)
-	ctx, req, err := session.Begin(exchange.WithKey(v.base, x.Who()), r, false)
+	ctx, req, err := session.Begin(request.WithKey(v.base, x.Who()), r, false)
 	if err != nil {
 		done()
 		x.Fail(err)
@@ -151,7 +151,7 @@ func (v *vendorAPI) generate(x *exchange.Exchange) {
 		defer v.s.active.Add(-1)
 		defer done()
 		said, err := v.run(ctx, session, req)
-		if err = exchange.Ended(ctx, err); err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
+		if err = request.Ended(ctx, err); err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 			err = nil // it was stopped
 		}
 		if err != nil {
@@ -170,8 +170,8 @@ func (v *vendorAPI) generate(x *exchange.Exchange) {
 }
 
 // chat answers at once and whole.
-func (v *vendorAPI) chat(x *exchange.Exchange) {
-	r, ok := exchange.Read(x, exchange.MaxBody, vendor.Decode)
+func (v *vendorAPI) chat(x *request.Exchange) {
+	r, ok := request.Read(x, request.MaxBody, vendor.Decode)
 	if !ok {
 		return
 	}

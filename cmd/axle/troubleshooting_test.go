@@ -33,7 +33,7 @@ func TestTroubleshooting(t *testing.T) {
 	for _, dir := range []string{"ask", "axcl", "axcl/cards", "axcl/native", "models", "models/store", "models/hub",
 		"engine", "engine/cache", "engine/card", "engine/pictures", "engine/prove", "engine/search",
 		"prefix", "tokenizer", "sampler", "axmodel",
-		"server", "server/access", "server/answer", "server/catalog", "server/exchange", "server/pool", "server/monitor", "server/manage",
+		"server", "server/access", "server/answer", "server/catalog", "server/request", "server/pool", "server/monitor", "server/manage",
 		"server/ollama", "server/body", "server/prompt", "server/ollamatype",
 		"server/openai", "server/anthropic", "server/vendor", "server/local", "cmd/internal/benchmark", "cmd/internal/diagnosis",
 		"cmd/internal/inspection", "cmd/internal/singlenet",

@@ -14,23 +14,23 @@ import (
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/monitor"
 	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // Prompt answers the requests of a dialect's route.
-func (a *Answers) Prompt(to prompt.Route) func(*exchange.Exchange) {
-	return func(x *exchange.Exchange) {
+func (a *Answers) Prompt(to prompt.Route) func(*request.Exchange) {
+	return func(x *request.Exchange) {
 		if r, enc, ok := x.ReadPrompt(to); ok {
-			x.Answer(enc, func(w *exchange.Reply) error { return a.respond(x, w, r, enc) })
+			x.Answer(enc, func(w *request.Reply) error { return a.respond(x, w, r, enc) })
 		}
 	}
 }
 
 // respond answers a prompt, and one that the encoder asks in its place where the answer was none.
-func (a *Answers) respond(x *exchange.Exchange, w *exchange.Reply, r *prompt.Request, enc prompt.Encoder) error {
+func (a *Answers) respond(x *request.Exchange, w *request.Reply, r *prompt.Request, enc prompt.Encoder) error {
 	err := a.once(x, w, r, enc)
 	rep, ok := enc.(prompt.Repeater)
 	if err == nil || !ok {
@@ -47,7 +47,7 @@ func (a *Answers) respond(x *exchange.Exchange, w *exchange.Reply, r *prompt.Req
 }
 
 // once checks a prompt and answers it.
-func (a *Answers) once(x *exchange.Exchange, w *exchange.Reply, r *prompt.Request, enc prompt.Encoder) error {
+func (a *Answers) once(x *request.Exchange, w *request.Reply, r *prompt.Request, enc prompt.Encoder) error {
 	start, ctx := time.Now(), x.Ctx()
 	q, err := a.check(ctx, x, r)
 	if err != nil {
@@ -100,13 +100,13 @@ func (q *checked) release() {
 // Vectors (vectors.go) and reranking (rerank.go) have no prompt and go their own way: find and
 // acquire, and the engine's Embed or Rerank. Of what else a request may ask of a model nothing
 // reaches an engine.
-func (a *Answers) check(ctx context.Context, x *exchange.Exchange, r *prompt.Request) (q *checked, err error) {
+func (a *Answers) check(ctx context.Context, x *request.Exchange, r *prompt.Request) (q *checked, err error) {
 	q = &checked{model: r.Model}
 	m, err := a.find(x, q, r.Unnamed, prompt.Missing)
 	if err != nil {
 		return nil, err
 	}
-	if r.Unloads && exchange.Who(ctx).May(access.Admin) {
+	if r.Unloads && request.Who(ctx).May(access.Admin) {
 		a.o.Loaded.Unload(ctx, q.entry)
 		q.doneReason = "unload"
 		return q, nil
@@ -121,7 +121,7 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, r *prompt.Req
 	images, _ := r.Images()
 	q.images = len(images)
 	//rule:T6 ./server TestKeyPictures q.images => 0
-	if err := exchange.Who(ctx).Pictures(q.images); err != nil {
+	if err := request.Who(ctx).Pictures(q.images); err != nil {
 		q.release()
 		return nil, err
 	}
@@ -137,8 +137,8 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, r *prompt.Req
 	}
 	a.logIgnored(unknown)
 	//rule:T17 ./server TestKeyReachesEngine drop
-	q.engine.Key = exchange.OwnerOf(ctx)
-	q.account = account{key: exchange.Who(ctx), seen: monitor.Of(ctx).Usage}
+	q.engine.Key = request.OwnerOf(ctx)
+	q.account = account{key: request.Who(ctx), seen: monitor.Of(ctx).Usage}
 	if q.engine.NumCtx <= 0 {
 		q.engine.NumCtx = numCtx
 	}
@@ -146,7 +146,7 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, r *prompt.Req
 }
 
 // find resolves the model that q names.
-func (a *Answers) find(x *exchange.Exchange, q *checked, unnamed error, missing string) (m prompt.Model, err error) {
+func (a *Answers) find(x *request.Exchange, q *checked, unnamed error, missing string) (m prompt.Model, err error) {
 	if q.entry, err = catalog.Find(a.o.Store, q.model, unnamed, missing); err != nil {
 		return m, err
 	}
@@ -172,10 +172,10 @@ func (a *Answers) acquire(ctx context.Context, q *checked, m prompt.Model, optio
 	}
 	// How long a model stays is a matter of all who ask it: of a key that only asks, the server's
 	// own time counts.
-	if !exchange.Who(ctx).May(access.Admin) && keep != nil {
+	if !request.Who(ctx).May(access.Admin) && keep != nil {
 		//rule:T6 ./server TestRoleWithin false
 		if *keep == 0 {
-			return 0, exchange.Forbidden("unloading a model (a keep_alive of 0)")
+			return 0, request.Forbidden("unloading a model (a keep_alive of 0)")
 		}
 		keep = nil
 	}
@@ -207,7 +207,7 @@ func unrendered(err error) error {
 	if errors.Is(err, ask.ErrRequest) {
 		return err
 	}
-	return exchange.Because(http.StatusInternalServerError, err)
+	return request.Because(http.StatusInternalServerError, err)
 }
 
 // logPrompt writes a request's text to the log, which happens only when asked.

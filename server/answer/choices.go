@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/ask"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // choice is what is known of one of several answers.
@@ -18,7 +18,7 @@ type choice struct {
 
 // choose is run for a request with more than one answer: one prompt, whose answers the engine
 // writes together.
-func (a *Answers) choose(x *exchange.Exchange, w *exchange.Reply, enc prompt.Several, q *checked, start time.Time) error {
+func (a *Answers) choose(x *request.Exchange, w *request.Reply, enc prompt.Several, q *checked, start time.Time) error {
 	n, tokens := enc.Candidates(), q.engine.Limit
 	if most := q.lease.Info().Context; tokens <= 0 || tokens > most {
 		tokens = most
@@ -90,7 +90,7 @@ func (a *Answers) choose(x *exchange.Exchange, w *exchange.Reply, enc prompt.Sev
 		if err := x.Ctx().Err(); err != nil {
 			return err
 		}
-		return exchange.ErrNoEnd
+		return request.ErrNoEnd
 	}
 	if enc.Streams() {
 		return nil

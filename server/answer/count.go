@@ -3,13 +3,13 @@ package answer
 import (
 	"net/http"
 
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // Count answers with how many tokens a request's prompt has, by the model's own tokenizer.
-func (a *Answers) Count(to prompt.Route) func(*exchange.Exchange) {
-	return func(x *exchange.Exchange) {
+func (a *Answers) Count(to prompt.Route) func(*request.Exchange) {
+	return func(x *request.Exchange) {
 		r, _, ok := x.ReadPrompt(to)
 		if !ok {
 			return
@@ -24,6 +24,6 @@ func (a *Answers) Count(to prompt.Route) func(*exchange.Exchange) {
 			x.Fail(err)
 			return
 		}
-		x.Reply().Whole(http.StatusOK, exchange.JSONV1, to.Count(n))
+		x.Reply().Whole(http.StatusOK, request.JSONV1, to.Count(n))
 	}
 }

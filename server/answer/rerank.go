@@ -7,20 +7,20 @@ import (
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/body"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // Rerank answers with the documents of a request in the order of their scores.
-func (a *Answers) Rerank(decode func([]byte) (*prompt.Rerank, error)) func(*exchange.Exchange) {
-	return func(x *exchange.Exchange) {
-		req, ok := exchange.Read(x, exchange.MaxSmallBody, decode)
+func (a *Answers) Rerank(decode func([]byte) (*prompt.Rerank, error)) func(*request.Exchange) {
+	return func(x *request.Exchange) {
+		req, ok := request.Read(x, request.MaxSmallBody, decode)
 		if !ok {
 			return
 		}
 		got, err := a.rank(x, req)
 		if err == nil {
-			err = x.Reply().Pour(exchange.JSONV1, func(w io.Writer) error { return req.Write(w, got) })
+			err = x.Reply().Pour(request.JSONV1, func(w io.Writer) error { return req.Write(w, got) })
 		}
 		if err != nil {
 			x.Fail(err)
@@ -29,7 +29,7 @@ func (a *Answers) Rerank(decode func([]byte) (*prompt.Rerank, error)) func(*exch
 }
 
 // rank has a model score documents.
-func (a *Answers) rank(x *exchange.Exchange, req *prompt.Rerank) (ask.Ranking, error) {
+func (a *Answers) rank(x *request.Exchange, req *prompt.Rerank) (ask.Ranking, error) {
 	q, er := &checked{model: req.Model}, req.Ask
 	m, err := a.find(x, q, prompt.ErrUnnamed, prompt.MissingPull)
 	if err != nil {

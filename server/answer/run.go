@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/ask"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // noText answers a request that wanted none: one that loads or unloads a model.
-func noText(w *exchange.Reply, enc prompt.Encoder, p prompt.Part) error {
+func noText(w *request.Reply, enc prompt.Encoder, p prompt.Part) error {
 	if !enc.Streams() {
 		b, err := enc.Whole(p)
 		if err == nil {
@@ -36,7 +36,7 @@ func gone(err error) error {
 
 // run takes events from the engine and sends them, each as soon as no other follows at once, or all
 // together.
-func (a *Answers) run(x *exchange.Exchange, w *exchange.Reply, enc prompt.Encoder, q *checked, start time.Time) error {
+func (a *Answers) run(x *request.Exchange, w *request.Reply, enc prompt.Encoder, q *checked, start time.Time) error {
 	var events iter.Seq2[ask.Event, error]
 	if q.isChat {
 		events = q.lease.Chat(x.Ctx(), q.engine)
@@ -90,7 +90,7 @@ func (a *Answers) run(x *exchange.Exchange, w *exchange.Reply, enc prompt.Encode
 		if err := x.Ctx().Err(); err != nil {
 			return err
 		}
-		return exchange.ErrNoEnd
+		return request.ErrNoEnd
 	}
 	if total == nil {
 		return nil
@@ -105,7 +105,7 @@ func (a *Answers) run(x *exchange.Exchange, w *exchange.Reply, enc prompt.Encode
 
 // before takes what of an event is no part of the answer: its account, what comes before the
 // answer, and what sends on what was written. over: there is nothing else.
-func (a *Answers) before(x *exchange.Exchange, w *exchange.Reply, q *checked, e ask.Event) (over bool, err error) {
+func (a *Answers) before(x *request.Exchange, w *request.Reply, q *checked, e ask.Event) (over bool, err error) {
 	q.account.event(e)
 	switch {
 	case e.Cut != nil:
@@ -134,7 +134,7 @@ func seen(by prompt.Seer, p prompt.Part) prompt.Part {
 func noShift(err error, er ask.Request) error {
 	var ce *ask.ContextError
 	if er.Truncate && !er.Shift && errors.As(err, &ce) {
-		return exchange.Error(http.StatusBadRequest, exchange.TooLong)
+		return request.Error(http.StatusBadRequest, request.TooLong)
 	}
 	return err
 }

@@ -9,17 +9,17 @@ import (
 
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // OpenAITranscriptions checks the form as Ollama does; no model here hears. It reads no more of it
 // than any request may cost, and keeps nothing: what it has to know stands before the sound, or
 // after a short one.
-func (a *Answers) OpenAITranscriptions(x *exchange.Exchange) {
+func (a *Answers) OpenAITranscriptions(x *request.Exchange) {
 	end := time.Now().Add(a.o.Shared.ReadTimeout)
 	_ = http.NewResponseController(x.Writer).SetReadDeadline(end)
-	err := a.transcription(x.Request, &io.LimitedReader{R: x.Request.Body, N: exchange.MaxSmallBody})
+	err := a.transcription(x.Request, &io.LimitedReader{R: x.Request.Body, N: request.MaxSmallBody})
 	x.Drain(end)
 	x.Fail(err)
 }
@@ -41,7 +41,7 @@ func (a *Answers) transcription(r *http.Request, in *io.LimitedReader) error {
 		case err != nil && in.N <= 0 && name == "":
 			return body.Fail(http.StatusBadRequest, "no model here supports audio")
 		case err != nil && in.N <= 0:
-			return exchange.TooLarge(exchange.MaxSmallBody)
+			return request.TooLarge(request.MaxSmallBody)
 		case err != nil:
 			return body.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", err)
 		case p.FormName() == "file" && p.FileName() != "":

@@ -6,7 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/ask"
-	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // cutHeader tells a client that its prompt was cut, which the body has no place for in any dialect.
@@ -15,7 +15,7 @@ const cutHeader = "Axle-Truncated"
 // cut tells of a prompt that did not fit and was cut, as Ollama cuts it: the log with what would
 // help, the metrics, and the client in a header, since an answer to half a question reads like that
 // of a bad model. Of many inputs that are embedded at once the log and the header have the first.
-func (a *Answers) cut(x *exchange.Exchange, all ...ask.Cut) {
+func (a *Answers) cut(x *request.Exchange, all ...ask.Cut) {
 	for _, k := range all {
 		h := x.Writer.Header()
 		first := h.Get(cutHeader) == ""
@@ -33,7 +33,7 @@ func (a *Answers) noteCut(k ask.Cut, say bool, path, model, client string) {
 	if say {
 		a.log.Warn("a prompt did not fit and was cut: a model of a longer context, a larger num_ctx or a shorter prompt (fewer tools) "+
 			"would keep it",
-			zap.String("path", exchange.Clip(path)), zap.String("model", model), zap.Int("limit", k.Limit), zap.Int("prompt", k.Prompt),
+			zap.String("path", request.Clip(path)), zap.String("model", model), zap.Int("limit", k.Limit), zap.Int("prompt", k.Prompt),
 			zap.Int("kept", k.Kept), zap.Int("cut", k.Prompt-k.Kept), zap.String("client", client))
 	}
 }

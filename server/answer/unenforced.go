@@ -6,7 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/sampler/grammar"
-	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/request"
 )
 
 const (
@@ -17,7 +17,7 @@ const (
 // notEnforced tells of what a schema asks for and its answer is not held to: the client in a
 // Warning header for each, before the answer begins, and the log by keyword and place. Names that
 // the schema chose are a client's words, and in the log only where prompts are.
-func (a *Answers) notEnforced(x *exchange.Exchange, notes []grammar.Note) {
+func (a *Answers) notEnforced(x *request.Exchange, notes []grammar.Note) {
 	for i, n := range notes {
 		text, place := n.String(), n.Place
 		if i == maxWarnings-1 && len(notes) > maxWarnings {
@@ -34,7 +34,7 @@ func (a *Answers) notEnforced(x *exchange.Exchange, notes []grammar.Note) {
 		}
 		if i < maxWarnings {
 			a.log.Warn("a schema's keyword is not enforced", zap.String("path", x.Request.URL.Path), zap.String("keyword", n.Keyword),
-				zap.String("place", exchange.Clip(place)), zap.Int("keywords", len(notes)))
+				zap.String("place", request.Clip(place)), zap.Int("keywords", len(notes)))
 		}
 	}
 }

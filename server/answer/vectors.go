@@ -10,14 +10,14 @@ import (
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/body"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // Vectors answers with vectors of texts.
-func (a *Answers) Vectors(decode func([]byte) (*prompt.Vectors, error)) func(*exchange.Exchange) {
-	return func(x *exchange.Exchange) {
-		req, ok := exchange.Read(x, exchange.MaxSmallBody, decode)
+func (a *Answers) Vectors(decode func([]byte) (*prompt.Vectors, error)) func(*request.Exchange) {
+	return func(x *request.Exchange) {
+		req, ok := request.Read(x, request.MaxSmallBody, decode)
 		if !ok {
 			return
 		}
@@ -32,7 +32,7 @@ func (a *Answers) Vectors(decode func([]byte) (*prompt.Vectors, error)) func(*ex
 }
 
 // vectors embeds texts; no input only loads the model.
-func (a *Answers) vectors(x *exchange.Exchange, req *prompt.Vectors) (out prompt.Embedded, err error) {
+func (a *Answers) vectors(x *request.Exchange, req *prompt.Vectors) (out prompt.Embedded, err error) {
 	start := time.Now()
 	q := &checked{model: req.Model}
 	m, err := a.find(x, q, req.Unnamed, prompt.MissingPull)

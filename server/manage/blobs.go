@@ -10,11 +10,11 @@ import (
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/body"
-	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // digest reads a blob's name from the path.
-func digest(x *exchange.Exchange) (models.Digest, error) {
+func digest(x *request.Exchange) (models.Digest, error) {
 	d, err := models.ParseDigest(x.Param("digest"))
 	if err != nil {
 		return d, body.Fail(http.StatusBadRequest, "invalid digest format")
@@ -22,7 +22,7 @@ func digest(x *exchange.Exchange) (models.Digest, error) {
 	return d, nil
 }
 
-func (m *Manager) HasBlob(x *exchange.Exchange) {
+func (m *Manager) HasBlob(x *request.Exchange) {
 	d, err := digest(x)
 	if err == nil {
 		var ok bool
@@ -37,7 +37,7 @@ func (m *Manager) HasBlob(x *exchange.Exchange) {
 	x.Reply().Whole(http.StatusOK, "", nil)
 }
 
-func (m *Manager) PutBlob(x *exchange.Exchange) {
+func (m *Manager) PutBlob(x *request.Exchange) {
 	d, err := digest(x)
 	created := false
 	switch {
@@ -45,7 +45,7 @@ func (m *Manager) PutBlob(x *exchange.Exchange) {
 	case m.o.NoPull:
 		err = body.Fail(http.StatusForbidden, "pulling models is switched off on this server, and uploading them with it")
 	case x.Request.ContentLength > maxBlob:
-		err = exchange.TooLarge(maxBlob)
+		err = request.TooLarge(maxBlob)
 	default:
 		if _, ok, herr := m.o.Store.HasBlob(d); herr != nil || ok {
 			err = herr
@@ -59,7 +59,7 @@ func (m *Manager) PutBlob(x *exchange.Exchange) {
 		case errors.Is(err, store.ErrMismatch):
 			err = body.Fail(http.StatusBadRequest, "%s", strings.TrimPrefix(err.Error(), "models: "))
 		case errors.Is(err, store.ErrSpace):
-			err = exchange.Error(http.StatusInsufficientStorage, err.Error())
+			err = request.Error(http.StatusInsufficientStorage, err.Error())
 		case err != nil:
 			err = ofManaging(err)
 		}
@@ -78,7 +78,7 @@ func (m *Manager) PutBlob(x *exchange.Exchange) {
 // slowBody reads a large body that comes no slower than slowest: waiting uses up the time that is
 // left, what comes earns some.
 type slowBody struct {
-	x          *exchange.Exchange
+	x          *request.Exchange
 	rc         *http.ResponseController
 	most, left time.Duration
 	n          int64 // how much has come
@@ -103,12 +103,12 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	b.left = min(b.left-time.Since(start)+time.Duration(n)*time.Second/slowest, b.most)
 	switch b.n += int64(n); {
 	case b.n > maxBlob:
-		b.err = exchange.TooLarge(maxBlob)
+		b.err = request.TooLarge(maxBlob)
 	case err == io.EOF: //nolint:errorlint // as io.Reader has it
 		_ = b.rc.SetReadDeadline(time.Time{}) // it is written out now, however long that takes
 		return n, err
 	case err != nil:
-		b.err = exchange.Error(http.StatusBadRequest, err.Error())
+		b.err = request.Error(http.StatusBadRequest, err.Error())
 	}
 	return n, b.err
 }

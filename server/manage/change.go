@@ -13,11 +13,11 @@ import (
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 )
 
-func (m *Manager) Copy(x *exchange.Exchange) {
+func (m *Manager) Copy(x *request.Exchange) {
 	var req api.CopyRequest
 	err := x.Decode(&req)
 	if err == nil {
@@ -72,7 +72,7 @@ func (m *Manager) claim(asked string) (done func(), err error) {
 		"model '%s' exists: deleting models is switched off on this server, and replacing them with it", name)
 }
 
-func (m *Manager) Delete(x *exchange.Exchange) {
+func (m *Manager) Delete(x *request.Exchange) {
 	var req api.DeleteRequest
 	err := x.Decode(&req)
 	if err == nil {

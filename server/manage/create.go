@@ -14,12 +14,12 @@ import (
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-func (m *Manager) Create(x *exchange.Exchange) {
+func (m *Manager) Create(x *request.Exchange) {
 	var req api.CreateRequest
 	err := x.Decode(&req)
 	var r store.CreateRequest
@@ -68,7 +68,7 @@ func (m *Manager) Create(x *exchange.Exchange) {
 		case errors.Is(err, store.ErrNotFound): // and nothing that could fetch it
 			return prompt.ErrMissing(prompt.Missing, req.From)
 		case len(r.Files) > 0 && r.From == "" && errors.As(err, new(*models.Error)):
-			return exchange.Because(http.StatusBadRequest, err) // what was uploaded is no package
+			return request.Because(http.StatusBadRequest, err) // what was uploaded is no package
 		}
 		return err
 	})

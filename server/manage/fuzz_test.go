@@ -10,8 +10,8 @@ import (
 	"github.com/axle-llm/axle/internal/fuzzguard"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/server/body"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -40,7 +40,7 @@ func manage(t *testing.T, b []byte) {
 		if err == nil {
 			return
 		}
-		if code, text := exchange.Status(err); code < 400 || code >= 500 || text == "" {
+		if code, text := request.Status(err); code < 400 || code >= 500 || text == "" {
 			t.Errorf("%d %q: %v", code, text, err)
 		}
 	}

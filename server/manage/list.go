@@ -11,8 +11,8 @@ import (
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/pool"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // Listing is the answer of /api/tags: Ollama's, and what is said of a model that axle does not run.
@@ -42,7 +42,7 @@ func listed(e *catalog.Entry) Listed {
 		Digest: e.Digest, Details: d, Capabilities: capabilities(e)}, e.Says(), e.Info.Memory.Load}
 }
 
-func (m *Manager) Tags(x *exchange.Exchange) {
+func (m *Manager) Tags(x *request.Exchange) {
 	entries, err := m.entries(x.Ctx())
 	if err != nil {
 		x.Fail(err)
@@ -92,7 +92,7 @@ func Tiers(st ask.Stats) []Tier {
 }
 
 // Running answers /api/ps.
-func (m *Manager) Running(x *exchange.Exchange) {
+func (m *Manager) Running(x *request.Exchange) {
 	out := Loaded{Models: []LoadedModel{}}
 	cards := m.o.Loaded.Cards()
 	for _, r := range m.o.Loaded.Loaded() {

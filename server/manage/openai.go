@@ -7,12 +7,12 @@ import (
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/openai"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // OpenAIModels is the list as OpenAI has it.
-func (m *Manager) OpenAIModels(x *exchange.Exchange) {
+func (m *Manager) OpenAIModels(x *request.Exchange) {
 	entries, err := m.entries(x.Ctx())
 	var b []byte
 	if err == nil {
@@ -26,7 +26,7 @@ func (m *Manager) OpenAIModels(x *exchange.Exchange) {
 		x.Fail(err)
 		return
 	}
-	x.Reply().Whole(http.StatusOK, exchange.JSONV1, b)
+	x.Reply().Whole(http.StatusOK, request.JSONV1, b)
 }
 
 // lengths are what the model's context takes. Of a package without calls of many rows, prompts are
@@ -43,7 +43,7 @@ func (m *Manager) lengths(e *catalog.Entry) openai.Lengths {
 }
 
 // OpenAIModel is one model as OpenAI has it.
-func (m *Manager) OpenAIModel(x *exchange.Exchange) {
+func (m *Manager) OpenAIModel(x *request.Exchange) {
 	id := strings.TrimPrefix(x.Param("model"), "/")
 	if id == "" {
 		x.Redirect(http.StatusMovedPermanently, "/v1/models")
@@ -58,5 +58,5 @@ func (m *Manager) OpenAIModel(x *exchange.Exchange) {
 		x.Fail(err)
 		return
 	}
-	x.Reply().Whole(http.StatusOK, exchange.JSONV1, b)
+	x.Reply().Whole(http.StatusOK, request.JSONV1, b)
 }

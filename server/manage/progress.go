@@ -13,15 +13,15 @@ import (
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // progress runs a long piece of work and sends its status lines, each at once, or only the last. An
 // error before the first line has its own status; a later one is the stream's last line.
-func progress(x *exchange.Exchange, asked *bool, work func(ctx context.Context, status func(catalog.Progress)) error) {
+func progress(x *request.Exchange, asked *bool, work func(ctx context.Context, status func(catalog.Progress)) error) {
 	stream := asked == nil || *asked
-	x.Answer(ollama.Errors{}, func(r *exchange.Reply) error {
+	x.Answer(ollama.Errors{}, func(r *request.Reply) error {
 		ctx, cancel := context.WithCancel(x.Ctx())
 		defer cancel()
 		out, over, sent := newStatusLines(), make(chan struct{}), make(chan error, 1)
@@ -30,7 +30,7 @@ func progress(x *exchange.Exchange, asked *bool, work func(ctx context.Context, 
 				err := out.send(over, func(p catalog.Progress) error {
 					b, err := progressObject(p)
 					if err == nil {
-						err = r.Part(exchange.Lines, append(b, '\n'))
+						err = r.Part(request.Lines, append(b, '\n'))
 					}
 					return err
 				})
@@ -61,7 +61,7 @@ func progress(x *exchange.Exchange, asked *bool, work func(ctx context.Context, 
 		if err != nil {
 			return err
 		}
-		r.Whole(http.StatusOK, exchange.JSON, b)
+		r.Whole(http.StatusOK, request.JSON, b)
 		return nil
 	})
 }
@@ -72,11 +72,11 @@ func progressObject(p catalog.Progress) ([]byte, error) {
 
 // ofManaging keeps an error of management work from being told as one of a running model.
 func ofManaging(err error) error {
-	if errors.As(err, new(*body.Failure)) || exchange.Own(err) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrName) ||
+	if errors.As(err, new(*body.Failure)) || request.Own(err) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrName) ||
 		errors.Is(err, store.ErrReadOnly) || errors.Is(err, store.ErrTaken) {
 		return err
 	}
-	return exchange.Because(statusOf(err), err)
+	return request.Because(statusOf(err), err)
 }
 
 // statusOf is the status of an error of management work: an unknown name, files that this chip

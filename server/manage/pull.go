@@ -10,13 +10,13 @@ import (
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // Pull answers /api/pull: the server's [catalog.Puller] fetches, and its status lines are the
 // answer.
-func (m *Manager) Pull(x *exchange.Exchange) {
+func (m *Manager) Pull(x *request.Exchange) {
 	var req api.PullRequest
 	err := x.Decode(&req)
 	asked := cmp.Or(req.Model, req.Name)
@@ -42,7 +42,7 @@ func (m *Manager) Pull(x *exchange.Exchange) {
 }
 
 // Push answers as Ollama does for a model it cannot push: with a stream that ends in an error.
-func (m *Manager) Push(x *exchange.Exchange) {
+func (m *Manager) Push(x *request.Exchange) {
 	var req api.PushRequest
 	err := x.Decode(&req)
 	asked := cmp.Or(req.Model, req.Name)
@@ -62,6 +62,6 @@ func (m *Manager) Push(x *exchange.Exchange) {
 					m.o.Store.Dir()+"/manifests/"+n.Path())
 			}
 		}
-		return exchange.Error(http.StatusInternalServerError, "axle does not push models")
+		return request.Error(http.StatusInternalServerError, "axle does not push models")
 	})
 }

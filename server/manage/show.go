@@ -14,15 +14,15 @@ import (
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollamatype"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // copilot is how the client begins its User-Agent that shows general.basename to people.
 const copilot = "GitHubCopilotChat/"
 
-func (m *Manager) Show(x *exchange.Exchange) {
+func (m *Manager) Show(x *request.Exchange) {
 	var req api.ShowRequest
 	err := x.Decode(&req)
 	var resp *api.ShowResponse
@@ -60,7 +60,7 @@ func (m *Manager) describe(req api.ShowRequest) (*catalog.Entry, *api.ShowRespon
 	e, err := catalog.Find(m.o.Store, req.Model, prompt.ErrUnnamed, prompt.Missing)
 	if err != nil {
 		// As Ollama does here, and only here, the 404 names the model with its tag.
-		switch code, _ := exchange.Status(err); code {
+		switch code, _ := request.Status(err); code {
 		case http.StatusForbidden:
 			err = body.Fail(http.StatusForbidden, "ollama cloud is disabled: remote model details are unavailable")
 		case http.StatusNotFound:

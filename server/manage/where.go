@@ -6,7 +6,7 @@ import (
 	"os/user"
 	"path/filepath"
 
-	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // Where is the answer of /api/axle/store.
@@ -18,7 +18,7 @@ type Where struct {
 
 // Where answers GET /api/axle/store: where models are, for commands on this machine that read files
 // themselves. Others learn nothing of the machine's folders.
-func (m *Manager) Where(x *exchange.Exchange) {
+func (m *Manager) Where(x *request.Exchange) {
 	peer, err := netip.ParseAddrPort(x.Request.RemoteAddr)
 	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip"} {
 		if x.Request.Header.Get(h) != "" {
@@ -26,7 +26,7 @@ func (m *Manager) Where(x *exchange.Exchange) {
 		}
 	}
 	if err != nil || !peer.Addr().Unmap().IsLoopback() {
-		x.Fail(exchange.Error(http.StatusForbidden, "where models are kept is told on the server's own machine only"))
+		x.Fail(request.Error(http.StatusForbidden, "where models are kept is told on the server's own machine only"))
 		return
 	}
 	w := Where{Folder: m.o.Store.Dir(), Paths: []string{}}

@@ -9,8 +9,8 @@ import (
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/pool"
+	"github.com/axle-llm/axle/server/request"
 )
 
 type viewHere struct {
@@ -50,7 +50,7 @@ type viewCatalogue struct {
 }
 
 // Catalogue answers GET /api/axle/catalogue.
-func (v *Views) Catalogue(x *exchange.Exchange) {
+func (v *Views) Catalogue(x *request.Exchange) {
 	list, err := v.o.Store.List(x.Ctx())
 	if err != nil {
 		x.Fail(err)

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/request"
 )
 
 type viewBranch struct {
@@ -41,7 +41,7 @@ type viewCells struct {
 }
 
 // Cells answers GET /api/axle/cells.
-func (v *Views) Cells(x *exchange.Exchange) {
+func (v *Views) Cells(x *request.Exchange) {
 	name, maps, err := v.o.Loaded.Maps(x.Ctx(), x.Query("model"))
 	if err != nil {
 		x.Fail(err)

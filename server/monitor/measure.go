@@ -7,14 +7,14 @@ import (
 
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // mayBench says whether the request's key may start benchmarks, and why not.
-func (v *Views) mayBench(x *exchange.Exchange) (bool, string) {
+func (v *Views) mayBench(x *request.Exchange) (bool, string) {
 	if !x.Who().May(access.Admin) {
-		return false, exchange.Forbidden("measuring").Error()
+		return false, request.Forbidden("measuring").Error()
 	}
 	if v.o.Measure == nil {
 		return false, "this server cannot measure"
@@ -35,7 +35,7 @@ type viewBenchmark struct {
 }
 
 // Bench answers GET /api/axle/bench.
-func (v *Views) Bench(x *exchange.Exchange) {
+func (v *Views) Bench(x *request.Exchange) {
 	owner, err := v.owner(x)
 	if err != nil {
 		x.Fail(err)
@@ -48,10 +48,10 @@ func (v *Views) Bench(x *exchange.Exchange) {
 }
 
 // Start answers POST /api/axle/bench.
-func (v *Views) Start(x *exchange.Exchange) {
+func (v *Views) Start(x *request.Exchange) {
 	owner, err := v.owner(x)
 	if ok, why := v.mayBench(x); err == nil && !ok {
-		err = exchange.Error(http.StatusForbidden, why)
+		err = request.Error(http.StatusForbidden, why)
 	}
 	var a Ask
 	if err == nil {
@@ -68,9 +68,9 @@ func (v *Views) Start(x *exchange.Exchange) {
 		a.Model = e.Name.String()
 		switch err = v.bench.Start(a, owner, func(ctx context.Context) (*Subject, error) { return v.subject(ctx, e) }); {
 		case errors.Is(err, ErrTry):
-			err = exchange.Error(http.StatusBadRequest, err.Error())
+			err = request.Error(http.StatusBadRequest, err.Error())
 		case errors.Is(err, ErrRunning):
-			err = exchange.Error(http.StatusConflict, err.Error())
+			err = request.Error(http.StatusConflict, err.Error())
 		}
 	}
 	if err != nil {
@@ -96,12 +96,12 @@ func (v *Views) subject(ctx context.Context, e *catalog.Entry) (*Subject, error)
 }
 
 // End answers DELETE /api/axle/bench.
-func (v *Views) End(x *exchange.Exchange) {
+func (v *Views) End(x *request.Exchange) {
 	err := error(nil)
 	if ok, why := v.mayBench(x); !ok {
-		err = exchange.Error(http.StatusForbidden, why)
+		err = request.Error(http.StatusForbidden, why)
 	} else if err = v.bench.Stop(); err != nil {
-		err = exchange.Error(http.StatusNotFound, err.Error())
+		err = request.Error(http.StatusNotFound, err.Error())
 	}
 	if err != nil {
 		x.Fail(err)

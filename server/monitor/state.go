@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/server/access"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/manage"
 	"github.com/axle-llm/axle/server/pool"
+	"github.com/axle-llm/axle/server/request"
 )
 
 type viewCard struct {
@@ -90,7 +90,7 @@ type viewState struct {
 }
 
 // State answers GET /api/axle/state.
-func (v *Views) State(x *exchange.Exchange) {
+func (v *Views) State(x *request.Exchange) {
 	owner, err := v.owner(x)
 	if err != nil {
 		x.Fail(err)

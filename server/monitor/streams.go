@@ -14,7 +14,7 @@ import (
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/ranked"
-	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // Header is the header in which a client says whose its requests are.
@@ -229,7 +229,7 @@ func (s *Streams) Stop(id string, owner Owner) error {
 	case !owner.Same(st.owner):
 		return ErrOthers
 	}
-	st.cancel(exchange.ErrEnded)
+	st.cancel(request.ErrEnded)
 	return nil
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/catalog"
-	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/pool"
+	"github.com/axle-llm/axle/server/request"
 )
 
 // Options are what [Views] look at. All but Results are set before [New].
@@ -52,17 +52,17 @@ func (v *Views) Close() { v.bench.Close() }
 func (v *Views) Loading(p ask.Progress) { v.loads.Progress(p) }
 
 // owner is who asks.
-func (v *Views) owner(x *exchange.Exchange) (Owner, error) {
+func (v *Views) owner(x *request.Exchange) (Owner, error) {
 	o, err := OwnerOf(x.Owner(), v.o.Keys, x.Request.Header)
 	if err != nil {
-		err = exchange.Error(http.StatusBadRequest, err.Error())
+		err = request.Error(http.StatusBadRequest, err.Error())
 	}
 	return o, err
 }
 
 // Seen frames each request that a model answers: it is listed, and its owner can end it.
 func (v *Views) Seen(c *gin.Context) {
-	x := exchange.Of(c)
+	x := request.Of(c)
 	owner, err := v.owner(x)
 	if err != nil {
 		x.Fail(err)
@@ -76,14 +76,14 @@ func (v *Views) Seen(c *gin.Context) {
 }
 
 // Stop answers DELETE /api/axle/streams/:id.
-func (v *Views) Stop(x *exchange.Exchange) {
+func (v *Views) Stop(x *request.Exchange) {
 	owner, err := v.owner(x)
 	if err == nil {
 		switch err = v.streams.Stop(x.Param("id"), owner); {
 		case errors.Is(err, ErrOthers):
-			err = exchange.Error(http.StatusForbidden, err.Error())
+			err = request.Error(http.StatusForbidden, err.Error())
 		case errors.Is(err, ErrOver):
-			err = exchange.Error(http.StatusNotFound, ErrOver.Error())
+			err = request.Error(http.StatusNotFound, ErrOver.Error())
 		}
 	}
 	if err != nil {

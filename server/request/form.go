@@ -1,4 +1,4 @@
-package exchange
+package request
 
 // Form is how the errors of an answer are written.
 type Form interface {

@@ -1,10 +1,10 @@
-// Package exchange is one request and its answer, whatever they are about. It reads the body within
+// Package request is one request and its answer, whatever they are about. It reads the body within
 // its limits and weighs it, writes the answer with deadlines, and reports a failure in whatever
 // form is still possible. It is the one place where errors become statuses.
 //
 // An [Exchange] belongs to the goroutine that handles its request, and to none once the handler has
 // returned. [Shared] is used from any goroutine; nothing has to be closed.
-package exchange
+package request
 
 import (
 	"cmp"
