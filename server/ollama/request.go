@@ -59,34 +59,20 @@ func decodeThink(raw json.RawMessage) (t *api.ThinkValue, err error) {
 
 // readChat reads the body of /api/chat.
 func readChat(_ prompt.From, b []byte) (*prompt.Request, prompt.Encoder, error) {
-	c, ok := plainChat(b)
-	if !ok {
-		whole, err := decodeChat(b)
-		if err != nil {
-			return nil, nil, err
-		}
-		c = *whole
+	c, err := decodeChat(b)
+	if err != nil {
+		return nil, nil, err
 	}
 	if err := prompt.CheckTop(c.TopLogprobs); err != nil {
 		return nil, nil, err
 	}
-	out := new(struct { // in one allocation
-		r prompt.Request
-		e encoder
-	})
-	c.ask(&out.r)
-	out.e = encoder{stream: yes(c.Stream) && !out.r.Loads, form: chatForm}
-	return &out.r, &out.e, nil
-}
-
-// ask makes r what the body asks.
-func (c *chatBody) ask(r *prompt.Request) {
-	*r = prompt.Request{Model: c.Model, Unnamed: prompt.ErrUnnamed, Chat: true, Options: c.Options, Format: c.Format,
+	r := &prompt.Request{Model: c.Model, Unnamed: prompt.ErrUnnamed, Chat: true, Options: c.Options, Format: c.Format,
 		KeepAlive: ollamatype.KeepAlive(c.KeepAlive), RenderOnly: c.DebugRenderOnly, Loads: len(c.messages) == 0}
 	r.Unloads = r.Loads && r.KeepAlive != nil && *r.KeepAlive == 0
 	r.Ask = ask.Request{Messages: c.messages, Tools: c.tools, Truncate: yes(c.Truncate), Shift: yes(c.Shift)}
 	r.Ask.Think, r.ThinkError = ollamatype.Think(c.Think)
 	r.Ask.Sampling.Logprobs, r.Ask.Sampling.TopLogprobs = c.Logprobs, c.TopLogprobs
+	return r, &encoder{stream: yes(c.Stream) && !r.Loads, form: chatForm}, nil
 }
 
 func decodeChat(b []byte) (*chatBody, error) {
@@ -124,38 +110,6 @@ func asOllama(te *json.UnmarshalTypeError) {
 	case reflect.TypeFor[ollamatype.Tools]():
 		te.Type = reflect.TypeFor[api.Tools]()
 	}
-}
-
-// plainChat is decodeChat of a body that can be taken apart; it is not ok for any other, and for
-// one that is wrong.
-func plainChat(b []byte) (c chatBody, ok bool) {
-	p, ok := body.TakeApart(b)
-	if !ok {
-		return c, false
-	}
-	if p.Rest != nil {
-		rest, err := decodeChat(p.Rest)
-		if err != nil {
-			return c, false
-		}
-		c = *rest
-	}
-	c.Model, c.Stream = p.Model, p.Stream
-	if p.Messages != nil {
-		c.messages = make([]ask.Message, len(p.Messages))
-	}
-	for i, m := range p.Messages {
-		if m.Object == nil {
-			c.messages[i] = ask.Message{Role: strings.ToLower(m.Role), Content: m.Content}
-			continue
-		}
-		var said message
-		if json.Unmarshal(m.Object, &said) != nil {
-			return c, false
-		}
-		c.messages[i] = said.ask()
-	}
-	return c, true
 }
 
 // readGenerate reads the body of /api/generate.

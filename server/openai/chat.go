@@ -34,12 +34,9 @@ const chatName = "ChatCompletionRequest"
 
 // readChat reads the body of /v1/chat/completions.
 func readChat(from prompt.From, b []byte) (*prompt.Request, prompt.Encoder, error) {
-	c := plainChat(b)
-	if c == nil {
-		var err error
-		if c, err = decodeChat(b); err != nil {
-			return nil, nil, err
-		}
+	c, err := decodeChat(b)
+	if err != nil {
+		return nil, nil, err
 	}
 	r, err := c.request()
 	if err != nil {
@@ -67,29 +64,6 @@ func decodeChat(b []byte) (*chatRequest, error) {
 		return nil, body.Fail(400, "[] is too short - 'messages'")
 	}
 	return c, nil
-}
-
-// plainChat is decodeChat of a body that can be taken apart; nil for any other, and for one that is
-// wrong.
-func plainChat(b []byte) *chatRequest {
-	p, ok := body.TakeApart(b)
-	if !ok || len(p.Messages) == 0 {
-		return nil
-	}
-	c := new(chatRequest)
-	if p.Rest != nil && json.Unmarshal(p.Rest, c) != nil {
-		return nil
-	}
-	c.Model, c.Stream = p.Model, p.Stream != nil && *p.Stream
-	c.Messages = make([]wire.Message, len(p.Messages))
-	for i, m := range p.Messages {
-		if m.Object == nil {
-			c.Messages[i] = wire.Message{Role: m.Role, Content: m.Content}
-		} else if json.Unmarshal(m.Object, &c.Messages[i]) != nil {
-			return nil
-		}
-	}
-	return c
 }
 
 // request is what the body asks in Ollama's words.

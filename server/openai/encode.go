@@ -136,26 +136,18 @@ func (e *chatEncoder) WholeOf(all []prompt.Part, _ []float64) ([]byte, error) {
 			body.Choices = append(body.Choices, c)
 		}
 	}
-	return line(struct {
-		wire.ChatCompletion
-		Usage usage `json:"usage"`
-	}{body, e.tally.usage(e.first, true)})
+	return line(wholeChat{body, e.tally.usage(e.first, true)})
 }
 
 // Whole is the body of an answer in one piece.
 func (e *chatEncoder) Whole(p prompt.Part) ([]byte, error) {
-	u := usageOf(p.Figures, e.first)
-	if b := textAnswer(e.id, &p, u); b != nil {
-		return b, nil
-	}
-	return wholeAnswer(e.id, p, u)
+	return line(wholeChat{wire.ToChatCompletion(e.id, ollamatype.Chat(p)), usageOf(p.Figures, e.first)})
 }
 
-func wholeAnswer(id string, p prompt.Part, u usage) ([]byte, error) {
-	return line(struct {
-		wire.ChatCompletion
-		Usage usage `json:"usage"`
-	}{wire.ToChatCompletion(id, ollamatype.Chat(p)), u})
+// wholeChat is a chat completion in one piece.
+type wholeChat struct {
+	wire.ChatCompletion
+	Usage usage `json:"usage"`
 }
 
 // Rendered is what is told of a prompt that is not answered.
