@@ -66,9 +66,6 @@ func (a *Answers) once(x *request.Exchange, w *request.Reply, r *prompt.Request,
 		return nil
 	}
 	a.logPrompt(x.Request.URL.Path, q.engine)
-	if c, ok := enc.(prompt.Several); ok && c.Candidates() > 1 {
-		return a.choose(x, w, c, q, start)
-	}
 	return a.run(x, w, enc, q, start)
 }
 

@@ -34,45 +34,66 @@ func gone(err error) error {
 	return fmt.Errorf("writing to the client: %w", errors.Join(context.Canceled, err))
 }
 
+// choice is what is known of one of several answers to a prompt.
+type choice struct {
+	answer prompt.Answer
+	trace  *trace
+	total  prompt.Total // where the answer does not stream
+}
+
 // run takes events from the engine and sends them, each as soon as no other follows at once, or all
-// together.
+// together. Where an encoder wants several answers, the engine writes them together.
 func (a *Answers) run(x *request.Exchange, w *request.Reply, enc prompt.Encoder, q *checked, start time.Time) error {
-	var events iter.Seq2[ask.Event, error]
-	if q.isChat {
-		events = q.lease.Chat(x.Ctx(), q.engine)
+	n, streams := 1, enc.Streams()
+	chunk := func(_ int, p prompt.Part) ([]byte, error) { return enc.Chunk(p) }
+	whole := func(all []prompt.Part, _ []float64) ([]byte, error) { return enc.Whole(all[0]) }
+	var events iter.Seq2[ask.Choice, error]
+	if several, ok := enc.(prompt.Several); ok && several.Candidates() > 1 {
+		n, chunk, whole = several.Candidates(), several.ChunkOf, several.WholeOf
+		if err := choicesRoom(x, n, streams, q); err != nil {
+			return err
+		}
+		q.engine.Sampling.Logprobs = q.engine.Sampling.Logprobs || several.Ranks()
+		events = q.lease.Choices(x.Ctx(), q.engine, ask.Several{N: n, Beside: x.Who().Beside})
+	} else if q.isChat {
+		events = single(q.lease.Chat(x.Ctx(), q.engine))
 	} else {
-		events = q.lease.Generate(x.Ctx(), q.engine)
+		events = single(q.lease.Generate(x.Ctx(), q.engine))
 	}
-	answer := &prompt.Answer{Model: q.model, Start: start, Load: q.load}
-	var total *prompt.Total
-	if !enc.Streams() {
-		total = new(prompt.Total)
+	all, scores, left := make([]choice, n), make([]float64, n), n
+	for i := range all {
+		c := &all[i]
+		c.answer = prompt.Answer{Model: q.model, Start: start, Load: q.load}
+		if c.trace = a.Figures.begin(); i > 0 {
+			c.trace.beside()
+		}
+		defer c.trace.end(&c.answer)
 	}
 	see, _ := enc.(prompt.Seer)
-	tr := a.Figures.begin()
-	defer tr.end(answer)
-	done := false
 	for e, err := range events {
 		if err != nil {
 			return noShift(err, q.engine)
 		}
-		if over, err := a.before(x, w, q, e); err != nil {
+		if over, err := a.before(x, w, q, e.Event); err != nil {
 			return err
 		} else if over {
 			continue
 		}
-		now := time.Now()
-		tr.event(now, e)
-		part := answer.Part(e, now)
+		now, c := time.Now(), &all[e.Index]
+		c.trace.event(now, e.Event)
+		part := c.answer.Part(e.Event, now)
 		if see != nil {
 			part = seen(see, part)
 		}
-		done = done || part.Done
-		if total != nil {
-			total.Add(part)
+		if e.Done != nil {
+			left--
+			scores[e.Index] = e.Done.Logprob / float64(max(e.Done.Usage.Output, 1))
+		}
+		if !streams {
+			c.total.Add(part)
 			continue
 		}
-		b, err := enc.Chunk(part)
+		b, err := chunk(e.Index, part)
 		if err != nil {
 			return err
 		}
@@ -86,21 +107,51 @@ func (a *Answers) run(x *request.Exchange, w *request.Reply, enc prompt.Encoder,
 			return gone(err)
 		}
 	}
-	if !done {
+	if left > 0 {
 		if err := x.Ctx().Err(); err != nil {
 			return err
 		}
 		return request.ErrNoEnd
 	}
-	if total == nil {
+	if streams {
 		return nil
 	}
-	b, err := enc.Whole(total.Whole())
-	if err != nil {
+	wholes := make([]prompt.Part, n)
+	for i := range all {
+		wholes[i] = all[i].total.Whole()
+	}
+	b, err := whole(wholes, scores)
+	if err == nil {
+		w.Whole(http.StatusOK, enc.WholeType(), b)
+	}
+	return err
+}
+
+// single is the only answer to a prompt as one of several.
+func single(events iter.Seq2[ask.Event, error]) iter.Seq2[ask.Choice, error] {
+	return func(yield func(ask.Choice, error) bool) {
+		for e, err := range events {
+			if !yield(ask.Choice{Event: e}, err) {
+				return
+			}
+		}
+	}
+}
+
+// choicesRoom refuses n answers that are more than the key may have today, or than there is room
+// for until all are there.
+func choicesRoom(x *request.Exchange, n int, streams bool, q *checked) error {
+	tokens, told := q.engine.Limit, 0
+	if most := q.lease.Info().Context; tokens <= 0 || tokens > most {
+		tokens = most
+	}
+	if err := x.Who().Room(int64(n-1) * int64(tokens)); err != nil || streams {
 		return err
 	}
-	w.Whole(http.StatusOK, enc.WholeType(), b)
-	return nil
+	if q.engine.Sampling.Logprobs {
+		told = 1 + q.engine.Sampling.TopLogprobs
+	}
+	return x.ChoicesRoom(n, tokens, told)
 }
 
 // before takes what of an event is no part of the answer: its account, what comes before the
