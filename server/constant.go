@@ -48,21 +48,22 @@ func (s *Server) cloud(x *request.Exchange) {
 }
 
 // account answers as Ollama does with its cloud off.
-func (s *Server) account(x *request.Exchange) {
-	x.Fail(request.Error(http.StatusServiceUnavailable, "account unavailable"))
+func (s *Server) account(*request.Exchange) error {
+	return request.Error(http.StatusServiceUnavailable, "account unavailable")
 }
 
-func (s *Server) signout(x *request.Exchange) {
-	x.Fail(request.Error(http.StatusUnauthorized, "you are not currently signed in"))
+func (s *Server) signout(*request.Exchange) error {
+	return request.Error(http.StatusUnauthorized, "you are not currently signed in")
 }
 
 func (s *Server) noCloud(what string) gin.HandlerFunc {
-	return request.Handler(func(x *request.Exchange) {
-		request.Read(x, request.MaxSmallBody, func(b []byte) (any, error) {
+	return request.Try(func(x *request.Exchange) error {
+		_, err := request.Read(x, request.MaxSmallBody, func(b []byte) (any, error) {
 			if len(strings.TrimSpace(string(b))) == 0 {
 				return nil, body.Fail(http.StatusBadRequest, "missing request body")
 			}
 			return nil, body.Fail(http.StatusForbidden, "ollama cloud is disabled: %s", body.Ours(what))
 		})
+		return err
 	})
 }

@@ -43,7 +43,7 @@ func dialects() []prompt.Dialect {
 // table is every route of the main port: the server's own, and those of the dialects. A route
 // without a role does not start: see mount.
 func (s *Server) table() []route {
-	h, models, answers, views := request.Handler, s.manager, s.answers, s.views
+	h, try, models, answers, views := request.Handler, request.Try, s.manager, s.answers, s.views
 	const anyone, ask, admin = access.Anyone, access.Ask, access.Admin
 	table := []route{
 		{"HEAD", "/", anyone, plain, h(s.root)},
@@ -51,43 +51,43 @@ func (s *Server) table() []route {
 		{"HEAD", "/api/version", ask, plain, h(s.version)},
 		{"GET", "/api/version", ask, plain, h(s.version)},
 		{"GET", "/api/status", ask, plain, h(s.cloud)},
-		{"HEAD", "/api/tags", ask, plain, h(models.Tags)},
-		{"GET", "/api/tags", ask, plain, h(models.Tags)},
+		{"HEAD", "/api/tags", ask, plain, try(models.Tags)},
+		{"GET", "/api/tags", ask, plain, try(models.Tags)},
 		{"GET", "/api/ps", ask, plain, h(models.Running)},
-		{"POST", "/api/show", ask, plain, h(models.Show)},
-		{"POST", "/api/embed", ask, asked, h(answers.Vectors(ollama.DecodeEmbed))},
-		{"POST", "/api/embeddings", ask, asked, h(answers.Vectors(ollama.DecodeEmbeddings))},
-		{"POST", "/api/rerank", ask, asked, h(answers.Rerank(ollama.DecodeRerank))},
+		{"POST", "/api/show", ask, plain, try(models.Show)},
+		{"POST", "/api/embed", ask, asked, try(answers.Vectors(ollama.DecodeEmbed))},
+		{"POST", "/api/embeddings", ask, asked, try(answers.Vectors(ollama.DecodeEmbeddings))},
+		{"POST", "/api/rerank", ask, asked, try(answers.Rerank(ollama.DecodeRerank))},
 
-		{"POST", "/api/create", admin, worked, h(models.Create)},
-		{"POST", "/api/copy", admin, worked, h(models.Copy)},
-		{"POST", "/api/pull", admin, worked, h(models.Pull)},
-		{"POST", "/api/push", admin, worked, h(models.Push)},
-		{"DELETE", "/api/delete", admin, worked, h(models.Delete)},
-		{"HEAD", "/api/blobs/:digest", admin, plain, h(models.HasBlob)},
-		{"POST", "/api/blobs/:digest", admin, worked, h(models.PutBlob)},
+		{"POST", "/api/create", admin, worked, try(models.Create)},
+		{"POST", "/api/copy", admin, worked, try(models.Copy)},
+		{"POST", "/api/pull", admin, worked, try(models.Pull)},
+		{"POST", "/api/push", admin, worked, try(models.Push)},
+		{"DELETE", "/api/delete", admin, worked, try(models.Delete)},
+		{"HEAD", "/api/blobs/:digest", admin, plain, try(models.HasBlob)},
+		{"POST", "/api/blobs/:digest", admin, worked, try(models.PutBlob)},
 
-		{"POST", "/api/me", ask, plain, h(s.account)},
-		{"POST", "/api/signout", ask, plain, h(s.signout)},
-		{"DELETE", "/api/user/keys/:key", ask, plain, h(s.signout)},
+		{"POST", "/api/me", ask, plain, try(s.account)},
+		{"POST", "/api/signout", ask, plain, try(s.signout)},
+		{"DELETE", "/api/user/keys/:key", ask, plain, try(s.signout)},
 		{"POST", "/api/experimental/web_search", ask, plain, s.noCloud("web search is unavailable")},
 		{"POST", "/api/experimental/web_fetch", ask, plain, s.noCloud("web fetch is unavailable")},
 		{"GET", "/api/experimental/model-recommendations", ask, plain, h(s.recommendations)},
 
-		{"POST", "/v1/embeddings", ask, asked, h(answers.Vectors(openai.DecodeEmbeddings))},
-		{"POST", "/v1/rerank", ask, asked, h(answers.Rerank(ollama.DecodeRerank))},
-		{"GET", "/v1/models", ask, plain, h(models.OpenAIModels)},
-		{"GET", "/v1/models/*model", ask, plain, h(models.OpenAIModel)},
-		{"POST", "/v1/audio/transcriptions", ask, worked, h(answers.OpenAITranscriptions)},
+		{"POST", "/v1/embeddings", ask, asked, try(answers.Vectors(openai.DecodeEmbeddings))},
+		{"POST", "/v1/rerank", ask, asked, try(answers.Rerank(ollama.DecodeRerank))},
+		{"GET", "/v1/models", ask, plain, try(models.OpenAIModels)},
+		{"GET", "/v1/models/*model", ask, plain, try(models.OpenAIModel)},
+		{"POST", "/v1/audio/transcriptions", ask, worked, try(answers.OpenAITranscriptions)},
 
-		{"GET", "/api/axle/state", ask, plain, h(views.State)},
-		{"GET", "/api/axle/cells", ask, plain, h(views.Cells)},
-		{"DELETE", "/api/axle/streams/:id", ask, plain, h(views.Stop)},
-		{"GET", "/api/axle/catalogue", ask, plain, h(views.Catalogue)},
-		{"GET", "/api/axle/store", ask, plain, h(models.Where)},
-		{"GET", "/api/axle/bench", ask, plain, h(views.Bench)},
-		{"POST", "/api/axle/bench", admin, worked, h(views.Start)},
-		{"DELETE", "/api/axle/bench", admin, plain, h(views.End)},
+		{"GET", "/api/axle/state", ask, plain, try(views.State)},
+		{"GET", "/api/axle/cells", ask, plain, try(views.Cells)},
+		{"DELETE", "/api/axle/streams/:id", ask, plain, try(views.Stop)},
+		{"GET", "/api/axle/catalogue", ask, plain, try(views.Catalogue)},
+		{"GET", "/api/axle/store", ask, plain, try(models.Where)},
+		{"GET", "/api/axle/bench", ask, plain, try(views.Bench)},
+		{"POST", "/api/axle/bench", admin, worked, try(views.Start)},
+		{"DELETE", "/api/axle/bench", admin, plain, try(views.End)},
 
 		{"GET", "/health", anyone, plain, h(s.health)},
 		{"HEAD", "/health", anyone, plain, h(s.health)},
@@ -103,10 +103,10 @@ func (s *Server) table() []route {
 	for _, d := range s.shared.Dialects {
 		for _, r := range d.Routes {
 			if r.Count != nil {
-				table = append(table, route{"POST", r.Path, r.Role, worked, h(answers.Count(r))})
+				table = append(table, route{"POST", r.Path, r.Role, worked, try(answers.Count(r))})
 				continue
 			}
-			table = append(table, route{"POST", r.Path, r.Role, asked, h(answers.Prompt(r))})
+			table = append(table, route{"POST", r.Path, r.Role, asked, try(answers.Prompt(r))})
 		}
 	}
 	return append(table, s.unbuilt()...)

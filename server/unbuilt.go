@@ -36,8 +36,8 @@ func (s *Server) unbuilt() (table []route) {
 
 // notYet refuses a request with a sentence. Its body is read as far as any refused one's.
 func (s *Server) notYet(what string) gin.HandlerFunc {
-	return request.Handler(func(x *request.Exchange) {
+	return request.Try(func(x *request.Exchange) error {
 		x.Drain(time.Now().Add(s.shared.ReadTimeout))
-		x.Fail(request.Error(http.StatusNotImplemented, what))
+		return request.Error(http.StatusNotImplemented, what)
 	})
 }

@@ -37,21 +37,22 @@ func (s *Server) VendorHandler(ctx context.Context, loopback bool) http.Handler 
 // table is every route of the vendor's port. own are GETs that change something, as the vendor has
 // it.
 func (v *vendorAPI) table() []route {
-	h := request.Handler
-	own := func(f func(*request.Exchange)) gin.HandlerFunc {
-		return h(func(x *request.Exchange) {
-			if v.own(x) {
-				f(x)
+	try := request.Try
+	own := func(f func(*request.Exchange) error) gin.HandlerFunc {
+		return try(func(x *request.Exchange) error {
+			if !v.own(x) {
+				return nil
 			}
+			return f(x)
 		})
 	}
 	return []route{
 		{"GET", "/api/stop", access.Ask, plain, own(v.stop)},
-		{"POST", "/api/reset", access.Ask, plain, h(v.reset)},
-		{"POST", "/api/generate", access.Ask, lasting, h(v.generate)},
+		{"POST", "/api/reset", access.Ask, plain, try(v.reset)},
+		{"POST", "/api/generate", access.Ask, lasting, try(v.generate)},
 		{"GET", "/api/generate_provider", access.Ask, plain, own(v.poll)},
 		{"GET", "/api/content", access.Ask, plain, own(v.poll)},
-		{"POST", "/api/chat", access.Ask, worked, h(v.chat)},
+		{"POST", "/api/chat", access.Ask, worked, try(v.chat)},
 	}
 }
 
@@ -98,53 +99,50 @@ func (v *vendorAPI) own(x *request.Exchange) (ok bool) {
 	return ok
 }
 
-func (v *vendorAPI) ok(x *request.Exchange) {
+func (v *vendorAPI) ok(x *request.Exchange) error {
 	x.Reply().Whole(http.StatusOK, request.JSONV1, []byte(vendor.OK))
+	return nil
 }
 
-func (v *vendorAPI) stop(x *request.Exchange) {
+func (v *vendorAPI) stop(x *request.Exchange) error {
 	v.session(x).Stop()
-	v.ok(x)
+	return v.ok(x)
 }
 
-func (v *vendorAPI) reset(x *request.Exchange) {
-	r, ok := request.Read(x, request.MaxBody, vendor.Decode)
-	if !ok {
-		return
+func (v *vendorAPI) reset(x *request.Exchange) error {
+	r, err := request.Read(x, request.MaxBody, vendor.Decode)
+	if err == nil {
+		err = v.session(x).Reset(r)
 	}
-	if err := v.session(x).Reset(r); err != nil {
-		x.Fail(err)
-		return
-	}
-	v.ok(x)
-}
-
-func (v *vendorAPI) poll(x *request.Exchange) {
-	p, err := v.session(x).Poll()
 	if err != nil {
-		x.Fail(err)
-		return
+		return err
 	}
-	x.Reply().JSON(http.StatusOK, p)
+	return v.ok(x)
+}
+
+func (v *vendorAPI) poll(x *request.Exchange) error {
+	p, err := v.session(x).Poll()
+	if err == nil {
+		x.Reply().JSON(http.StatusOK, p)
+	}
+	return err
 }
 
 // generate starts an answer that is polled for.
-func (v *vendorAPI) generate(x *request.Exchange) {
-	r, ok := request.Read(x, request.MaxBody, vendor.Decode)
-	if !ok {
-		return
+func (v *vendorAPI) generate(x *request.Exchange) error {
+	r, err := request.Read(x, request.MaxBody, vendor.Decode)
+	if err != nil {
+		return err
 	}
 	done, err := x.Who().Begin()
 	if err != nil {
-		x.Fail(err)
-		return
+		return err
 	}
 	session := v.session(x)
 	ctx, req, err := session.Begin(request.WithKey(v.base, x.Who()), r, false)
 	if err != nil {
 		done()
-		x.Fail(err)
-		return
+		return err
 	}
 	v.s.active.Add(1) // in addition to the request, which ends before its answer
 	go func() {
@@ -166,30 +164,29 @@ func (v *vendorAPI) generate(x *request.Exchange) {
 			}
 		}
 	}()
-	v.ok(x)
+	return v.ok(x)
 }
 
 // chat answers at once and whole.
-func (v *vendorAPI) chat(x *request.Exchange) {
-	r, ok := request.Read(x, request.MaxBody, vendor.Decode)
-	if !ok {
-		return
+func (v *vendorAPI) chat(x *request.Exchange) error {
+	r, err := request.Read(x, request.MaxBody, vendor.Decode)
+	if err != nil {
+		return err
 	}
 	session := v.session(x)
 	ctx, req, err := session.Begin(x.Ctx(), r, true)
 	if err != nil {
-		x.Fail(err)
-		return
+		return err
 	}
 	said, err := v.run(ctx, session, req)
 	_, _ = session.Poll()
 	if err != nil {
 		session.Undo()
-		x.Fail(err)
-		return
+		return err
 	}
 	session.End(said, nil)
 	x.Reply().JSON(http.StatusOK, vendor.Whole{Done: true, Message: said})
+	return nil
 }
 
 func (v *vendorAPI) run(ctx context.Context, session *vendor.Session, req *prompt.Request) (said string, err error) {

@@ -21,11 +21,13 @@ import (
 )
 
 // Prompt answers the requests of a dialect's route.
-func (a *Answers) Prompt(to prompt.Route) func(*request.Exchange) {
-	return func(x *request.Exchange) {
-		if r, enc, ok := x.ReadPrompt(to); ok {
+func (a *Answers) Prompt(to prompt.Route) func(*request.Exchange) error {
+	return func(x *request.Exchange) error {
+		r, enc, err := x.ReadPrompt(to)
+		if err == nil {
 			x.Answer(enc, func(w *request.Reply) error { return a.respond(x, w, r, enc) })
 		}
+		return err
 	}
 }
 

@@ -8,22 +8,21 @@ import (
 )
 
 // Count answers with how many tokens a request's prompt has, by the model's own tokenizer.
-func (a *Answers) Count(to prompt.Route) func(*request.Exchange) {
-	return func(x *request.Exchange) {
-		r, _, ok := x.ReadPrompt(to)
-		if !ok {
-			return
+func (a *Answers) Count(to prompt.Route) func(*request.Exchange) error {
+	return func(x *request.Exchange) error {
+		r, _, err := x.ReadPrompt(to)
+		if err != nil {
+			return err
 		}
 		q, err := a.check(x.Ctx(), x, r)
-		n := 0
-		if err == nil {
-			defer q.release()
-			n, err = q.lease.Count(x.Ctx(), q.engine)
-		}
 		if err != nil {
-			x.Fail(err)
-			return
+			return err
 		}
-		x.Reply().Whole(http.StatusOK, request.JSONV1, to.Count(n))
+		defer q.release()
+		n, err := q.lease.Count(x.Ctx(), q.engine)
+		if err == nil {
+			x.Reply().Whole(http.StatusOK, request.JSONV1, to.Count(n))
+		}
+		return err
 	}
 }

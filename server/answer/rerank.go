@@ -12,19 +12,17 @@ import (
 )
 
 // Rerank answers with the documents of a request in the order of their scores.
-func (a *Answers) Rerank(decode func([]byte) (*prompt.Rerank, error)) func(*request.Exchange) {
-	return func(x *request.Exchange) {
-		req, ok := request.Read(x, request.MaxSmallBody, decode)
-		if !ok {
-			return
+func (a *Answers) Rerank(decode func([]byte) (*prompt.Rerank, error)) func(*request.Exchange) error {
+	return func(x *request.Exchange) error {
+		req, err := request.Read(x, request.MaxSmallBody, decode)
+		if err != nil {
+			return err
 		}
 		got, err := a.rank(x, req)
 		if err == nil {
 			err = x.Reply().Pour(request.JSONV1, func(w io.Writer) error { return req.Write(w, got) })
 		}
-		if err != nil {
-			x.Fail(err)
-		}
+		return err
 	}
 }
 

@@ -16,12 +16,12 @@ import (
 // OpenAITranscriptions checks the form as Ollama does; no model here hears. It reads no more of it
 // than any request may cost, and keeps nothing: what it has to know stands before the sound, or
 // after a short one.
-func (a *Answers) OpenAITranscriptions(x *request.Exchange) {
+func (a *Answers) OpenAITranscriptions(x *request.Exchange) error {
 	end := time.Now().Add(a.o.Shared.ReadTimeout)
 	_ = http.NewResponseController(x.Writer).SetReadDeadline(end)
 	err := a.transcription(x.Request, &io.LimitedReader{R: x.Request.Body, N: request.MaxSmallBody})
 	x.Drain(end)
-	x.Fail(err)
+	return err
 }
 
 func (a *Answers) transcription(r *http.Request, in *io.LimitedReader) error {

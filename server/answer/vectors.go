@@ -15,19 +15,17 @@ import (
 )
 
 // Vectors answers with vectors of texts.
-func (a *Answers) Vectors(decode func([]byte) (*prompt.Vectors, error)) func(*request.Exchange) {
-	return func(x *request.Exchange) {
-		req, ok := request.Read(x, request.MaxSmallBody, decode)
-		if !ok {
-			return
+func (a *Answers) Vectors(decode func([]byte) (*prompt.Vectors, error)) func(*request.Exchange) error {
+	return func(x *request.Exchange) error {
+		req, err := request.Read(x, request.MaxSmallBody, decode)
+		if err != nil {
+			return err
 		}
 		got, err := a.vectors(x, req)
 		if err == nil {
 			err = x.Reply().Pour(req.Type, func(w io.Writer) error { return req.Write(w, got) })
 		}
-		if err != nil {
-			x.Fail(err)
-		}
+		return err
 	}
 }
 

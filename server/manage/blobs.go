@@ -22,57 +22,55 @@ func digest(x *request.Exchange) (models.Digest, error) {
 	return d, nil
 }
 
-func (m *Manager) HasBlob(x *request.Exchange) {
+func (m *Manager) HasBlob(x *request.Exchange) error {
 	d, err := digest(x)
-	if err == nil {
-		var ok bool
-		if _, ok, err = m.o.Store.HasBlob(d); err == nil && !ok {
-			err = body.Fail(http.StatusNotFound, "blob %q not found", x.Param("digest"))
-		}
-	}
 	if err != nil {
-		x.Fail(err)
-		return
+		return err
 	}
-	x.Reply().Whole(http.StatusOK, "", nil)
-}
-
-func (m *Manager) PutBlob(x *request.Exchange) {
-	d, err := digest(x)
-	created := false
+	_, ok, err := m.o.Store.HasBlob(d)
 	switch {
 	case err != nil:
-	case m.o.NoPull:
-		err = body.Fail(http.StatusForbidden, "pulling models is switched off on this server, and uploading them with it")
-	case x.Request.ContentLength > maxBlob:
-		err = request.TooLarge(maxBlob)
-	default:
-		if _, ok, herr := m.o.Store.HasBlob(d); herr != nil || ok {
-			err = herr
-			break
-		}
-		slow := &slowBody{x: x, rc: http.NewResponseController(x.Writer), most: m.o.ReadTimeout, left: m.o.ReadTimeout}
-		created, err = m.o.Store.PutBlob(x.Ctx(), d, slow)
-		switch {
-		case slow.err != nil:
-			err = slow.err
-		case errors.Is(err, store.ErrMismatch):
-			err = body.Fail(http.StatusBadRequest, "%s", strings.TrimPrefix(err.Error(), "models: "))
-		case errors.Is(err, store.ErrSpace):
-			err = request.Error(http.StatusInsufficientStorage, err.Error())
-		case err != nil:
-			err = ofManaging(err)
-		}
+		return err
+	case !ok:
+		return body.Fail(http.StatusNotFound, "blob %q not found", x.Param("digest"))
 	}
-	if err != nil {
-		x.Fail(err)
-		return
+	x.Reply().Whole(http.StatusOK, "", nil)
+	return nil
+}
+
+func (m *Manager) PutBlob(x *request.Exchange) error {
+	d, err := digest(x)
+	switch {
+	case err != nil:
+		return err
+	case m.o.NoPull:
+		return body.Fail(http.StatusForbidden, "pulling models is switched off on this server, and uploading them with it")
+	case x.Request.ContentLength > maxBlob:
+		return request.TooLarge(maxBlob)
 	}
 	code := http.StatusOK
-	if created {
-		code = http.StatusCreated
+	_, ok, err := m.o.Store.HasBlob(d)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		slow := &slowBody{x: x, rc: http.NewResponseController(x.Writer), most: m.o.ReadTimeout, left: m.o.ReadTimeout}
+		created, err := m.o.Store.PutBlob(x.Ctx(), d, slow)
+		switch {
+		case slow.err != nil:
+			return slow.err
+		case errors.Is(err, store.ErrMismatch):
+			return body.Fail(http.StatusBadRequest, "%s", strings.TrimPrefix(err.Error(), "models: "))
+		case errors.Is(err, store.ErrSpace):
+			return request.Error(http.StatusInsufficientStorage, err.Error())
+		case err != nil:
+			return ofManaging(err)
+		case created:
+			code = http.StatusCreated
+		}
 	}
 	x.Reply().Whole(code, "", nil)
+	return nil
 }
 
 // slowBody reads a large body that comes no slower than slowest: waiting uses up the time that is

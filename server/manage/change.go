@@ -2,7 +2,6 @@ package manage
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -17,20 +16,11 @@ import (
 	"github.com/axle-llm/axle/server/request"
 )
 
-func (m *Manager) Copy(x *request.Exchange) {
+func (m *Manager) Copy(x *request.Exchange) error {
 	var req api.CopyRequest
-	err := x.Decode(&req)
-	if err == nil {
-		err = m.copyModel(req)
+	if err := x.Decode(&req); err != nil {
+		return err
 	}
-	if err != nil {
-		x.Fail(err)
-		return
-	}
-	x.Reply().Whole(http.StatusOK, "", nil)
-}
-
-func (m *Manager) copyModel(req api.CopyRequest) error {
 	src, err := models.ParseName(req.Source)
 	if err != nil {
 		return body.Fail(http.StatusBadRequest, "source %q is invalid", req.Source)
@@ -44,10 +34,14 @@ func (m *Manager) copyModel(req api.CopyRequest) error {
 		return err
 	}
 	defer done()
-	if err = m.o.Store.Copy(src, dst); catalog.NotFound(err) {
+	switch err := m.o.Store.Copy(src, dst); {
+	case catalog.NotFound(err):
 		return prompt.ErrMissing("model %q not found", req.Source)
+	case err != nil:
+		return err
 	}
-	return err
+	x.Reply().Whole(http.StatusOK, "", nil)
+	return nil
 }
 
 // claim takes a name for a model to be made. Where deleting is switched off the name must be free,
@@ -72,20 +66,12 @@ func (m *Manager) claim(asked string) (done func(), err error) {
 		"model '%s' exists: deleting models is switched off on this server, and replacing them with it", name)
 }
 
-func (m *Manager) Delete(x *request.Exchange) {
+func (m *Manager) Delete(x *request.Exchange) error {
 	var req api.DeleteRequest
-	err := x.Decode(&req)
-	if err == nil {
-		err = m.deleteModel(x.Ctx(), cmp.Or(req.Model, req.Name))
+	if err := x.Decode(&req); err != nil {
+		return err
 	}
-	if err != nil {
-		x.Fail(err)
-		return
-	}
-	x.Reply().Whole(http.StatusOK, "", nil)
-}
-
-func (m *Manager) deleteModel(ctx context.Context, asked string) error {
+	asked := cmp.Or(req.Model, req.Name)
 	ref, err := prompt.ParseRef(asked, prompt.ErrUnnamed, body.Fail(http.StatusBadRequest, "name %q is invalid", asked))
 	if err != nil {
 		return err
@@ -109,6 +95,7 @@ func (m *Manager) deleteModel(ctx context.Context, asked string) error {
 	case err != nil:
 		return err
 	}
-	m.o.Loaded.Gone(ctx, e)
+	m.o.Loaded.Gone(x.Ctx(), e)
+	x.Reply().Whole(http.StatusOK, "", nil)
 	return nil
 }

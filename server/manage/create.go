@@ -19,26 +19,24 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-func (m *Manager) Create(x *request.Exchange) {
+func (m *Manager) Create(x *request.Exchange) error {
 	var req api.CreateRequest
-	err := x.Decode(&req)
-	var r store.CreateRequest
-	if err == nil {
-		r, err = createRequest(req)
+	if err := x.Decode(&req); err != nil {
+		return err
 	}
-	if err == nil && r.Template != nil && m.ownTemplate(r.From, *r.Template) {
+	r, err := createRequest(req)
+	if err != nil {
+		return err
+	}
+	if r.Template != nil && m.ownTemplate(r.From, *r.Template) {
 		r.Template = nil // as /api/show gave it
 	}
-	if err == nil && r.Template != nil && *r.Template != "" {
-		if _, terr := chat.NewGo(*r.Template); terr != nil {
-			err = body.Fail(http.StatusBadRequest, "template error: %s", terr)
+	if r.Template != nil && *r.Template != "" {
+		if _, err := chat.NewGo(*r.Template); err != nil {
+			return body.Fail(http.StatusBadRequest, "template error: %s", err)
 		}
 	}
-	if err != nil {
-		x.Fail(err)
-		return
-	}
-	progress(x, req.Stream, func(ctx context.Context, status func(catalog.Progress)) error {
+	return progress(x, req.Stream, func(ctx context.Context, status func(catalog.Progress)) error {
 		done, err := m.claim(r.Name)
 		if err != nil {
 			return err

@@ -42,17 +42,17 @@ func listed(e *catalog.Entry) Listed {
 		Digest: e.Digest, Details: d, Capabilities: capabilities(e)}, e.Says(), e.Info.Memory.Load}
 }
 
-func (m *Manager) Tags(x *request.Exchange) {
+func (m *Manager) Tags(x *request.Exchange) error {
 	entries, err := m.entries(x.Ctx())
 	if err != nil {
-		x.Fail(err)
-		return
+		return err
 	}
 	list := Listing{Models: []Listed{}}
 	for _, e := range entries {
 		list.Models = append(list.Models, listed(e))
 	}
 	x.Reply().JSON(http.StatusOK, list)
+	return nil
 }
 
 // Loaded is the answer of /api/ps: Ollama's, and where cache rows of each model lie.

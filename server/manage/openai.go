@@ -12,21 +12,20 @@ import (
 )
 
 // OpenAIModels is the list as OpenAI has it.
-func (m *Manager) OpenAIModels(x *request.Exchange) {
+func (m *Manager) OpenAIModels(x *request.Exchange) error {
 	entries, err := m.entries(x.Ctx())
-	var b []byte
-	if err == nil {
-		var all []openai.Listed
-		for _, e := range entries {
-			all = append(all, openai.Listed{Model: openai.OfTag(listed(e).ListModelResponse), Lengths: m.lengths(e), Says: e.Says()})
-		}
-		b, err = openai.Models(all)
-	}
 	if err != nil {
-		x.Fail(err)
-		return
+		return err
 	}
-	x.Reply().Whole(http.StatusOK, request.JSONV1, b)
+	var all []openai.Listed
+	for _, e := range entries {
+		all = append(all, openai.Listed{Model: openai.OfTag(listed(e).ListModelResponse), Lengths: m.lengths(e), Says: e.Says()})
+	}
+	b, err := openai.Models(all)
+	if err == nil {
+		x.Reply().Whole(http.StatusOK, request.JSONV1, b)
+	}
+	return err
 }
 
 // lengths are what the model's context takes. Of a package without calls of many rows, prompts are
@@ -43,20 +42,19 @@ func (m *Manager) lengths(e *catalog.Entry) openai.Lengths {
 }
 
 // OpenAIModel is one model as OpenAI has it.
-func (m *Manager) OpenAIModel(x *request.Exchange) {
+func (m *Manager) OpenAIModel(x *request.Exchange) error {
 	id := strings.TrimPrefix(x.Param("model"), "/")
 	if id == "" {
 		x.Redirect(http.StatusMovedPermanently, "/v1/models")
-		return
+		return nil
 	}
 	e, resp, err := m.describe(api.ShowRequest{Model: id})
-	var b []byte
-	if err == nil {
-		b, err = openai.Model(*resp, id, m.lengths(e), e.Says())
-	}
 	if err != nil {
-		x.Fail(err)
-		return
+		return err
 	}
-	x.Reply().Whole(http.StatusOK, request.JSONV1, b)
+	b, err := openai.Model(*resp, id, m.lengths(e), e.Says())
+	if err == nil {
+		x.Reply().Whole(http.StatusOK, request.JSONV1, b)
+	}
+	return err
 }

@@ -19,7 +19,7 @@ import (
 
 // progress runs a long piece of work and sends its status lines, each at once, or only the last. An
 // error before the first line has its own status; a later one is the stream's last line.
-func progress(x *request.Exchange, asked *bool, work func(ctx context.Context, status func(catalog.Progress)) error) {
+func progress(x *request.Exchange, asked *bool, work func(ctx context.Context, status func(catalog.Progress)) error) error {
 	stream := asked == nil || *asked
 	x.Answer(ollama.Errors{}, func(r *request.Reply) error {
 		ctx, cancel := context.WithCancel(x.Ctx())
@@ -64,6 +64,7 @@ func progress(x *request.Exchange, asked *bool, work func(ctx context.Context, s
 		r.Whole(http.StatusOK, request.JSON, b)
 		return nil
 	})
+	return nil
 }
 
 func progressObject(p catalog.Progress) ([]byte, error) {

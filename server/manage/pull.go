@@ -16,22 +16,19 @@ import (
 
 // Pull answers /api/pull: the server's [catalog.Puller] fetches, and its status lines are the
 // answer.
-func (m *Manager) Pull(x *request.Exchange) {
+func (m *Manager) Pull(x *request.Exchange) error {
 	var req api.PullRequest
-	err := x.Decode(&req)
-	asked := cmp.Or(req.Model, req.Name)
-	if err == nil {
-		invalid := body.Fail(http.StatusBadRequest, "invalid model name")
-		_, err = prompt.ParseRef(asked, invalid, invalid)
+	if err := x.Decode(&req); err != nil {
+		return err
 	}
-	if err == nil && (m.o.NoPull || m.o.Puller == nil) {
-		err = body.Fail(http.StatusForbidden, "pulling models is switched off on this server")
+	asked, invalid := cmp.Or(req.Model, req.Name), body.Fail(http.StatusBadRequest, "invalid model name")
+	if _, err := prompt.ParseRef(asked, invalid, invalid); err != nil {
+		return err
 	}
-	if err != nil {
-		x.Fail(err)
-		return
+	if m.o.NoPull || m.o.Puller == nil {
+		return body.Fail(http.StatusForbidden, "pulling models is switched off on this server")
 	}
-	progress(x, req.Stream, func(ctx context.Context, status func(catalog.Progress)) error {
+	return progress(x, req.Stream, func(ctx context.Context, status func(catalog.Progress)) error {
 		done, err := m.claim(asked)
 		if err != nil {
 			return err
@@ -42,18 +39,16 @@ func (m *Manager) Pull(x *request.Exchange) {
 }
 
 // Push answers as Ollama does for a model it cannot push: with a stream that ends in an error.
-func (m *Manager) Push(x *request.Exchange) {
+func (m *Manager) Push(x *request.Exchange) error {
 	var req api.PushRequest
-	err := x.Decode(&req)
+	if err := x.Decode(&req); err != nil {
+		return err
+	}
 	asked := cmp.Or(req.Model, req.Name)
-	if err == nil && asked == "" {
-		err = prompt.ErrUnnamed
+	if asked == "" {
+		return prompt.ErrUnnamed
 	}
-	if err != nil {
-		x.Fail(err)
-		return
-	}
-	progress(x, req.Stream, func(_ context.Context, status func(catalog.Progress)) error {
+	return progress(x, req.Stream, func(_ context.Context, status func(catalog.Progress)) error {
 		status(catalog.Progress{Status: "retrieving manifest"})
 		if n, err := models.ParseName(asked); err == nil {
 			if _, err := m.o.Store.Get(n); catalog.NotFound(err) {

@@ -22,21 +22,17 @@ import (
 // copilot is how the client begins its User-Agent that shows general.basename to people.
 const copilot = "GitHubCopilotChat/"
 
-func (m *Manager) Show(x *request.Exchange) {
+func (m *Manager) Show(x *request.Exchange) error {
 	var req api.ShowRequest
-	err := x.Decode(&req)
-	var resp *api.ShowResponse
-	if err == nil {
-		req.Model = cmp.Or(req.Model, req.Name)
-		var e *catalog.Entry
-		if e, resp, err = m.describe(req); err == nil {
-			m.compared(e, resp)
-		}
+	if err := x.Decode(&req); err != nil {
+		return err
 	}
+	req.Model = cmp.Or(req.Model, req.Name)
+	e, resp, err := m.describe(req)
 	if err != nil {
-		x.Fail(err)
-		return
+		return err
 	}
+	m.compared(e, resp)
 	//rule:T6 ./server TestRoleWithin access.Admin => access.Ask
 	if !x.Who().May(access.Admin) { // what a model was told is for who makes models
 		resp.System, resp.Template, resp.Modelfile, resp.Messages = "", "", "", nil
@@ -45,6 +41,7 @@ func (m *Manager) Show(x *request.Exchange) {
 		resp.ModelInfo["general.basename"] = req.Model
 	}
 	x.Reply().JSON(http.StatusOK, resp)
+	return nil
 }
 
 // compared tells of a loaded model with what its answers were compared.

@@ -18,7 +18,7 @@ type Where struct {
 
 // Where answers GET /api/axle/store: where models are, for commands on this machine that read files
 // themselves. Others learn nothing of the machine's folders.
-func (m *Manager) Where(x *request.Exchange) {
+func (m *Manager) Where(x *request.Exchange) error {
 	peer, err := netip.ParseAddrPort(x.Request.RemoteAddr)
 	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip"} {
 		if x.Request.Header.Get(h) != "" {
@@ -26,8 +26,7 @@ func (m *Manager) Where(x *request.Exchange) {
 		}
 	}
 	if err != nil || !peer.Addr().Unmap().IsLoopback() {
-		x.Fail(request.Error(http.StatusForbidden, "where models are kept is told on the server's own machine only"))
-		return
+		return request.Error(http.StatusForbidden, "where models are kept is told on the server's own machine only")
 	}
 	w := Where{Folder: m.o.Store.Dir(), Paths: []string{}}
 	for _, p := range m.o.Store.Paths() {
@@ -39,4 +38,5 @@ func (m *Manager) Where(x *request.Exchange) {
 		w.User = u.Username
 	}
 	x.Reply().JSON(http.StatusOK, w)
+	return nil
 }

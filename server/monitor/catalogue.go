@@ -50,11 +50,10 @@ type viewCatalogue struct {
 }
 
 // Catalogue answers GET /api/axle/catalogue.
-func (v *Views) Catalogue(x *request.Exchange) {
+func (v *Views) Catalogue(x *request.Exchange) error {
 	list, err := v.o.Store.List(x.Ctx())
 	if err != nil {
-		x.Fail(err)
-		return
+		return err
 	}
 	slices.SortFunc(list, func(a, b *catalog.Entry) int { return cmp.Compare(a.Name.String(), b.Name.String()) })
 	running := v.o.Loaded.Loaded()
@@ -94,4 +93,5 @@ func (v *Views) Catalogue(x *request.Exchange) {
 		out.Catalogue = append(out.Catalogue, l)
 	}
 	x.Reply().JSON(http.StatusOK, out)
+	return nil
 }

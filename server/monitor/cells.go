@@ -41,11 +41,10 @@ type viewCells struct {
 }
 
 // Cells answers GET /api/axle/cells.
-func (v *Views) Cells(x *request.Exchange) {
+func (v *Views) Cells(x *request.Exchange) error {
 	name, maps, err := v.o.Loaded.Maps(x.Ctx(), x.Query("model"))
 	if err != nil {
-		x.Fail(err)
-		return
+		return err
 	}
 	key, keyed := x.Owner(), v.o.Keys
 	out := viewCells{Model: name, Copies: []viewCopy{}}
@@ -70,4 +69,5 @@ func (v *Views) Cells(x *request.Exchange) {
 		out.Copies = append(out.Copies, l)
 	}
 	x.Reply().JSON(http.StatusOK, out)
+	return nil
 }

@@ -11,19 +11,20 @@ import (
 	"github.com/axle-llm/axle/server/request"
 )
 
-// mayBench says whether the request's key may start benchmarks, and why not.
-func (v *Views) mayBench(x *request.Exchange) (bool, string) {
+// mayBench is why the request's key may not start benchmarks; nil: it may.
+func (v *Views) mayBench(x *request.Exchange) error {
 	if !x.Who().May(access.Admin) {
-		return false, request.Forbidden("measuring").Error()
+		return request.Forbidden("measuring")
 	}
 	if v.o.Measure == nil {
-		return false, "this server cannot measure"
+		return request.Error(http.StatusForbidden, "this server cannot measure")
 	}
 	//rule:T19 ./server TestBenchAllowed v.o.Bench || v.o.Loopback => true
 	if v.o.Bench || v.o.Loopback {
-		return true, ""
+		return nil
 	}
-	return false, "benchmarks are off, since others than this machine can ask: axle serve --allow-bench allows them"
+	return request.Error(http.StatusForbidden,
+		"benchmarks are off, since others than this machine can ask: axle serve --allow-bench allows them")
 }
 
 type viewBenchmark struct {
@@ -35,49 +36,52 @@ type viewBenchmark struct {
 }
 
 // Bench answers GET /api/axle/bench.
-func (v *Views) Bench(x *request.Exchange) {
+func (v *Views) Bench(x *request.Exchange) error {
 	owner, err := v.owner(x)
 	if err != nil {
-		x.Fail(err)
-		return
+		return err
 	}
 	var out viewBenchmark
-	out.Allowed, out.Why = v.mayBench(x)
+	if err := v.mayBench(x); err != nil {
+		out.Why = err.Error()
+	}
+	out.Allowed = out.Why == ""
 	out.Running, out.Error, out.Results = v.bench.Tell(owner)
 	x.Reply().JSON(http.StatusOK, out)
+	return nil
 }
 
 // Start answers POST /api/axle/bench.
-func (v *Views) Start(x *request.Exchange) {
+func (v *Views) Start(x *request.Exchange) error {
 	owner, err := v.owner(x)
-	if ok, why := v.mayBench(x); err == nil && !ok {
-		err = request.Error(http.StatusForbidden, why)
+	if err != nil {
+		return err
+	}
+	if err := v.mayBench(x); err != nil {
+		return err
 	}
 	var a Ask
-	if err == nil {
-		err = x.Decode(&a)
+	if err := x.Decode(&a); err != nil {
+		return err
 	}
-	var e *catalog.Entry
-	if err == nil {
-		e, err = catalog.Find(v.o.Store, a.Model, prompt.ErrUnnamed, prompt.Missing)
-	}
+	e, err := catalog.Find(v.o.Store, a.Model, prompt.ErrUnnamed, prompt.Missing)
 	if err == nil {
 		err = e.Runs(a.Model)
 	}
-	if err == nil {
-		a.Model = e.Name.String()
-		switch err = v.bench.Start(a, owner, func(ctx context.Context) (*Subject, error) { return v.subject(ctx, e) }); {
-		case errors.Is(err, ErrTry):
-			err = request.Error(http.StatusBadRequest, err.Error())
-		case errors.Is(err, ErrRunning):
-			err = request.Error(http.StatusConflict, err.Error())
-		}
-	}
 	if err != nil {
-		x.Fail(err)
-		return
+		return err
+	}
+	a.Model = e.Name.String()
+	switch err := v.bench.Start(a, owner, func(ctx context.Context) (*Subject, error) { return v.subject(ctx, e) }); {
+	case errors.Is(err, ErrTry):
+		return request.Error(http.StatusBadRequest, err.Error())
+	case errors.Is(err, ErrRunning):
+		return request.Error(http.StatusConflict, err.Error())
+	case err != nil:
+		return err
 	}
 	x.Reply().JSON(http.StatusAccepted, map[string]string{"status": "started"})
+	return nil
 }
 
 // subject takes a model to be measured.
@@ -96,16 +100,13 @@ func (v *Views) subject(ctx context.Context, e *catalog.Entry) (*Subject, error)
 }
 
 // End answers DELETE /api/axle/bench.
-func (v *Views) End(x *request.Exchange) {
-	err := error(nil)
-	if ok, why := v.mayBench(x); !ok {
-		err = request.Error(http.StatusForbidden, why)
-	} else if err = v.bench.Stop(); err != nil {
-		err = request.Error(http.StatusNotFound, err.Error())
+func (v *Views) End(x *request.Exchange) error {
+	if err := v.mayBench(x); err != nil {
+		return err
 	}
-	if err != nil {
-		x.Fail(err)
-		return
+	if err := v.bench.Stop(); err != nil {
+		return request.Error(http.StatusNotFound, err.Error())
 	}
 	x.Reply().Whole(http.StatusNoContent, "", nil)
+	return nil
 }

@@ -90,11 +90,10 @@ type viewState struct {
 }
 
 // State answers GET /api/axle/state.
-func (v *Views) State(x *request.Exchange) {
+func (v *Views) State(x *request.Exchange) error {
 	owner, err := v.owner(x)
 	if err != nil {
-		x.Fail(err)
-		return
+		return err
 	}
 	running := v.o.Loaded.Loaded()
 	pending, waiting := v.o.Loaded.Loading()
@@ -105,9 +104,12 @@ func (v *Views) State(x *request.Exchange) {
 		st.Models = append(st.Models, modelOf(r))
 	}
 	st.Status, st.Warnings = v.warnings(st.Cards, st.Models)
-	st.Bench.Allowed, st.Bench.Why = v.mayBench(x)
-	st.Bench.Running = v.bench.Running()
+	if err := v.mayBench(x); err != nil {
+		st.Bench.Why = err.Error()
+	}
+	st.Bench.Allowed, st.Bench.Running = st.Bench.Why == "", v.bench.Running()
 	x.Reply().JSON(http.StatusOK, st)
+	return nil
 }
 
 func modelOf(r pool.Running) viewModel {

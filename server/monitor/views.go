@@ -76,21 +76,21 @@ func (v *Views) Seen(c *gin.Context) {
 }
 
 // Stop answers DELETE /api/axle/streams/:id.
-func (v *Views) Stop(x *request.Exchange) {
+func (v *Views) Stop(x *request.Exchange) error {
 	owner, err := v.owner(x)
-	if err == nil {
-		switch err = v.streams.Stop(x.Param("id"), owner); {
-		case errors.Is(err, ErrOthers):
-			err = request.Error(http.StatusForbidden, err.Error())
-		case errors.Is(err, ErrOver):
-			err = request.Error(http.StatusNotFound, ErrOver.Error())
-		}
-	}
 	if err != nil {
-		x.Fail(err)
-		return
+		return err
+	}
+	switch err := v.streams.Stop(x.Param("id"), owner); {
+	case errors.Is(err, ErrOthers):
+		return request.Error(http.StatusForbidden, err.Error())
+	case errors.Is(err, ErrOver):
+		return request.Error(http.StatusNotFound, ErrOver.Error())
+	case err != nil:
+		return err
 	}
 	x.Reply().Whole(http.StatusNoContent, "", nil)
+	return nil
 }
 
 // Known is v, or nil where it is NaN, which JSON cannot say.

@@ -20,22 +20,18 @@ const (
 )
 
 // Read takes a request's body in: it reads at most limit bytes of it, weighs them and decodes them.
-// A request for more room than there is now is told to come again. Where any of it fails the
-// exchange has ended, and ok is false.
-func Read[T any](x *Exchange, limit int64, decode func([]byte) (T, error)) (req T, ok bool) {
+// A request for more room than there is now is told to come again.
+func Read[T any](x *Exchange, limit int64, decode func([]byte) (T, error)) (req T, err error) {
 	b, err := x.body(limit)
 	if err == nil {
 		req, err = decode(b)
 	}
-	if err != nil {
-		x.Fail(err)
-	}
-	return req, err == nil
+	return req, err
 }
 
 // ReadPrompt is Read of a dialect's route: what comes of the body is weighed again where that can
 // be more than it seemed.
-func (x *Exchange) ReadPrompt(to prompt.Route) (r *prompt.Request, enc prompt.Encoder, ok bool) {
+func (x *Exchange) ReadPrompt(to prompt.Route) (r *prompt.Request, enc prompt.Encoder, err error) {
 	limit := int64(MaxBody)
 	if to.Small {
 		limit = MaxSmallBody
@@ -47,10 +43,7 @@ func (x *Exchange) ReadPrompt(to prompt.Route) (r *prompt.Request, enc prompt.En
 	if err == nil {
 		err = x.weighDecoded(r)
 	}
-	if err != nil {
-		x.Fail(err)
-	}
-	return r, enc, err == nil
+	return r, enc, err
 }
 
 // body reads a body within the read deadline, and weighs it. Compressed bodies are refused: a few

@@ -93,6 +93,15 @@ func Of(c *gin.Context) *Exchange { return c.Writer.(*writer).x }
 // Handler is f as the router calls it.
 func Handler(f func(*Exchange)) gin.HandlerFunc { return func(c *gin.Context) { f(Of(c)) } }
 
+// Try is f as the router calls it. Its error ends the request, of which nothing was sent then.
+func Try(f func(*Exchange) error) gin.HandlerFunc {
+	return Handler(func(x *Exchange) {
+		if err := f(x); err != nil {
+			x.Fail(err)
+		}
+	})
+}
+
 // End gives back what the exchange holds of the room that all have together.
 func (x *Exchange) End() {
 	x.shared.large.Add(-x.held.room)
