@@ -1,5 +1,5 @@
 // The conversation that is open: its bar, its turns, and the place to write.
-import { html, useEffect, useLayoutEffect, useRef, useState } from './html.js';
+import { html, useEffect, useEvent, useLayoutEffect, useRef, useState } from './html.js';
 import { Composer } from './composer.js';
 import { Button, Icon, Mark } from './icons.js';
 import { models } from './live.js';
@@ -41,11 +41,7 @@ export function Chat({ id, menu }) {
   useSeconds(it.written(now)); // a tab that was closed writes no more, and tells none
   useEffect(() => { it.go(id); setCount(first); stick.current = true; }, [id]);
   useEffect(() => { if (now && !now.chat.model && list?.length) it.change({ model: it.usual() }); }, [now?.chat.id, list]);
-  useEffect(() => {
-    const f = () => setSetup(true);
-    addEventListener('axle-setup', f);
-    return () => removeEventListener('axle-setup', f);
-  }, []);
+  useEvent('axle-setup', () => setSetup(true));
   const own = useRef({}); // where the page has scrolled to by itself, and how high its turns and what is seen of them were then
   const down = () => {
     const el = scroller.current;

@@ -1,5 +1,5 @@
 // Where one writes: the text, the pictures that go with it, how the model thinks, and the button that sends or stops.
-import { html, useEffect, useLayoutEffect, useRef, useState } from './html.js';
+import { html, useEffect, useEvent, useLayoutEffect, useRef, useState } from './html.js';
 import { say } from './dialog.js';
 import { Button, Icon } from './icons.js';
 import { models, state } from './live.js';
@@ -87,16 +87,12 @@ export function Composer({ now, grow }) {
     area.current?.focus();
   }
 
-  useEffect(() => { // dropped anywhere on the page
-    const over = (e) => { if ([...(e.dataTransfer?.types ?? [])].includes('Files')) e.preventDefault(); };
-    const drop = (e) => {
-      if (!e.dataTransfer?.files.length) return;
-      e.preventDefault();
-      take([...e.dataTransfer.files]);
-    };
-    addEventListener('dragover', over);
-    addEventListener('drop', drop);
-    return () => { removeEventListener('dragover', over); removeEventListener('drop', drop); };
+  // dropped anywhere on the page
+  useEvent('dragover', (e) => { if (e.dataTransfer?.types.includes('Files')) e.preventDefault(); });
+  useEvent('drop', (e) => {
+    if (!e.dataTransfer?.files.length) return;
+    e.preventDefault();
+    take([...e.dataTransfer.files]);
   });
 
   function send(e) {

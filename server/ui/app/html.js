@@ -1,10 +1,10 @@
 // The view library in one import: preact, its hooks, and htm's tagged templates; and a signal, which is a value that views can follow.
-import { h, render, Fragment } from '../vendor/preact.js';
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from '../vendor/hooks.js';
+import { h, render } from '../vendor/preact.js';
+import { useEffect, useLayoutEffect, useRef, useState } from '../vendor/hooks.js';
 import htm from '../vendor/htm.js';
 
 export const html = htm.bind(h);
-export { h, render, Fragment, useEffect, useLayoutEffect, useMemo, useRef, useState };
+export { render, useEffect, useLayoutEffect, useRef, useState };
 
 // signal holds a value. set tells who follows; use, in a component, draws it anew whenever the value changes.
 export function signal(value) {
@@ -29,15 +29,12 @@ export function signal(value) {
   return s;
 }
 
-// cls joins class names, leaving out what is false.
-export const cls = (...names) => names.filter(Boolean).join(' ');
-
-// useEvent listens while the component is there.
-export function useEvent(target, kind, f, deps = []) {
+// useEvent listens to the window while the component is there, with the function of its last drawing.
+export function useEvent(kind, f) {
   useEffect(() => {
-    target.addEventListener(kind, f);
-    return () => target.removeEventListener(kind, f);
-  }, deps);
+    addEventListener(kind, f);
+    return () => removeEventListener(kind, f);
+  });
 }
 
 let last = 0;

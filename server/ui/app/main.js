@@ -1,5 +1,5 @@
 // The page begins here: the shell, and which view is shown. Views that are not looked at are not loaded.
-import { html, render, useEffect, useLayoutEffect, useState } from './html.js';
+import { html, render, useEffect, useEvent, useLayoutEffect, useState } from './html.js';
 import { Chat } from './chat.js';
 import { Above } from './dialog.js';
 import { Button } from './icons.js';
@@ -26,12 +26,8 @@ function App() {
   const [open, setOpen] = useState(false);
   const [view, setView] = useState(null); // {name, is}
   language.use();
-  useEffect(() => {
-    const f = () => setAt(route());
-    addEventListener('hashchange', f);
-    addEventListener('axle-opened', f);
-    return () => { removeEventListener('hashchange', f); removeEventListener('axle-opened', f); };
-  }, []);
+  useEvent('hashchange', () => setAt(route()));
+  useEvent('axle-opened', () => setAt(route()));
   useLayoutEffect(() => { // Escape closes what covers the view
     if (!open) return undefined;
     const f = (e) => {
