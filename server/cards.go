@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -50,14 +51,10 @@ func (s *Server) lookLost(err error) {
 	if !errors.Is(err, axcl.ErrLost) {
 		return
 	}
-	if cards := s.models.Cards(); len(cards) > 1 {
-		for _, c := range cards {
-			if c.Err == nil {
-				return
-			}
-		}
+	cards := s.models.Cards()
+	if len(cards) <= 1 || !slices.ContainsFunc(cards, func(c pool.Card) bool { return c.Err == nil }) {
+		s.SetLost(err)
 	}
-	s.SetLost(err)
 }
 
 // healthCard is a card in /health.

@@ -17,6 +17,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -170,12 +171,9 @@ func writePEM(path string, mode os.FileMode, kind string, der []byte) error {
 func OwnNames(addr net.Addr, hosts []string) []string {
 	names := []string{"localhost"}
 	add := func(n string) {
-		for _, had := range names {
-			if had == n {
-				return
-			}
+		if !slices.Contains(names, n) {
+			names = append(names, n)
 		}
-		names = append(names, n)
 	}
 	if h, err := os.Hostname(); err == nil {
 		add(h)

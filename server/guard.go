@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,10 +27,10 @@ type guard struct {
 	origins  []origin
 	any      bool // OLLAMA_ORIGINS holds *
 	keys     *access.Keys
-	free     func(path string) bool // paths that need no key, to look at them; nil: none
-	log      *zap.Logger            // nil: none
+	free     func(path string) bool // paths that need no key, to look at them
+	log      *zap.Logger
 	said     teller
-	allow    func(path string) string // the methods that a path knows; nil: none is told of
+	allow    func(path string) string // the methods that a path knows
 	cross    *http.CrossOriginProtection
 	write    time.Duration // longest a write may take
 	read     time.Duration // longest we wait for a body that is not read
@@ -39,7 +40,8 @@ type guard struct {
 
 // newGuard takes the extra host names and origins that the configuration allows.
 func newGuard(loopback bool, hosts, origins []string, keys *access.Keys, next http.Handler) *guard {
-	g := &guard{loopback: loopback, keys: keys, cross: http.NewCrossOriginProtection(), next: next}
+	g := &guard{loopback: loopback, keys: keys, free: free(nil), log: zap.NewNop(), allow: methods(nil),
+		cross: http.NewCrossOriginProtection(), next: next}
 	for _, h := range hosts {
 		g.hosts = append(g.hosts, strings.ToLower(strings.TrimSpace(h)))
 	}
@@ -150,7 +152,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // open: the request needs no key.
 func (g *guard) open(r *http.Request) bool {
-	return g.free != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) && g.free(r.URL.Path)
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && g.free(r.URL.Path)
 }
 
 // cors writes the headers for an allowed origin; true: it was a preflight, which is answered with
@@ -180,9 +182,6 @@ func (g *guard) cors(w http.ResponseWriter, r *http.Request, from string) bool {
 
 // allowed tells of a path's methods, as Ollama's router does before anything answers.
 func (g *guard) allowed(w http.ResponseWriter, r *http.Request) {
-	if g.allow == nil {
-		return
-	}
 	if m := g.allow(r.URL.Path); m != "" {
 		w.Header().Set("Allow", m)
 	}
@@ -193,12 +192,7 @@ func (g *guard) allows(from string) bool {
 	if g.any {
 		return true
 	}
-	for _, o := range g.origins {
-		if o.match(from) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.origins, func(o origin) bool { return o.match(from) })
 }
 
 // unauthorized answers a missing or wrong key in the dialect of the path.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -145,7 +146,7 @@ func modelWarning(st ask.Stats) string {
 }
 
 func (s *Server) metricsPage(x *request.Exchange) {
-	var b writer
+	var b bytes.Buffer
 	code, err := http.StatusOK, s.Lost()
 	if err == nil {
 		err = s.models.Failed()
@@ -158,9 +159,5 @@ func (s *Server) metricsPage(x *request.Exchange) {
 		fmt.Fprintf(&b, "# %s\n", strings.Join(strings.Fields(err.Error()), " "))
 	}
 	s.metrics.write(&b, s, err == nil, x.Who())
-	x.Reply().Whole(code, "text/plain; version=0.0.4; charset=utf-8", b)
+	x.Reply().Whole(code, "text/plain; version=0.0.4; charset=utf-8", b.Bytes())
 }
-
-type writer []byte
-
-func (w *writer) Write(p []byte) (int, error) { *w = append(*w, p...); return len(p), nil }

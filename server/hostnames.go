@@ -123,7 +123,7 @@ func (g *guard) refuseHost(w http.ResponseWriter, r *http.Request, name string) 
 		text = fmt.Sprintf("this server does not answer to the name %q: start it with --allow-host %s, or AXLE_HOSTS=%s, to allow it",
 			name, name, name)
 	}
-	if g.log != nil && g.said.first("host "+name) {
+	if g.said.first("host " + name) {
 		fields := []zap.Field{zap.String("host", request.Clip(r.Host)), zap.String("client", r.RemoteAddr)}
 		if name != "" {
 			fields = append(fields, zap.String("allow", "--allow-host "+name))
@@ -135,7 +135,7 @@ func (g *guard) refuseHost(w http.ResponseWriter, r *http.Request, name string) 
 
 // tellOrigin tells the log of a page that may not ask. The page itself could read no answer.
 func (g *guard) tellOrigin(r *http.Request, from string) {
-	if g.log != nil && g.said.first("origin "+from) {
+	if g.said.first("origin " + from) {
 		g.log.Warn("refused: the Origin of a request is not allowed; OLLAMA_ORIGINS or --origins allows it",
 			zap.String("origin", request.Clip(from)), zap.String("client", r.RemoteAddr))
 	}

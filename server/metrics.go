@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/pool"
@@ -76,57 +77,51 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool, key *access.Key) {
 			fmt.Fprintf(w, "%s{model=%q} %v\n", name, r.Entry.Name.String(), v(r))
 		}
 	}
+	stat := func(name, kind, help string, v func(ask.Stats) any) {
+		each(name, kind, help, func(r pool.Running) any { return v(r.Stats) })
+	}
 	each("axle_model_card_bytes", "gauge", "Card memory a loaded model takes.", func(r pool.Running) any { return r.Bytes })
 	each("axle_model_requests", "gauge", "Requests that use the model.", func(r pool.Running) any { return r.InUse })
-	each("axle_cells", "gauge", "Cache rows of the model.", func(r pool.Running) any { return r.Stats.Cells })
-	each("axle_cells_used", "gauge", "Cache rows in use.", func(r pool.Running) any { return r.Stats.CellsUsed })
-	each("axle_cells_cached", "gauge", "Cache rows that hold text of finished answers.",
-		func(r pool.Running) any { return r.Stats.CellsCached })
-	each("axle_cells_shared", "gauge", "Cache rows that several sequences use.", func(r pool.Running) any { return r.Stats.CellsShared })
-	each("axle_states", "gauge", "States that the card has room for, of a model of which layers keep some.",
-		func(r pool.Running) any { return r.Stats.Slots })
-	each("axle_states_used", "gauge", "States on the card: of sequences, and snapshots.",
-		func(r pool.Running) any { return r.Stats.SlotsUsed })
-	each("axle_states_kept", "gauge", "Snapshots on the card that a text may go on from.",
-		func(r pool.Running) any { return r.Stats.SlotsKept })
-	each("axle_memory_rows", "gauge", "Cache rows that this machine's memory has room for.",
-		func(r pool.Running) any { return r.Stats.Memory.Rows })
-	each("axle_memory_rows_used", "gauge", "Cache rows that are in this machine's memory.",
-		func(r pool.Running) any { return r.Stats.Memory.Used })
-	each("axle_memory_bytes", "gauge", "Memory of this machine that rows may take.",
-		func(r pool.Running) any { return r.Stats.Memory.Bytes })
-	each("axle_memory_reused_tokens_total", "counter", "Prompt tokens whose rows came back from this machine's memory.",
-		func(r pool.Running) any { return r.Stats.Memory.Hits })
-	each("axle_memory_out_bytes_total", "counter", "Bytes of rows copied off the card into this machine's memory.",
-		func(r pool.Running) any { return r.Stats.Memory.Out })
-	each("axle_memory_in_bytes_total", "counter", "Bytes of rows copied back onto the card.",
-		func(r pool.Running) any { return r.Stats.Memory.In })
-	each("axle_memory_saved_seconds_total", "counter", "What evaluating those rows again would have taken longer than copying them.",
-		func(r pool.Running) any { return r.Stats.Memory.Saved.Seconds() })
-	each("axle_disk_reused_tokens_total", "counter", "Prompt tokens whose rows came back from disk.",
-		func(r pool.Running) any { return r.Stats.Disk.Hits })
-	each("axle_disk_out_bytes_total", "counter", "Bytes of rows copied off the card to be kept on disk.",
-		func(r pool.Running) any { return r.Stats.Disk.Out })
-	each("axle_disk_in_bytes_total", "counter", "Bytes of rows that came from disk onto the card.",
-		func(r pool.Running) any { return r.Stats.Disk.In })
-	each("axle_disk_saved_seconds_total", "counter", "What evaluating those rows would have taken longer than copying them.",
-		func(r pool.Running) any { return r.Stats.Disk.Saved.Seconds() })
-	each("axle_running", "gauge", "Sequences on the card.", func(r pool.Running) any { return r.Stats.Running })
-	each("axle_queued", "gauge", "Sequences waiting for the card.", func(r pool.Running) any { return r.Stats.Queued })
-	each("axle_rejected_total", "counter", "Sequences refused because the queue was full.",
-		func(r pool.Running) any { return r.Stats.Rejected })
-	each("axle_cancelled_total", "counter", "Sequences whose client left.", func(r pool.Running) any { return r.Stats.Cancelled })
-	each("axle_failed_total", "counter", "Sequences that ended with an error.", func(r pool.Running) any { return r.Stats.Failed })
-	each("axle_reused_tokens_total", "counter", "Prompt tokens the engine found in its cache.",
-		func(r pool.Running) any { return r.Stats.CachedTokens })
-	each("axle_speculation_drafted_total", "counter", "Tokens guessed.", func(r pool.Running) any { return r.Stats.Drafted })
-	each("axle_speculation_accepted_total", "counter", "Guesses that were right.", func(r pool.Running) any { return r.Stats.Accepted })
-	each("axle_card_busy_seconds_total", "counter", "Time inside passes.", func(r pool.Running) any { return r.Stats.Busy.Seconds() })
-	each("axle_card_temperature_celsius", "gauge", "The card's temperature.", func(r pool.Running) any { return r.Stats.Temperature })
-	each("axle_card_load_ratio", "gauge", "The card's own load figure, 0 to 1.",
-		func(r pool.Running) any { return r.Stats.NPULoad / 100 })
-	each("axle_card_memory_free_bytes", "gauge", "Free card memory.", func(r pool.Running) any { return r.Stats.CardFree })
-	each("axle_card_memory_bytes", "gauge", "Card memory.", func(r pool.Running) any { return r.Stats.CardTotal })
+	stat("axle_cells", "gauge", "Cache rows of the model.", func(s ask.Stats) any { return s.Cells })
+	stat("axle_cells_used", "gauge", "Cache rows in use.", func(s ask.Stats) any { return s.CellsUsed })
+	stat("axle_cells_cached", "gauge", "Cache rows that hold text of finished answers.", func(s ask.Stats) any { return s.CellsCached })
+	stat("axle_cells_shared", "gauge", "Cache rows that several sequences use.", func(s ask.Stats) any { return s.CellsShared })
+	stat("axle_states", "gauge", "States that the card has room for, of a model of which layers keep some.",
+		func(s ask.Stats) any { return s.Slots })
+	stat("axle_states_used", "gauge", "States on the card: of sequences, and snapshots.", func(s ask.Stats) any { return s.SlotsUsed })
+	stat("axle_states_kept", "gauge", "Snapshots on the card that a text may go on from.", func(s ask.Stats) any { return s.SlotsKept })
+	stat("axle_memory_rows", "gauge", "Cache rows that this machine's memory has room for.", func(s ask.Stats) any { return s.Memory.Rows })
+	stat("axle_memory_rows_used", "gauge", "Cache rows that are in this machine's memory.", func(s ask.Stats) any { return s.Memory.Used })
+	stat("axle_memory_bytes", "gauge", "Memory of this machine that rows may take.", func(s ask.Stats) any { return s.Memory.Bytes })
+	stat("axle_memory_reused_tokens_total", "counter", "Prompt tokens whose rows came back from this machine's memory.",
+		func(s ask.Stats) any { return s.Memory.Hits })
+	stat("axle_memory_out_bytes_total", "counter", "Bytes of rows copied off the card into this machine's memory.",
+		func(s ask.Stats) any { return s.Memory.Out })
+	stat("axle_memory_in_bytes_total", "counter", "Bytes of rows copied back onto the card.", func(s ask.Stats) any { return s.Memory.In })
+	stat("axle_memory_saved_seconds_total", "counter", "What evaluating those rows again would have taken longer than copying them.",
+		func(s ask.Stats) any { return s.Memory.Saved.Seconds() })
+	stat("axle_disk_reused_tokens_total", "counter", "Prompt tokens whose rows came back from disk.",
+		func(s ask.Stats) any { return s.Disk.Hits })
+	stat("axle_disk_out_bytes_total", "counter", "Bytes of rows copied off the card to be kept on disk.",
+		func(s ask.Stats) any { return s.Disk.Out })
+	stat("axle_disk_in_bytes_total", "counter", "Bytes of rows that came from disk onto the card.",
+		func(s ask.Stats) any { return s.Disk.In })
+	stat("axle_disk_saved_seconds_total", "counter", "What evaluating those rows would have taken longer than copying them.",
+		func(s ask.Stats) any { return s.Disk.Saved.Seconds() })
+	stat("axle_running", "gauge", "Sequences on the card.", func(s ask.Stats) any { return s.Running })
+	stat("axle_queued", "gauge", "Sequences waiting for the card.", func(s ask.Stats) any { return s.Queued })
+	stat("axle_rejected_total", "counter", "Sequences refused because the queue was full.", func(s ask.Stats) any { return s.Rejected })
+	stat("axle_cancelled_total", "counter", "Sequences whose client left.", func(s ask.Stats) any { return s.Cancelled })
+	stat("axle_failed_total", "counter", "Sequences that ended with an error.", func(s ask.Stats) any { return s.Failed })
+	stat("axle_reused_tokens_total", "counter", "Prompt tokens the engine found in its cache.",
+		func(s ask.Stats) any { return s.CachedTokens })
+	stat("axle_speculation_drafted_total", "counter", "Tokens guessed.", func(s ask.Stats) any { return s.Drafted })
+	stat("axle_speculation_accepted_total", "counter", "Guesses that were right.", func(s ask.Stats) any { return s.Accepted })
+	stat("axle_card_busy_seconds_total", "counter", "Time inside passes.", func(s ask.Stats) any { return s.Busy.Seconds() })
+	stat("axle_card_temperature_celsius", "gauge", "The card's temperature.", func(s ask.Stats) any { return s.Temperature })
+	stat("axle_card_load_ratio", "gauge", "The card's own load figure, 0 to 1.", func(s ask.Stats) any { return s.NPULoad / 100 })
+	stat("axle_card_memory_free_bytes", "gauge", "Free card memory.", func(s ask.Stats) any { return s.CardFree })
+	stat("axle_card_memory_bytes", "gauge", "Card memory.", func(s ask.Stats) any { return s.CardTotal })
 	family(w, "axle_passes_total", "counter", "Passes by kind.")
 	for _, r := range models {
 		for _, kind := range slices.Sorted(maps.Keys(r.Stats.Passes)) {
@@ -136,11 +131,7 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool, key *access.Key) {
 	family(w, "axle_proven", "gauge", "What the card was proven to do with the model.")
 	for _, r := range models {
 		for _, what := range slices.Sorted(maps.Keys(r.Stats.Proven)) {
-			v := 0
-			if r.Stats.Proven[what] {
-				v = 1
-			}
-			fmt.Fprintf(w, "axle_proven{model=%q,what=%q} %d\n", r.Entry.Name.String(), what, v)
+			fmt.Fprintf(w, "axle_proven{model=%q,what=%q} %d\n", r.Entry.Name.String(), what, map[bool]int{true: 1}[r.Stats.Proven[what]])
 		}
 	}
 }
@@ -162,7 +153,7 @@ func writeUsed(w io.Writer, all []access.Used) {
 		{"axle_key_refused_total", "counter", "Requests of the key that one of its limits refused.",
 			func(u access.Used) any { return u.Refused }},
 	} {
-		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kind)
+		family(w, f.name, f.kind, f.help)
 		for _, u := range all {
 			fmt.Fprintf(w, "%s{key=%q} %v\n", f.name, u.Name, f.v(u))
 		}

@@ -20,7 +20,7 @@ func (s *Server) ServeMetrics(ctx context.Context, ln net.Listener, grace time.D
 
 // MetricsHandler is what that port answers, on a listener that is loopback's or not.
 func (s *Server) MetricsHandler(loopback bool) http.Handler {
-	return s.guarded(loopback, nil, s.router(nil, s.monitored()), nil)
+	return s.guarded(loopback, nil, s.router(nil, s.monitored()), free(nil))
 }
 
 // monitored is every route of that port. A client that reaches it may see everything: it is the

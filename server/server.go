@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -86,30 +87,11 @@ type Server struct {
 
 // New makes a server over a store and a loader. puller may be nil: then nothing can be pulled.
 func New(st catalog.Store, loader pool.Loader, puller catalog.Puller, o Options) *Server {
-	if o.Version == "" {
-		o.Version = "0.34.4"
-	}
-	if o.MaxQueue == 0 {
-		o.MaxQueue = 512
-	}
-	if o.WriteTimeout <= 0 {
-		o.WriteTimeout = 30 * time.Second
-	}
-	if o.ReadTimeout <= 0 {
-		o.ReadTimeout = 60 * time.Second
-	}
-	if o.HeaderTimeout <= 0 {
-		o.HeaderTimeout = 10 * time.Second
-	}
-	if o.IdleTimeout <= 0 {
-		o.IdleTimeout = 2 * time.Minute
-	}
-	if o.MaxConns <= 0 {
-		o.MaxConns = 1024
-	}
-	if o.MaxPerClient <= 0 {
-		o.MaxPerClient = max(o.MaxConns/4, 1)
-	}
+	o.Version, o.MaxQueue = cmp.Or(o.Version, "0.34.4"), cmp.Or(o.MaxQueue, 512)
+	o.WriteTimeout, o.ReadTimeout = above(o.WriteTimeout, 30*time.Second), above(o.ReadTimeout, 60*time.Second)
+	o.HeaderTimeout, o.IdleTimeout = above(o.HeaderTimeout, 10*time.Second), above(o.IdleTimeout, 2*time.Minute)
+	o.MaxConns = above(o.MaxConns, 1024)
+	o.MaxPerClient = above(o.MaxPerClient, max(o.MaxConns/4, 1))
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
@@ -135,9 +117,17 @@ func New(st catalog.Store, loader pool.Loader, puller catalog.Puller, o Options)
 	return s
 }
 
-// guarded puts the guard before a router, of which free says which paths need none of the keys;
-// nil: none. The multiplexer between them cleans paths as net/http does, and is passed by where
-// there is nothing to clean.
+// above is n where it is more than 0, else def.
+func above[N int | time.Duration](n, def N) N {
+	if n > 0 {
+		return n
+	}
+	return def
+}
+
+// guarded puts the guard before a router; free says which paths need none of the keys. The
+// multiplexer between them cleans paths as net/http does, and is passed by where there is nothing
+// to clean.
 func (s *Server) guarded(loopback bool, keys *access.Keys, h *gin.Engine, free func(path string) bool) *guard {
 	mux := http.NewServeMux()
 	mux.Handle("/", h)

@@ -30,7 +30,7 @@ func (s *Server) VendorHandler(ctx context.Context, loopback bool) http.Handler 
 	v := &vendorAPI{s: s, base: ctx}
 	dialect := vendor.Dialect()
 	r := s.router(&dialect, v.table())
-	v.guard = s.guarded(loopback, s.o.Keys, r, nil)
+	v.guard = s.guarded(loopback, s.o.Keys, r, free(nil))
 	return v.guard
 }
 
