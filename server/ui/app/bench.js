@@ -8,7 +8,7 @@ import { settings } from './settings.js';
 import { date, number, short, span, t } from './words.js';
 
 // better: which way a number should go.
-const columns = [['decode_tps', 'bench.decode', 1, 1], ['prefill_tps', 'bench.prefill', 0, 1], ['first_token_ms', 'bench.first', 0, -1], ['token_p50_ms', 'bench.p50', 1, -1], ['token_p95_ms', 'bench.p95', 1, -1],
+const columns = [['decode_tps', 'stream.rate', 1, 1], ['prefill_tps', 'bench.prefill', 0, 1], ['first_token_ms', 'bench.first', 0, -1], ['token_p50_ms', 'bench.p50', 1, -1], ['token_p95_ms', 'bench.p95', 1, -1],
   ['token_p99_ms', 'bench.p99', 1, -1], ['busy_percent', 'bench.busy', 0, 0]];
 
 function Change({ now, then, better }) {

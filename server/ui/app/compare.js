@@ -14,7 +14,7 @@ function Column({ run, draw, keep }) {
     flow.current ??= new Flow(body.current);
     flow.current.set(run.text, run.over);
   });
-  return html`<section aria-busy=${!run.over} data-draw=${draw}><h3>${short(run.model)}</h3><p class="dim num">${run.facts || (run.over ? '' : run.text ? t('answering') : t('compare.waits'))}</p>
+  return html`<section aria-busy=${!run.over} data-draw=${draw}><h3>${short(run.model)}</h3><p class="dim num">${run.facts || (run.over ? '' : run.text ? t('answering') : t('stream.waiting'))}</p>
     <div class="md" ref=${body}></div>${run.over && run.text && html`<button type="button" onClick=${() => keep(run)}>${t('compare.keep')}</button>`}${run.error && html`<p class="failed" role="alert">${run.error}</p>`}</section>`;
 }
 

@@ -25,7 +25,7 @@ const keys = [
   ['j', 'key.next', () => step(1)], ['i', 'key.previous', () => step(-1)],
   ['Escape', 'key.stop', () => it.stop()],
 ];
-const more = [['Enter', 'key.send'], ['Shift Enter', 'key.line'], ['↑', 'key.up'], ['F2', 'key.rename'], ['Delete', 'key.delete']];
+const more = [['Enter', 'send'], ['Shift Enter', 'key.line'], ['↑', 'key.up'], ['F2', 'key.rename'], ['Delete', 'key.delete']];
 
 // step moves the focus from turn to turn.
 function step(by) {

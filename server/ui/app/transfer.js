@@ -121,7 +121,7 @@ export async function importFile(f) {
     const src = (await f.text()).replace(/\r\n?/g, '\n');
     list = /^\s*[[{]/.test(src) ? fromJSON(JSON.parse(src)) : fromMarkdown(src, f.name.replace(/\.\w+$/, ''));
   } catch (e) {
-    throw new Error(t(e instanceof DOMException ? 'import.unread' : 'import.bad', { name: f.name }));
+    throw new Error(t(e instanceof DOMException ? 'file.unread' : 'import.bad', { name: f.name }));
   }
   await store.saveMany(list.map(([chat]) => chat), list.flatMap(([, turns]) => turns));
   return list[0]?.[0].id ?? null;
