@@ -163,7 +163,7 @@ func (a *Answers) find(x *request.Exchange, q *checked, unnamed error, missing s
 func (a *Answers) acquire(ctx context.Context, q *checked, m prompt.Model, options map[string]any, keep *time.Duration) (
 	numCtx int, err error,
 ) {
-	numCtx = a.numCtx(m, options)
+	numCtx = prompt.NumCtx(a.o.ContextLength, options, m.Params)
 	start := time.Now()
 	if keep != nil && *keep < 0 {
 		forever := pool.Forever
@@ -185,19 +185,6 @@ func (a *Answers) acquire(ctx context.Context, q *checked, m prompt.Model, optio
 		monitor.Of(ctx).Loaded()
 	}
 	return numCtx, err
-}
-
-// numCtx is the context a request asks for, as far as that is a number.
-func (a *Answers) numCtx(m prompt.Model, opts map[string]any) int {
-	for _, o := range []map[string]any{opts, m.Params} {
-		switch n := o["num_ctx"].(type) {
-		case float64:
-			return int(min(max(n, 4), 1<<31-1))
-		case int64:
-			return int(min(max(n, 4), 1<<31-1))
-		}
-	}
-	return a.o.ContextLength
 }
 
 // unrendered is a prompt that could not be rendered: the request's fault where the engine says so,

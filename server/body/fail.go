@@ -24,6 +24,12 @@ func Fail(status int, format string, args ...any) error {
 	return &Failure{status, fmt.Sprintf(format, args...), fmt.Sprintf(format, bare...)}
 }
 
+// ErrorJSON is the body of an error where a dialect has no other form.
+func ErrorJSON(text string) []byte {
+	b, _ := json.Marshal(map[string]string{"error": text})
+	return b
+}
+
 // Error is the text that a client sees.
 func (f *Failure) Error() string { return f.Text }
 

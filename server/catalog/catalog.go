@@ -56,13 +56,7 @@ func (e *Entry) Says() string {
 // Window is the context that an answer has where its request asks for none: what the Modelfile
 // says, else def, else the model's, and no more than that.
 func (e *Entry) Window(def int) int {
-	n := def
-	switch set := e.Params["num_ctx"].(type) {
-	case float64:
-		n = int(min(max(set, 4), 1<<31-1))
-	case int64:
-		n = int(min(max(set, 4), 1<<31-1))
-	}
+	n := prompt.NumCtx(def, e.Params)
 	if n <= 0 || e.Info.Context > 0 && n > e.Info.Context {
 		n = e.Info.Context
 	}

@@ -1,11 +1,10 @@
 package ollama
 
 import (
-	"encoding/json"
-
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/ollamatype"
 	"github.com/axle-llm/axle/server/prompt"
 )
@@ -19,7 +18,7 @@ const (
 // Dialect is Ollama's API.
 func Dialect() prompt.Dialect {
 	return prompt.Dialect{Name: "ollama", Under: "/", ErrorType: object,
-		Error: func(_ error, _ int, text string) []byte { return ErrorBody(text) },
+		Error: func(_ error, _ int, text string) []byte { return body.ErrorJSON(text) },
 		Routes: []prompt.Route{
 			{Path: "/api/chat", Role: access.Ask, Read: readChat},
 			{Path: "/api/generate", Role: access.Ask, Read: readGenerate},
@@ -70,11 +69,5 @@ func (e *encoder) Rendered(p prompt.Part, text string, images int) any {
 type Errors struct{}
 
 func (Errors) WholeType() string                   { return object }
-func (Errors) ErrorBody(_ int, text string) []byte { return ErrorBody(text) }
-func (Errors) ErrorEnd(_ int, text string) []byte  { return append(ErrorBody(text), '\n') }
-
-// ErrorBody is the body of an error.
-func ErrorBody(text string) []byte {
-	b, _ := json.Marshal(map[string]string{"error": text})
-	return b
-}
+func (Errors) ErrorBody(_ int, text string) []byte { return body.ErrorJSON(text) }
+func (Errors) ErrorEnd(_ int, text string) []byte  { return append(body.ErrorJSON(text), '\n') }

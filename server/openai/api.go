@@ -28,7 +28,7 @@ func errorBody(err error, status int, text string) []byte {
 	case errors.As(err, &pe):
 		return pe.Body(status, text)
 	case errors.As(err, new(ControlError)):
-		return codedBody(status, text)
+		return coded(status, text, "invalid_request_error")
 	}
 	return ErrorBody(status, text)
 }

@@ -122,9 +122,5 @@ func (c *compaction) ErrorBody(status int, text string) []byte {
 	if text != errSummary.Error() {
 		return ErrorBody(status, text)
 	}
-	e := wire.NewError(status, text)
-	code := "compaction_failed"
-	e.Error.Code = &code
-	b, _ := line(e)
-	return b
+	return coded(status, text, "compaction_failed")
 }

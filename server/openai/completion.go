@@ -47,7 +47,7 @@ func readCompletion(_ prompt.From, b []byte) (*prompt.Request, prompt.Encoder, e
 		r.Options["top_p"] = c.TopP
 	}
 	r.Ask = ask.Request{Prompt: c.Prompt, Suffix: c.Suffix, Truncate: true, Shift: true}
-	e := &completionEncoder{id: body.ID("cmpl-"), stream: c.Stream, usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage}
+	e := &completionEncoder{form: form{c.Stream}, id: body.ID("cmpl-"), usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage}
 	if err := c.checkMax(); err != nil {
 		return nil, nil, err
 	}
@@ -97,14 +97,15 @@ type textChunk struct {
 
 // completionEncoder writes a completion.
 type completionEncoder struct {
-	id            string
-	stream, usage bool
-	n             int
-	echo          string
-	logprobs      bool
-	tops          bool
-	told          []textTold
-	tally         tally
+	form
+	id       string
+	usage    bool
+	n        int
+	echo     string
+	logprobs bool
+	tops     bool
+	told     []textTold
+	tally    tally
 }
 
 // textTold is what of a candidate was sent.
@@ -112,10 +113,6 @@ type textTold struct {
 	echo bool
 	at   int // characters
 }
-
-func (e *completionEncoder) Streams() bool     { return e.stream }
-func (e *completionEncoder) Type() string      { return stream }
-func (e *completionEncoder) WholeType() string { return whole }
 
 // Candidates is how many answers are written.
 func (e *completionEncoder) Candidates() int { return len(e.told) }
@@ -269,8 +266,6 @@ func (e *completionEncoder) WholeOf(all []prompt.Part, scores []float64) ([]byte
 func (e *completionEncoder) Rendered(p prompt.Part, text string, images int) any {
 	return api.GenerateResponse{Model: p.Model, CreatedAt: p.Created, DebugInfo: ollamatype.Debug(text, images)}
 }
-
-func (e *completionEncoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
 
 // ErrorEnd ends a stream that failed: a chunk of no model, with the error.
 func (e *completionEncoder) ErrorEnd(status int, text string) []byte {

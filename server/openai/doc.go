@@ -150,19 +150,16 @@ func logitBias(in map[string]float32) (map[int32]float32, error) {
 }
 
 // ErrorBody is the body of an error.
-func ErrorBody(status int, text string) []byte {
-	b, _ := json.Marshal(wire.NewError(status, text))
-	return append(b, '\n')
-}
+func ErrorBody(status int, text string) []byte { return coded(status, text, "") }
 
-// codedBody is the body of an error that was found before a request of /v1/responses was one: there
-// Ollama gives a code.
-func codedBody(status int, text string) []byte {
+// coded is the body of an error with a code; "": without one.
+func coded(status int, text, code string) []byte {
 	e := wire.NewError(status, text)
-	code := "invalid_request_error"
-	e.Error.Code = &code
-	b, _ := json.Marshal(e)
-	return append(b, '\n')
+	if code != "" {
+		e.Error.Code = &code
+	}
+	b, _ := line(e)
+	return b
 }
 
 // ControlError is what is wrong with the items of a request to /v1/responses that control a

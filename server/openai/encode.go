@@ -36,10 +36,19 @@ func usageOf(f prompt.Figures, first time.Duration) usage {
 	return u
 }
 
+// form is what the encoders of this API have in common: whether the answer streams, and how it and
+// its errors are written.
+type form struct{ streams bool }
+
+func (f form) Streams() bool                          { return f.streams }
+func (form) Type() string                             { return stream }
+func (form) WholeType() string                        { return whole }
+func (form) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
+
 // chatEncoder writes a chat completion.
 type chatEncoder struct {
+	form
 	id      string
-	stream  bool
 	usage   bool
 	began   time.Time // when the request came
 	first   time.Duration
@@ -53,13 +62,9 @@ type chatTold struct{ role, call bool }
 
 // newChatEncoder makes an encoder for n answers to c.
 func newChatEncoder(c *chatRequest, n int, began time.Time) *chatEncoder {
-	return &chatEncoder{id: body.ID("chatcmpl-"), stream: c.Stream, began: began,
+	return &chatEncoder{form: form{c.Stream}, id: body.ID("chatcmpl-"), began: began,
 		usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage, told: make([]chatTold, n), tally: tally{left: n}}
 }
-
-func (e *chatEncoder) Streams() bool     { return e.stream }
-func (e *chatEncoder) Type() string      { return stream }
-func (e *chatEncoder) WholeType() string { return whole }
 
 // Candidates is how many answers are written.
 func (e *chatEncoder) Candidates() int { return len(e.told) }
@@ -161,8 +166,6 @@ func line(v any) ([]byte, error) {
 	err := json.NewEncoder(&b).Encode(v)
 	return b.Bytes(), err
 }
-
-func (e *chatEncoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
 
 // ErrorEnd is Ollama's odd last chunk of a stream that failed, with an error in it that OpenAI's
 // clients raise; no [DONE] follows.

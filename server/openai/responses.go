@@ -331,11 +331,11 @@ func (r *responses) decode() (*prompt.Request, *responses, error) {
 // responsesEncoder writes a response. keepFor, when set, is told once of an answer that is to be
 // kept, before its last bytes go out, so that a client that has them may refer to it.
 type responsesEncoder struct {
+	form
 	keepFor  func(items []Item, t *Turn)
 	refers   reference
 	req      wire.ResponsesRequest
 	id, item string
-	stream   bool
 	conv     *wire.ResponsesStreamConverter
 	seq      int
 
@@ -347,15 +347,11 @@ type responsesEncoder struct {
 
 // newResponsesEncoder makes an encoder for the answer to r.
 func newResponsesEncoder(r *responses) *responsesEncoder {
-	e := &responsesEncoder{refers: r.refers, req: r.ResponsesRequest, id: body.ID("resp_"), item: body.ID("msg_"),
-		stream: r.Stream != nil && *r.Stream, ids: map[string]string{}, forget: r.Store != nil && !*r.Store}
+	e := &responsesEncoder{form: form{r.Stream != nil && *r.Stream}, refers: r.refers, req: r.ResponsesRequest, id: body.ID("resp_"),
+		item: body.ID("msg_"), ids: map[string]string{}, forget: r.Store != nil && !*r.Store}
 	e.conv = wire.NewResponsesStreamConverter(e.id, e.item, r.Model, r.ResponsesRequest)
 	return e
 }
-
-func (e *responsesEncoder) Streams() bool     { return e.stream }
-func (e *responsesEncoder) Type() string      { return stream }
-func (e *responsesEncoder) WholeType() string { return whole }
 
 // Chunk gives the events for a part.
 func (e *responsesEncoder) Chunk(p prompt.Part) ([]byte, error) {
@@ -392,8 +388,6 @@ func (e *responsesEncoder) Whole(p prompt.Part) ([]byte, error) {
 	e.keep()
 	return line(resp)
 }
-
-func (e *responsesEncoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
 
 // ErrorEnd is the event that ends a response which failed.
 func (e *responsesEncoder) ErrorEnd(_ int, text string) []byte {

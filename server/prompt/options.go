@@ -149,6 +149,19 @@ func (o *Options) check() error {
 	return nil
 }
 
+// NumCtx is the context that the first options ask for which have a number there, or def.
+func NumCtx(def int, options ...map[string]any) int {
+	for _, o := range options {
+		switch n := o["num_ctx"].(type) {
+		case float64:
+			return int(min(max(n, 4), math.MaxInt32))
+		case int64:
+			return int(min(max(n, 4), math.MaxInt32))
+		}
+	}
+	return def
+}
+
 func number(val any) (float64, bool) {
 	switch t := val.(type) {
 	case float64:

@@ -9,7 +9,6 @@ package request
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
@@ -24,6 +23,7 @@ import (
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/prompt"
 )
 
@@ -112,10 +112,7 @@ func (x *Exchange) End() {
 func (x *Exchange) StopReading() { _ = x.response.SetReadDeadline(time.Now()) }
 
 // basic is the dialect of a server that has none.
-var basic = prompt.Dialect{ErrorType: JSON, Error: func(_ error, _ int, text string) []byte {
-	b, _ := json.Marshal(map[string]string{"error": text})
-	return b
-}}
+var basic = prompt.Dialect{ErrorType: JSON, Error: func(_ error, _ int, text string) []byte { return body.ErrorJSON(text) }}
 
 // DialectOf is the dialect whose paths this one is of: the one with the longest beginning.
 func DialectOf(all []prompt.Dialect, path string) (of *prompt.Dialect) {

@@ -33,15 +33,14 @@ const OK = `{"status": "ok"}`
 // Request is a body of /api/generate, /api/chat or /api/reset. Sampling keys have the vendor's
 // spelling.
 type Request struct {
-	Model             string          `json:"model"` // beyond the vendor's: which model, where there are several
-	Prompt            *string         `json:"prompt"`
-	System            *string         `json:"system_prompt"`
-	Messages          []message       `json:"messages"`
-	Temperature       *float64        `json:"temperature"`
-	RepetitionPenalty *float64        `json:"repetition_penalty"`
-	TopP              *float64        `json:"top-p"`
-	TopK              *float64        `json:"top-k"`
-	FilePath          json.RawMessage `json:"file_path"` // a path on the server; never read
+	Model             string    `json:"model"` // beyond the vendor's: which model, where there are several
+	Prompt            *string   `json:"prompt"`
+	System            *string   `json:"system_prompt"`
+	Messages          []message `json:"messages"`
+	Temperature       *float64  `json:"temperature"`
+	RepetitionPenalty *float64  `json:"repetition_penalty"`
+	TopP              *float64  `json:"top-p"`
+	TopK              *float64  `json:"top-k"`
 }
 
 type message struct {
@@ -82,10 +81,7 @@ func (r *Request) options() map[string]any {
 // Dialect is the vendor's API, whose answers are polled for.
 func Dialect() prompt.Dialect {
 	return prompt.Dialect{Name: "vendor", Under: "/", ErrorType: "application/json",
-		Error: func(_ error, _ int, text string) []byte {
-			b, _ := json.Marshal(map[string]string{"error": text})
-			return b
-		}}
+		Error: func(_ error, _ int, text string) []byte { return body.ErrorJSON(text) }}
 }
 
 // Part is the answer to a poll: what has come since the last, and whether that was all.
