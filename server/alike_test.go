@@ -52,7 +52,7 @@ data: [DONE]
 		{"responses without input", "/v1/responses", `{"model":"scripted-chat"}`, "application/json",
 			`{"error":{"message":"input is required","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}
 `},
-		{"responses with a compaction of somebody else's", "/v1/responses",
+		{"responses with a foreign compaction", "/v1/responses",
 			`{"model":"scripted-chat","input":[{"type":"compaction","encrypted_content":"x"}]}`, "application/json",
 			`{"error":{"message":"unsupported compaction item: encrypted_content is not an Ollama payload","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}
 `},

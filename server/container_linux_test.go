@@ -28,8 +28,8 @@ import (
 
 // Two network namespaces and a wire between them, as Docker makes them on Linux: a program in one
 // reaches the server in the other under the names that a container has for its host, a compose
-// file's service, and the names of home networks. A name that somebody could register is refused in
-// words that both sides see; what listens on loopback is out of reach.
+// file's service, and the names of home networks. A name that can be registered is refused in words
+// that both sides see; what listens on loopback is out of reach.
 func TestContainer(t *testing.T) {
 	//proves:T4 from a container
 	if _, err := exec.LookPath("ip"); err != nil {

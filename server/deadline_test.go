@@ -17,7 +17,7 @@ import (
 )
 
 // A client that stops sending is cut off, wherever it stops (promise T8): in a header, between
-// requests, in a body that is read, and in one that nobody reads, since net/http looks for its rest
+// requests, in a body that is read, and in one that is not, since net/http looks for its rest
 // before it answers. In each case every other deadline is far away.
 func TestDeadlines(t *testing.T) {
 	const half = " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{"

@@ -187,7 +187,8 @@ func TestDrainWorkLong(t *testing.T) {
 	}
 }
 
-// TestDrainVendor: an answer that is polled for has the grace too, and whoever polls has its end.
+// TestDrainVendor: an answer that is polled for has the grace too, and a client that polls gets its
+// end.
 func TestDrainVendor(t *testing.T) {
 	//proves:D10 whatever else works
 	r, g, stop, done := ending(t, patience, true)

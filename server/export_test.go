@@ -38,16 +38,16 @@ func Decode(path string, b []byte) (r *prompt.Request, err error) {
 	for _, d := range dialects() {
 		for _, to := range d.Routes {
 			if to.Path == path {
-				r, _, err = to.Read(nobody{}, b)
+				r, _, err = to.Read(keyless{}, b)
 			}
 		}
 	}
 	return r, err
 }
 
-// nobody asks without a key.
-type nobody struct{}
+// keyless is a request without a key.
+type keyless struct{}
 
-func (nobody) Owner() string            { return "" }
-func (nobody) Began() time.Time         { return time.Now() }
-func (nobody) Weigh([]byte, bool) error { return nil }
+func (keyless) Owner() string            { return "" }
+func (keyless) Began() time.Time         { return time.Now() }
+func (keyless) Weigh([]byte, bool) error { return nil }

@@ -103,9 +103,9 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = rc.SetReadDeadline(time.Now().Add(g.read))
 	}
 	who, name := g.host(r.Host)
-	//rule:T4 TestRebound who == nobodys && g.loopback && g.rebound(r) => false
+	//rule:T4 TestRebound who == unregistered && g.loopback && g.rebound(r) => false
 	//rule:T4 TestGuardMatrix who == foreign => false
-	if who == foreign || who == nobodys && g.loopback && g.rebound(r) {
+	if who == foreign || who == unregistered && g.loopback && g.rebound(r) {
 		g.refuseHost(w, r, name)
 		return
 	}

@@ -25,7 +25,7 @@ type health struct {
 	Version string        `json:"version"`
 	Cards   []healthCard  `json:"cards"`
 	Models  []healthModel `json:"models"`
-	// Warnings are what somebody should look at, in sentences: models that are refused because the
+	// Warnings are what an operator should look at, in sentences: models that are refused because the
 	// card gives wrong answers.
 	Warnings []string `json:"warnings,omitempty"`
 }

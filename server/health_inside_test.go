@@ -8,8 +8,8 @@ import (
 	"github.com/axle-llm/axle/server/monitor"
 )
 
-// TestHealthWide (G23): /health warns of a model of which the card gets wide passes wrong, beside
-// what else there is to warn of.
+// TestHealthWide (G23): /health warns of a model whose wide passes the card gets wrong, together
+// with its other warnings.
 func TestHealthWide(t *testing.T) {
 	//proves:G23
 	for _, c := range []struct {

@@ -18,7 +18,7 @@ import (
 
 // standing is what the name in a Host header is to this server (promise T4).
 //
-// Rebinding needs a name that somebody can register: a page under evil.example makes that name
+// Rebinding needs a name that an attacker can register: a page under evil.example makes that name
 // point here, and the browser takes our answers for the page's own. So a name that could be
 // registered is answered only where it is configured. These are answered on every bind:
 //
@@ -34,17 +34,17 @@ import (
 // name or an address.
 //
 // What is left is a machine on the same wire that answers a question for evil.local itself. Where
-// we listen on that wire it gains nothing: it can speak to us without anybody's browser, and where
-// keys are set its page has none. On a loopback listener it would gain this machine's own browser,
+// we listen on that wire it gains nothing: it can speak to us without a browser, and where keys are
+// set its page has none. On a loopback listener it would gain this machine's own browser,
 // led to a page under evil.local that then points to 127.0.0.1. Programs are not led so; a page is,
 // and its requests say that they come from a page of the name they ask for. There, and only there,
 // such requests are refused (see rebound): it gains nothing it has not got.
 type standing int
 
 const (
-	foreign standing = iota // a name that somebody could register, or none at all
-	nobodys                 // a name that cannot be registered
-	own                     // localhost, this machine's name, or a configured one
+	foreign      standing = iota // a name that can be registered, or none at all
+	unregistered                 // a name that cannot be registered
+	own                          // localhost, this machine's name, or a configured one
 	address
 )
 
@@ -79,7 +79,7 @@ func (g *guard) host(h string) (standing, string) {
 	case strings.HasSuffix(h, ".localhost"):
 		return own, h
 	case !strings.Contains(h, "."), slices.ContainsFunc(unregistrable, func(end string) bool { return strings.HasSuffix(h, end) }):
-		return nobodys, h
+		return unregistered, h
 	}
 	//rule:T4 TestGuardMatrix foreign => own
 	return foreign, h

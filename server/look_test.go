@@ -24,21 +24,21 @@ import (
 )
 
 // An answer is one's own by the session it was asked in. Who asked ends it from elsewhere, and the
-// answer says so; nobody else does, and nobody else sees more of it than numbers.
+// answer says so. No other client can end it, or sees more of it than numbers.
 func TestEndOwn(t *testing.T) {
 	r := newRig(t)
 	rest := r.streaming("Axle-Session", session)
-	var mine, others, nobodys state
+	var mine, others, none state
 	r.looked("state", &mine, "Axle-Session", session)
 	r.looked("state", &others, "Axle-Session", stranger)
-	r.looked("state", &nobodys)
+	r.looked("state", &none)
 	if len(mine.Streams) != 1 || !mine.Streams[0].Own || mine.Streams[0].State != "answering" ||
 		mine.Streams[0].Model != "scripted-chat:latest" ||
 		mine.Streams[0].Route != "/api/chat" || mine.Streams[0].Prompt == 0 || mine.Streams[0].Load <= 0 || mine.Streams[0].Queue == nil {
 		t.Fatalf("%+v", mine.Streams)
 	}
-	if len(others.Streams) != 1 || others.Streams[0].Own || nobodys.Streams[0].Own {
-		t.Errorf("others see %+v and %+v", others.Streams, nobodys.Streams)
+	if len(others.Streams) != 1 || others.Streams[0].Own || none.Streams[0].Own {
+		t.Errorf("others see %+v and %+v", others.Streams, none.Streams)
 	}
 	id := mine.Streams[0].ID
 	if b := r.do("GET", "/api/axle/state", "", "Axle-Session", stranger).body; strings.Contains(b, "secretword") ||
@@ -179,7 +179,7 @@ func (r *rig) streaming(header ...string) (rest <-chan string) {
 	return out
 }
 
-// Where there are keys, an answer is its key's, whatever session somebody names; without a key
+// Where there are keys, an answer is its key's, whatever session a client names; without a key
 // nothing is told.
 func TestEndOwnByKey(t *testing.T) {
 	const ann, bob = "secret-of-ann", "secret-of-bob"
@@ -211,8 +211,8 @@ func TestEndOwnByKey(t *testing.T) {
 	<-rest
 }
 
-// Nothing under /api/axle is reachable by a page of another origin, or under a name that somebody
-// could register.
+// Nothing under /api/axle is reachable by a page of another origin, or under a name that can be
+// registered.
 func TestLookGuarded(t *testing.T) {
 	//proves:T19
 	r := newRig(t)
@@ -359,8 +359,8 @@ func TestLookWithoutCard(t *testing.T) {
 	}
 }
 
-// Where models are kept is told to this machine, and to nobody who comes from elsewhere, by a proxy
-// on this machine say.
+// Where models are kept is told to this machine only, and to no client from elsewhere, also not
+// through a proxy on this machine.
 func TestWhereModelsAre(t *testing.T) {
 	r := newRig(t)
 	var w struct{ Folder, User string }

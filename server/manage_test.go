@@ -140,8 +140,8 @@ func (p refusing) Pull(_ context.Context, _ string, status func(catalog.Progress
 	return fmt.Errorf("pull model manifest: %w", p.err)
 }
 
-// What the client got wrong is told as its mistake, whether it asks for a stream or not, so that
-// nobody tries the same again; and the text says what to do.
+// What the client got wrong is told as its mistake, whether it asks for a stream or not, so that it
+// does not try the same again; and the text says what to do.
 func TestMistakes(t *testing.T) {
 	old := newRig(t)
 	unknown := &hub.UnknownError{Name: "nope:latest", Nearest: []string{"qwen3:0.6b"}}

@@ -18,7 +18,7 @@ import (
 
 // TestAllocations: what a whole answer of one token allocates, the client's part and net/http's
 // with it, does not grow unseen. A request was decoded four times, described all models and made
-// errors that nobody read; each of these cost more allocations than there is room for.
+// errors that were not read; each of these cost more allocations than there is room for.
 func TestAllocations(t *testing.T) {
 	if lane.Race {
 		t.Skip("SKIPPED, not tested: the race detector allocates too")
@@ -61,7 +61,7 @@ func trivial(tb testing.TB, parts []string) string {
 	return ts.Listener.Addr().String()
 }
 
-// asker is one client on one connection, which costs the same whoever answers.
+// asker is one client on one connection, which costs the same for both servers.
 type asker struct {
 	tb   testing.TB
 	c    net.Conn

@@ -138,8 +138,7 @@ func TestPreviousResponse(t *testing.T) {
 	}
 }
 
-// TestIDs: answers have ids that nobody guesses, 96 random bits of them, and what they are made of
-// has such ids too.
+// TestIDs: answers have ids of 96 random bits, which cannot be guessed, and so have their parts.
 func TestIDs(t *testing.T) {
 	r := newRig(t)
 	id := regexp.MustCompile(`"id":"((chatcmpl-|cmpl-|resp_|msg_|rs_)[^"]*)"`)

@@ -50,7 +50,7 @@ func TestRerank(t *testing.T) {
 				t.Errorf("%s %.80s: %d %.200s, want %q", path, body, a.code, a.body, said)
 			}
 		}
-		if a := r.post(path, `{"model":"nobody","query":"x","documents":["y"]}`); a.code != 404 {
+		if a := r.post(path, `{"model":"unknown","query":"x","documents":["y"]}`); a.code != 404 {
 			t.Errorf("%s: %d %s", path, a.code, a.body)
 		}
 		if a := r.post(path, `{"model":"scripted","query":"x","documents":["`+strings.Repeat("y ", 5000)+`"],"truncate":false}`); a.code !=

@@ -19,8 +19,8 @@ var updateRoles = flag.Bool("update-roles", false, "write the table of roles in 
 const askKey, adminKey = "secret-of-ask", "secret-of-admin"
 
 // TestRoles (T6): every route of the table, asked without a key, with one that asks and with one
-// that may do everything. What no route has is refused without a key too, so that nobody learns
-// what there is.
+// that may do everything. A path without a route is refused without a key too, so that a client
+// without a key does not learn what there is.
 func TestRoles(t *testing.T) {
 	r := roleRig(t)
 	ts := httptest.NewServer(r.VendorHandler(t.Context(), true))
@@ -76,7 +76,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// A route of which nobody has said who may ask it does not start.
+// A server with a route that has no role does not start.
 func TestRouteWithoutRole(t *testing.T) {
 	r := newRig(t)
 	for _, tt := range []struct {

@@ -123,12 +123,12 @@ func (s *Server) router(dialect *prompt.Dialect, table []route) *gin.Engine {
 }
 
 // mount gives the router a table's routes. One without a role or an answer is a mistake of ours
-// that would let somebody in: the server does not start.
+// that would let anyone in: the server does not start.
 func (s *Server) mount(r *gin.Engine, table []route) {
 	for _, t := range table {
 		//rule:T6 TestRouteWithoutRole t.role < access.Anyone => false
 		if t.answer == nil || t.role < access.Anyone || t.role > access.Admin {
-			panic(fmt.Sprintf("server: %s %s has no answer, or nobody has said who may ask it: its role is %v", t.method, t.path, t.role))
+			panic(fmt.Sprintf("server: %s %s has no answer, or it is not said who may ask it: its role is %v", t.method, t.path, t.role))
 		}
 		chain := []gin.HandlerFunc{s.may(t.role)}
 		if t.frame >= worked {

@@ -79,8 +79,8 @@ func (r *rig) begin(client *http.Client, content string) *bufio.Reader {
 	return br
 }
 
-// The door stays open for a moment when the last answer has ended: whoever asks anew then would
-// find the connection cut.
+// The door stays open for a moment when the last answer has ended: a client that asks anew then
+// would find the connection cut.
 func TestDrainDoor(t *testing.T) {
 	inBubble(t, time.Minute, func(t *testing.T, b *bubble) {
 		start := time.Now()

@@ -315,7 +315,7 @@ func TestCardLost(t *testing.T) {
 		t.Errorf("the stream ended with %q, %v", rest, err)
 	}
 	if err := <-lost; err == nil {
-		t.Error("nobody was told")
+		t.Error("no error was told")
 	}
 	if a := r.do("GET", "/health", ""); a.code != 503 || !strings.Contains(a.body, `"status":"lost"`) {
 		t.Errorf("health: %d %s", a.code, a.body)

@@ -42,7 +42,7 @@ func TestTiersUsage(t *testing.T) {
 		prompt, cold := first.usage(d, asks[i], stream)
 		// Of other dialects' prompts it has the beginning at most.
 		if prompt < 100 || cold > prompt/3 {
-			t.Fatalf("%s: %d of %d prompt tokens are cached before anybody asked", d.path, cold, prompt)
+			t.Fatalf("%s: %d of %d prompt tokens are cached before the first request", d.path, cold, prompt)
 		}
 		if _, card := first.usage(d, asks[i], stream); card != prompt-1 {
 			t.Errorf("%s: %d of %d prompt tokens are cached on the card", d.path, card, prompt)
@@ -56,7 +56,7 @@ func TestTiersUsage(t *testing.T) {
 	}
 	first.away()
 	if d := first.model.Stats().Disk; d.Out == 0 || d.Hits != 0 {
-		t.Errorf("what is in memory comes from there, and goes to the disk besides: %+v", d)
+		t.Errorf("what is in memory comes from there, and goes to the disk too: %+v", d)
 	}
 	first.close()
 	second := tierRig(t, dir, 0)
@@ -107,7 +107,7 @@ func (l *tiered) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) 
 	return l.load(ctx, e)
 }
 
-// slow is a device of which each row of a pass takes ten milliseconds, and nothing else anything.
+// slow is a device on which each row of a pass takes ten milliseconds, and all else takes no time.
 type slow struct {
 	axcl.Device
 	now *atomic.Int64

@@ -10,7 +10,7 @@ import (
 type account struct {
 	key    *access.Key
 	seen   func(ask.Usage)
-	prompt int // tokens of a prompt that was given to the card, and of which no account has come yet
+	prompt int // tokens of a prompt that was given to the card, before the first account of it
 	last   ask.Usage
 }
 

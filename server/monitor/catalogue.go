@@ -31,7 +31,7 @@ type viewEntry struct {
 	Size       int64   `json:"size_bytes"`
 	Estimated  bool    `json:"size_estimated"`
 	Card       int64   `json:"card_bytes"`     // of a card's memory
-	Published  bool    `json:"card_published"` // somebody has seen it take that much; else it is estimated
+	Published  bool    `json:"card_published"` // it was seen to take that much; else it is estimated
 	Cards      []int   `json:"cards_gb"`       // sizes of cards that hold it
 	Speed      float64 `json:"tokens_per_second"`
 	Note       string  `json:"note"`

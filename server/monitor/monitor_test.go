@@ -63,7 +63,7 @@ func TestSame(t *testing.T) {
 }
 
 // A load is told with its file, its rate and what is left, is measured when all files are there,
-// and is forgotten when nobody waits for it.
+// and is forgotten when no request waits for it.
 func TestLoads(t *testing.T) {
 	var l Loads
 	wait := []pool.Pending{{Model: "a", Since: time.Now()}, {Model: "b", Since: time.Now(), Waiting: true}}

@@ -28,7 +28,7 @@ type viewCard struct {
 	MemoryOf    string   `json:"memory_of"`
 }
 
-// kindWords say what a device is to somebody who has not chosen it.
+// kindWords say what a device is to a person who has not chosen it.
 var kindWords = map[string]string{
 	"axcl":     "an Axera card on the PCIe bus",
 	"axengine": "the NPU of this board",

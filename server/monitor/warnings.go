@@ -11,9 +11,8 @@ const (
 	HotWarning = "the card is hot: check its heat sink and fan"
 )
 
-// Warnings are what somebody should do something about, by id, in English. What stands in braces is
-// a warning's values. The page has these sentences in its languages, and is tested to have all of
-// them.
+// Warnings are what an operator should act on, by id, in English. Braces hold a warning's values.
+// The page has these sentences in its languages, and a test holds that it has all of them.
 var Warnings = map[string]string{
 	"lost":      "the card was lost: {error}; the server ends, and its supervisor should start it anew",
 	"fewer":     "a card was lost, the others go on: {error}; restart the server to have it back",

@@ -1,6 +1,6 @@
 // Package ollamatype turns prompts and answers into Ollama's own Go types and back. Ollama's API is
-// made of them, and so are Ollama's converters for the other dialects, of which those use what they
-// would else have to write again.
+// made of them. Ollama's converters for other APIs take them too: the other dialects use those
+// instead of their own.
 //
 // The functions are pure and safe for concurrent use. Nothing here holds a resource.
 package ollamatype
@@ -135,7 +135,7 @@ func Tool(t api.Tool, raw json.RawMessage) ask.Tool {
 	return out
 }
 
-// Tools reads the tools of a body, each of which is decoded once and keeps the text that it is.
+// Tools reads the tools of a body. Each is decoded once and keeps its own text.
 type Tools []ask.Tool
 
 // UnmarshalJSON reads one list. Errors are as Ollama's types give them.

@@ -22,8 +22,8 @@ func (x *extra) chatChoices() (n int, err error) {
 	return count("n", x.N)
 }
 
-// textChoices is how many answers a completion asks for, and how many are written of which these
-// are the likeliest.
+// textChoices is how many answers a completion asks for, and how many candidates are written: the
+// answers are the likeliest of them.
 func (x *extra) textChoices(streams bool) (n, candidates int, err error) {
 	if n, err = count("n", x.N); err != nil || x.BestOf == nil {
 		return n, n, err

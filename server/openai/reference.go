@@ -52,9 +52,9 @@ type reference struct {
 }
 
 // refer puts in what a request to /v1/responses refers to: items in the place of their references,
-// each of which may be named once, and before its input the conversation with the previous response
-// that it names, so that a body grows by no more than what is kept. Of a body of more than a
-// mebibyte nothing is kept. Errors: an item or a response that is not there (404), an item that is
+// each at most once, and before its input the conversation with the previous response that it
+// names, so that a body grows by no more than what is kept. Of a body of more than a mebibyte
+// nothing is kept. Errors: an item or a response that is not there (404), an item that is
 // named twice.
 func (r *responses) refer(kept Kept, size int) error {
 	var previous *string

@@ -234,8 +234,8 @@ func (r *responses) request() (*prompt.Request, error) {
 }
 
 // marks keep the places of pictures while Ollama's conversion runs, which takes the texts and the
-// pictures of a content apart: before each picture of a content with more in it a text stands that
-// nobody else can have written.
+// pictures of a content apart. Where a content has more than a picture, a random text, which no
+// client can have written, stands before each picture.
 type marks struct {
 	nonce string
 	set   bool

@@ -222,7 +222,7 @@ func TestHost(t *testing.T) {
 					full++
 				}
 			}
-			if full != 3 { // two wait besides the one being served
+			if full != 3 { // two wait, and one is served
 				t.Errorf("%d of 6 refused", full)
 			}
 		})
@@ -392,7 +392,7 @@ func TestHost(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
 			if got := names(h); got != "" {
-				t.Errorf("nobody wanted it any more, and it stays: %s", got)
+				t.Errorf("no request wanted it any more, and it stays: %s", got)
 			}
 		})
 	})

@@ -26,8 +26,8 @@ func (ms *Models) Loading() (out []Pending, waiting int) {
 	return out, ms.waiting
 }
 
-// Wrong are why models were not loaded of which the card gave other answers than it should, in the
-// order of their names. One that is loaded after all, or deleted, is gone from it.
+// Wrong says of each model that was not loaded because its answers were wrong why that was, in the
+// order of names. A model that was loaded later, or deleted, is not in the list.
 func (ms *Models) Wrong() (out []string) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()

@@ -54,8 +54,8 @@ func cutSource(s string) (base string, cloud, explicit bool) {
 	return s, false, false
 }
 
-// What a request is told that names no model, one in Ollama's cloud, or one that is not here: that
-// in two forms, of which each route has one.
+// What a request is told that names no model, one in Ollama's cloud, or one that is not here. For
+// the last there are two texts: each route has one of them.
 var (
 	ErrUnnamed = body.Fail(400, "model is required")
 	ErrCloud   = body.Fail(403, "ollama cloud is disabled: remote model is unavailable")

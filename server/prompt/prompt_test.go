@@ -49,7 +49,7 @@ func TestParseRef(t *testing.T) {
 	}
 }
 
-// TestOwnOptions: an option that Ollama has not is named in docs/api.md, where nobody else could.
+// TestOwnOptions: docs/api.md names each option that Ollama does not have.
 func TestOwnOptions(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/api.md")
 	if err != nil {

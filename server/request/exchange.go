@@ -93,7 +93,7 @@ func Of(c *gin.Context) *Exchange { return c.Writer.(*writer).x }
 // Handler is f as the router calls it.
 func Handler(f func(*Exchange)) gin.HandlerFunc { return func(c *gin.Context) { f(Of(c)) } }
 
-// Try is f as the router calls it. Its error ends the request, of which nothing was sent then.
+// Try is f as the router calls it. An error of f ends the request; f has sent nothing then.
 func Try(f func(*Exchange) error) gin.HandlerFunc {
 	return Handler(func(x *Exchange) {
 		if err := f(x); err != nil {

@@ -108,7 +108,7 @@ func TestScripts(t *testing.T) {
 	}
 	for _, late := range []string{"uplot", "highlight", "app/card.js", "words/de.js"} {
 		if strings.Contains(string(Page().Plain), late) {
-			t.Errorf("%s is loaded before anybody needs it", late)
+			t.Errorf("%s is loaded before it is needed", late)
 		}
 	}
 	node, err := exec.LookPath("node")

@@ -45,7 +45,7 @@ export async function launch() {
     ws.close();
     process_.kill('SIGKILL');
     await new Promise((ok) => { process_.exitCode === null && process_.signalCode === null ? process_.once('exit', ok) : ok(); });
-    try { rmSync(profile, { recursive: true, force: true, maxRetries: 5 }); } catch { /* of no use to anybody */ }
+    try { rmSync(profile, { recursive: true, force: true, maxRetries: 5 }); } catch { /* it stays, and harms nothing */ }
   };
   // context is a browser of its own, as far as a page can tell; pages of one share their storage.
   const context = async () => {

@@ -17,7 +17,7 @@ const load = () => `load ${loadavg()[0].toFixed(1)} on ${cpus().length} cores`;
 
 const slowly = (page) => page.send('Emulation.setCPUThrottlingRate', { rate: throttle });
 
-// streamed is an answer of words at a rate, for so many seconds, as the body that a page's prompt asks for.
+// streamed is an answer of words at a rate, for some seconds, as the body that a page's prompt asks for.
 const streamed = (seconds, rate) => `[[delay:${Math.round(1000 / rate)}]][[say:${Array.from({ length: Math.round(seconds * rate) }, (_, i) => (i % 40 === 39 ? '\n\n' : i % 13 === 0 ? '**word** ' : `word${i} `)).join('|')}]]`;
 
 async function paint({ context, url }) {
@@ -108,7 +108,7 @@ const used = async (page) => {
   return (await page.send('Runtime.getHeapUsage')).usedSize / 1e6; // performance.memory rounds
 };
 
-// memory streams answers one after the other, each in a conversation of its own, for so many minutes, and looks at the heap and the elements
+// memory streams answers one after the other, each in a conversation of its own, for some minutes, and looks at the heap and the elements
 // of the page between them, and at the server's memory. It fails where the end has more than a little above what the marks before
 // had: what each answer leaves behind adds up, what an engine keeps for later does not. The oldest conversations are deleted, so that
 // what is kept on purpose does not grow.

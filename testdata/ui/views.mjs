@@ -168,7 +168,7 @@ export const views = {
     await page.reload();
     await page.until('what was said', `(${lastAnswer}).includes('word100')`);
     await page.until('an end', `document.querySelectorAll('${at.answers}.live').length === 0 && ${at.idle}`);
-    await page.until('that the server gives it up', `fetch('api/axle/state').then((r) => r.json()).then((s) => s.streams.length === 0)`); // it learns that nobody reads
+    await page.until('that the server gives it up', `fetch('api/axle/state').then((r) => r.json()).then((s) => s.streams.length === 0)`); // it learns that the reader is gone
     equal('the next answer', await asked(page, say(['on']), 2), 'on');
   },
 

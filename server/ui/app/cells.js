@@ -64,7 +64,7 @@ export function Cells({ names }) {
     const loop = async () => {
       try {
         if (!document.hidden) setMap(await json('/api/axle/cells' + (on ? '?model=' + encodeURIComponent(on) : ''), { quiet: true }));
-      } catch { /* no model is loaded, or nobody answers: the next turn tells */ }
+      } catch { /* no model is loaded, or the server does not answer: the next turn tells */ }
       if (!over) timer = setTimeout(loop, often);
     };
     loop();

@@ -70,7 +70,7 @@ export function Chat({ id, menu }) {
   const scrolled = () => {
     const el = scroller.current, { top, all, seen } = own.current;
     if (!el) return; // another view has taken its place
-    // What moves by itself has another height: the browser keeps the position within what there is. Only at the same height has somebody scrolled.
+    // What moves by itself has another height: the browser keeps the position within what there is. Only at the same height was it a person who scrolled.
     if (stick.current && (el.scrollTop === top || el.scrollHeight !== all || el.clientHeight !== seen)) {
       down();
       if (away) setAway(false);

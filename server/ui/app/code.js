@@ -9,7 +9,7 @@ const files = {
   python3: 'python', rs: 'rust', rust: 'rust', sql: 'sql', ts: 'typescript', tsx: 'typescript', typescript: 'typescript', xml: 'xml', html: 'xml', svg: 'xml',
   yaml: 'yaml', yml: 'yaml',
 };
-const most = 40000; // characters that are coloured; beyond, it takes longer than anybody reads
+const most = 40000; // characters that are coloured; beyond, it takes longer than reading it does
 const patience = 4000; // ms for one text, once its grammar is there
 
 // One worker colours one text after the other. It is ended where a text takes too long, which stays plain.
