@@ -28,8 +28,8 @@ func TestAllocations(t *testing.T) {
 		path, body string
 		most       float64
 	}{
-		{"/api/chat", chatBody("scripted-chat", "[[delay:0]][[say:x]]", `,"stream":false`), 138},
-		{"/v1/chat/completions", chatBody("scripted-chat", "[[delay:0]][[say:x]]", ``), 148},
+		{"/api/chat", chatBody("scripted-chat", "[[delay:0]][[say:x]]", `,"stream":false`), 144},
+		{"/v1/chat/completions", chatBody("scripted-chat", "[[delay:0]][[say:x]]", ``), 151},
 	} {
 		a := newAsker(t, strings.TrimPrefix(r.url, "http://"), tt.path, tt.body)
 		a.ask() // which loads the model

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"unicode/utf8"
 )
 
 // Decode reads the first JSON value of a body that has been weighed into v, with Ollama's error
@@ -32,33 +31,6 @@ func Decode(body []byte, v any, fix ...func(*json.UnmarshalTypeError)) error {
 	default:
 		return Fail(400, "%s", err)
 	}
-}
-
-// AppendText adds a string as encoding/json writes it, which is asked for those that it does not
-// write as they are.
-func AppendText(b []byte, s string) []byte {
-	for i := 0; i < len(s); {
-		switch c := s[i]; {
-		case c < ' ', c == '"', c == '\\', c == '<', c == '>', c == '&', c == 0x7f:
-			return appendQuoted(b, s)
-		case c < utf8.RuneSelf:
-			i++
-		default:
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError || r == '\u2028' || r == '\u2029' {
-				return appendQuoted(b, s)
-			}
-			i += n
-		}
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
-}
-
-func appendQuoted(b []byte, s string) []byte {
-	q, _ := json.Marshal(s) // no string fails
-	return append(b, q...)
 }
 
 // Spread writes frame, a JSON object, with n items in its field that is an empty list. Each item is

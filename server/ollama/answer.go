@@ -1,6 +1,8 @@
 package ollama
 
 import (
+	"encoding/json"
+
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/server/access"
@@ -52,9 +54,9 @@ func (e *encoder) Chunk(p prompt.Part) ([]byte, error) {
 // Whole is the object.
 func (e *encoder) Whole(p prompt.Part) ([]byte, error) {
 	if e.form == chatForm {
-		return Object(ollamatype.Chat(p))
+		return json.Marshal(ollamatype.Chat(p))
 	}
-	return Object(ollamatype.Generate(p))
+	return json.Marshal(ollamatype.Generate(p))
 }
 
 // Rendered is what is told of a prompt that is not answered.
