@@ -1,6 +1,6 @@
 // The benchmark: begun here where the server allows it, its numbers, its plots, and what changed since the last one.
-import { html, useEffect, useState } from './html.js';
-import { say } from './dialog.js';
+import { html, useEach, useEffect, useState } from './html.js';
+import { told } from './dialog.js';
 import { state } from './live.js';
 import { Plot } from './plot.js';
 import { json } from './server.js';
@@ -37,29 +37,20 @@ export function Bench({ models }) {
   const on = b?.running;
   const load = () => json('/api/axle/bench', { quiet: true }).then(setB, () => {});
   useEffect(() => { load(); }, []);
-  useEffect(() => {
-    if (!on) return undefined;
-    const id = setInterval(load, 1000);
-    return () => clearInterval(id);
-  }, [!!on]);
+  useEach(!!on, load);
   if (!b) return null;
   const chosen = models.includes(model) ? model : models[0];
   const sizes = { short: {}, long: { prompt_tokens: 512, output_tokens: 256, clients: [1], repeats: 3 }, many: { prompt_tokens: 64, output_tokens: 64, clients: [1, 2, 4, 8], repeats: 2 } };
-  const start = async (e) => {
+  const start = (e) => {
     e.preventDefault();
-    try {
-      await json('/api/axle/bench', { body: { model: chosen, ...sizes[size] } });
-    } catch (err) {
-      say(err.message, true);
-    }
-    load();
+    told(json('/api/axle/bench', { body: { model: chosen, ...sizes[size] } })).then(load);
   };
   return html`<section class="panel"><h2>${t('bench')}</h2>${!b.allowed && html`<p class="dim">${(state.get()?.admin !== false && b.why) || t('bench.off')}</p>`}
     ${b.allowed && !on && html`<form class="row wrap" onSubmit=${start}><label><span class="offscreen">${t('model')}</span><select value=${chosen} onChange=${(e) => setModel(e.target.value)}>${models.map((m) => html`<option key=${m} value=${m}>${short(m)}</option>`)}</select></label>
       <label><span class="offscreen">${t('bench.size')}</span><select value=${size} onChange=${(e) => setSize(e.target.value)}>${Object.keys(sizes).map((k) => html`<option key=${k} value=${k}>${t('bench.size.' + k)}</option>`)}</select></label>
       <button disabled=${!chosen}>${t('bench.start')}</button><span class="dim small">${t('bench.takes')}</span></form>`}
     ${on && html`<div class="progress"><div class="row"><span>${t('bench.running', { model: short(on.model), step: number(on.step), steps: number(on.steps) })}</span><span class="grow"></span><span class="num dim">${span(on.elapsed_seconds)}</span>
-      ${b.allowed && html`<button type="button" onClick=${() => json('/api/axle/bench', { method: 'DELETE' }).catch((e) => say(e.message, true)).then(load)}>${t('stop')}</button>`}</div><progress max=${on.steps} value=${on.step - 1}></progress></div>`}
+      ${b.allowed && html`<button type="button" onClick=${() => told(json('/api/axle/bench', { method: 'DELETE' })).then(load)}>${t('stop')}</button>`}</div><progress max=${on.steps} value=${on.step - 1}></progress></div>`}
     ${b.error && html`<p class="failed" role="alert">${b.error}</p>`}
     ${(b.results ?? []).map((r) => html`<${Result} key=${r.model + r.when} r=${r} />`)}</section>`;
 }

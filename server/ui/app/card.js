@@ -2,7 +2,7 @@
 import { html, useEffect } from './html.js';
 import { Bench } from './bench.js';
 import { Cells } from './cells.js';
-import { say } from './dialog.js';
+import { told } from './dialog.js';
 import { Icon } from './icons.js';
 import { hurry, models, sampled, samples, state, watch } from './live.js';
 import { Progress } from './models.js';
@@ -50,14 +50,7 @@ function Tiers({ list }) {
 const waited = (s) => (s.load_seconds >= 1 || s.queue_seconds >= 1) && t('stream.waits', { load: span(s.load_seconds), queue: s.queue_seconds == null ? '–' : span(s.queue_seconds) });
 
 function Streams({ list }) {
-  const end = async (s) => {
-    try {
-      await json('/api/axle/streams/' + encodeURIComponent(s.id), { method: 'DELETE' });
-    } catch (e) {
-      say(e.message, true);
-    }
-    hurry();
-  };
+  const end = (s) => told(json('/api/axle/streams/' + encodeURIComponent(s.id), { method: 'DELETE' })).then(hurry);
   return html`<section class="panel"><h2>${t('streams')}</h2>${list.length ? html`<div class="table" tabindex="0"><table><thead><tr><th>${t('model')}</th><th>${t('stream.state')}</th><th>${t('stream.age')}</th><th>${t('stream.prompt.n')}</th><th>${t('stream.tokens')}</th>
     <th>${t('stream.rate')}</th><th><span class="offscreen">${t('stream.end')}</span></th></tr></thead><tbody>${list.map((s) => html`<tr key=${s.id}><th scope="row">${short(s.model)}${s.own ? html` <em class="tag on">${t('own.yes')}</em>` : ''}</th><td>${t('stream.' + s.state)}${waited(s) && html` <small class="dim">${waited(s)}</small>`}</td><td class="num">${span(s.age_seconds)}</td>
     <td class="num">${s.prompt_tokens ? number(s.prompt_tokens) + (s.cached_tokens ? ` (${t('stream.cached', { n: number(s.cached_tokens) })})` : '') : '–'}</td><td class="num">${number(s.tokens)}</td><td class="num">${s.tokens_per_second ? number(s.tokens_per_second, 1) : '–'}</td>

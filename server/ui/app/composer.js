@@ -1,6 +1,6 @@
 // Where one writes: the text, the pictures that go with it, how the model thinks, and the button that sends or stops.
 import { html, useEffect, useEvent, useLayoutEffect, useRef, useState } from './html.js';
-import { say } from './dialog.js';
+import { say, told } from './dialog.js';
 import { Button, Icon } from './icons.js';
 import { models, state } from './live.js';
 import * as it from './open.js';
@@ -107,7 +107,7 @@ export function Composer({ now, grow }) {
     setPictures([]);
     setPieces([]);
     drafts.delete(id);
-    it.ask(words, { images: pictures, pieces }).catch((err) => say(err.message, true));
+    told(it.ask(words, { images: pictures, pieces }));
     return undefined;
   }
 

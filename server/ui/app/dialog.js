@@ -32,6 +32,8 @@ export function say(text, bad) {
   said.set([...said.get().slice(-3), { id, text, bad }]);
   setTimeout(() => unsay(id), bad ? 12000 : 4000);
 }
+// told says why what was begun has failed, where it does; it is fulfilled in any case.
+export const told = (begun) => begun.catch((e) => say(e.message, true));
 const unsay = (id) => said.set(said.get().filter((s) => s.id !== id));
 
 function Question({ q }) {

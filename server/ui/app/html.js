@@ -37,6 +37,15 @@ export function useEvent(kind, f) {
   });
 }
 
+// useEach calls f each second while on.
+export function useEach(on, f) {
+  useEffect(() => {
+    if (!on) return undefined;
+    const id = setInterval(f, 1000);
+    return () => clearInterval(id);
+  }, [on]);
+}
+
 let last = 0;
 // token is a name that is random and tells nothing else.
 export const token = () => [...crypto.getRandomValues(new Uint8Array(16))].map((x) => x.toString(16).padStart(2, '0')).join('');

@@ -1,7 +1,7 @@
 // The models: what is here and what can be fetched; loading, keeping, fetching, showing, deleting, comparing.
 import { html, useEffect, useState } from './html.js';
 import { Compare } from './compare.js';
-import { Modal, say, sure } from './dialog.js';
+import { Modal, say, sure, told } from './dialog.js';
 import { Button, Icon } from './icons.js';
 import { fetchModels, hurry, models, state } from './live.js';
 import * as it from './open.js';
@@ -16,22 +16,13 @@ const year = 365 * 86400000;
 async function keep(m, seconds) {
   const embeds = (m.capabilities ?? []).includes('embedding');
   hurry();
-  try {
-    await json(embeds ? '/api/embed' : '/api/generate', { body: { model: m.name, ...(embeds ? { input: [] } : { stream: false }), ...(seconds === undefined ? {} : { keep_alive: seconds }) } });
-  } catch (e) {
-    say(e.message, true);
-  }
+  await told(json(embeds ? '/api/embed' : '/api/generate', { body: { model: m.name, ...(embeds ? { input: [] } : { stream: false }), ...(seconds === undefined ? {} : { keep_alive: seconds }) } }));
   hurry();
 }
 
 async function drop(m) {
   if (!(await sure(t('model.delete', { model: m.name, size: bytes(m.size) }), t('delete')))) return;
-  try {
-    await json('/api/delete', { method: 'DELETE', body: { model: m.name } });
-    say(t('model.deleted', { model: short(m.name) }));
-  } catch (e) {
-    say(e.message, true);
-  }
+  await told(json('/api/delete', { method: 'DELETE', body: { model: m.name } }).then(() => say(t('model.deleted', { model: short(m.name) }))));
   fetchModels().catch(() => {});
 }
 

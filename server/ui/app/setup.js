@@ -1,6 +1,6 @@
 // How a conversation is answered: its name, system prompt, thinking, numbers, format, tools; presets of all that; its files.
 import { fresh, html, useEffect, useState } from './html.js';
-import { Modal, say, sure } from './dialog.js';
+import { Modal, sure, told } from './dialog.js';
 import { models } from './live.js';
 import * as it from './open.js';
 import * as store from './store.js';
@@ -86,7 +86,7 @@ export function Setup({ now, close }) {
       <button type="button" class="danger" onClick=${async () => {
         if (!(await sure(t('chat.delete', { title: chat.title }), t('delete')))) return;
         close();
-        await store.dropChat(chat.id).catch((e) => say(e.message, true));
+        await told(store.dropChat(chat.id));
       }}>${t('chat.drop')}</button></div>`}
   </div><//>`;
 }

@@ -1,6 +1,6 @@
 // The side: conversations, found by what was said in them, and the ways to the other views.
 import { html, useEffect, useRef, useState } from './html.js';
-import { say, sure } from './dialog.js';
+import { say, sure, told } from './dialog.js';
 import { Button, Icon, Mark } from './icons.js';
 import * as it from './open.js';
 import * as store from './store.js';
@@ -97,14 +97,7 @@ export function Side({ route, opened, shut }) {
       <input type="file" ref=${file} hidden multiple accept=".json,.md,application/json,text/markdown" onChange=${async (e) => {
         const list = [...e.target.files];
         e.target.value = '';
-        for (const f of list) {
-          try {
-            const id = await importFile(f);
-            if (id) location.hash = '#/chat/' + id;
-          } catch (err) {
-            say(err.message, true);
-          }
-        }
+        for (const f of list) await told(importFile(f).then((id) => { if (id) location.hash = '#/chat/' + id; }));
       }} /></div>
     <div class="ways">${view('chat', 'chat')}${view('models', 'models')}${view('card', 'card')}${view('settings', 'settings')}</div>
   </nav>`;

@@ -1,5 +1,5 @@
 // One turn of a conversation: what was asked, the answer with its thinking and its calls, and what can be done with it.
-import { html, useEffect, useLayoutEffect, useRef, useState } from './html.js';
+import { html, useEach, useEffect, useLayoutEffect, useRef, useState } from './html.js';
 import { put } from './code.js';
 import { say, sure } from './dialog.js';
 import { Button, Icon } from './icons.js';
@@ -14,11 +14,7 @@ import { number, short, span, t, unenforced } from './words.js';
 // useSeconds draws anew each second while on, for what says how long.
 export function useSeconds(on) {
   const [, tick] = useState(0);
-  useEffect(() => {
-    if (!on) return undefined;
-    const id = setInterval(() => tick((n) => n + 1), 1000);
-    return () => clearInterval(id);
-  }, [on]);
+  useEach(on, () => tick((n) => n + 1));
 }
 
 async function copy(text) {
