@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,28 +125,15 @@ func above[N int | time.Duration](n, def N) N {
 }
 
 // guarded puts the guard before a router; free says which paths need none of the keys. The
-// multiplexer between them cleans paths as net/http does, and is passed by where there is nothing
-// to clean.
+// multiplexer between them cleans paths as net/http does.
 func (s *Server) guarded(loopback bool, keys *access.Keys, h *gin.Engine, free func(path string) bool) *guard {
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
-	g := newGuard(loopback, s.o.Hosts, s.o.Origins, keys, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if clean(r) {
-			h.ServeHTTP(w, r)
-		} else {
-			mux.ServeHTTP(w, r)
-		}
-	}))
+	g := newGuard(loopback, s.o.Hosts, s.o.Origins, keys, mux)
 	g.dialects = s.shared.Dialects
 	g.allow, g.free, g.node = methods(h.Routes()), free, s.o.Node
 	g.log, g.write, g.read = s.log, s.o.WriteTimeout, s.o.HeaderTimeout
 	return g
-}
-
-// clean: the multiplexer would pass a request on as it is.
-func clean(r *http.Request) bool {
-	p := r.URL.Path
-	return r.Method != http.MethodConnect && strings.HasPrefix(p, "/") && !strings.Contains(p, "//") && !strings.Contains(p, "/.")
 }
 
 // Handler is the API of the main port.

@@ -83,7 +83,7 @@ func (a *Answers) run(x *request.Exchange, w *request.Reply, enc prompt.Encoder,
 		c.trace.event(now, e.Event)
 		part := c.answer.Part(e.Event, now)
 		if see != nil {
-			part = seen(see, part)
+			part = see.See(part)
 		}
 		if e.Done != nil {
 			left--
@@ -171,12 +171,6 @@ func (a *Answers) before(x *request.Exchange, w *request.Reply, q *checked, e as
 		return false, nil
 	}
 	return true, nil
-}
-
-// seen is a part that an encoder has looked at: on the heap only where one does.
-func seen(by prompt.Seer, p prompt.Part) prompt.Part {
-	by.See(&p)
-	return p
 }
 
 // noShift gives a prompt that does not fit the text Ollama has for it where it may be cut but a

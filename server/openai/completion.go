@@ -122,10 +122,11 @@ func (e *completionEncoder) Ranks() bool { return e.n < len(e.told) }
 
 // See leaves the log probabilities of tokens out that are not in the text, of thinking for one, and
 // all where none were asked for.
-func (e *completionEncoder) See(p *prompt.Part) {
+func (e *completionEncoder) See(p prompt.Part) prompt.Part {
 	if p.Text == "" || !e.logprobs {
 		p.Logprobs = nil
 	}
+	return p
 }
 
 // Chunk is ChunkOf of an answer that is the only one.

@@ -73,10 +73,11 @@ func (e *chatEncoder) Candidates() int { return len(e.told) }
 func (e *chatEncoder) Ranks() bool { return false }
 
 // See notes when the first part of an answer came.
-func (e *chatEncoder) See(p *prompt.Part) {
+func (e *chatEncoder) See(p prompt.Part) prompt.Part {
 	if e.first == 0 {
 		e.first = p.Created.Sub(e.began)
 	}
+	return p
 }
 
 // Chunk is ChunkOf of an answer that is the only one.

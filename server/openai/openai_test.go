@@ -49,8 +49,8 @@ func TestTally(t *testing.T) {
 	began := time.Now()
 	encoder := func() *chatEncoder {
 		e := newChatEncoder(c, 2, began)
-		e.See(&prompt.Part{Created: began.Add(time.Second)})
-		e.See(&prompt.Part{Created: began.Add(time.Hour)}) // of what came first alone is told
+		e.See(prompt.Part{Created: began.Add(time.Second)})
+		e.See(prompt.Part{Created: began.Add(time.Hour)}) // of what came first alone is told
 		return e
 	}
 	if b, err := encoder().WholeOf([]prompt.Part{r(0), r(1)}, nil); err != nil || !strings.Contains(string(b), want) {

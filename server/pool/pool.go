@@ -80,7 +80,6 @@ type slot struct {
 	used    time.Time
 	expires time.Time
 	timer   *time.Timer
-	rings   time.Time // when the timer is to look whether the model expired, at the latest when it does; zero: it is not set
 	retired bool      // unload as soon as nothing uses it
 	since   time.Time // when its load was asked for
 	waits   bool      // its load waits for room
@@ -350,39 +349,24 @@ func (ms *Models) release(s *slot) {
 
 // arm starts the clock of an idle model.
 func (ms *Models) arm(s *slot) {
-	switch {
-	case s.retired || s.keep <= 0 || ms.closed:
+	if s.retired || s.keep <= 0 || ms.closed {
 		ms.unload(s)
-	case s.keep < Forever:
-		s.expires = expiry(s.used, s.keep)
-		if s.rings.IsZero() || s.expires.Before(s.rings) {
-			ms.ring(s)
-		}
-	default:
-		s.expires = expiry(s.used, s.keep)
-	}
-}
-
-// ring sets the timer for when s expires. A request that uses the model meanwhile leaves the timer
-// alone, which would cost each one more than to look again.
-func (ms *Models) ring(s *slot) {
-	s.rings = s.expires
-	if s.timer != nil {
-		s.timer.Reset(time.Until(s.rings))
 		return
 	}
-	s.timer = time.AfterFunc(time.Until(s.rings), func() {
-		ms.mu.Lock()
-		defer ms.mu.Unlock()
-		s.rings = time.Time{}
-		switch {
-		case s.model == nil || s.refs > 0 || s.want > 0: // gone, or the last who uses it sets it again
-		case !time.Now().Before(s.expires):
-			ms.unload(s)
-		case s.keep < Forever:
-			ms.ring(s)
-		}
-	})
+	s.expires = expiry(s.used, s.keep)
+	switch {
+	case s.keep >= Forever:
+	case s.timer != nil:
+		s.timer.Reset(time.Until(s.expires))
+	default:
+		s.timer = time.AfterFunc(time.Until(s.expires), func() {
+			ms.mu.Lock()
+			defer ms.mu.Unlock()
+			if s.model != nil && s.refs == 0 && s.want == 0 && !time.Now().Before(s.expires) { // else the last who uses it sets it again
+				ms.unload(s)
+			}
+		})
+	}
 }
 
 // retire unloads s as soon as nothing uses it.

@@ -73,7 +73,7 @@ type Several interface {
 
 // Seer is an Encoder that looks at each part as it comes, whether the answer streams or not, and
 // may change it.
-type Seer interface{ See(p *Part) }
+type Seer interface{ See(p Part) Part }
 
 // Repeater is an Encoder that may find a whole answer to be none. Again is asked once for what to
 // ask the model instead; Failed is what is told when that answer is none either. Both report false
