@@ -13,7 +13,7 @@ import (
 
 // Dialect is Anthropic's API.
 func Dialect() prompt.Dialect {
-	return prompt.Dialect{Name: "anthropic", Under: "/v1/messages", ErrorType: "application/json",
+	return prompt.Dialect{Under: "/v1/messages", ErrorType: "application/json",
 		Error: func(_ error, status int, text string) []byte { return ErrorBody(status, text) },
 		Routes: []prompt.Route{
 			{Path: "/v1/messages", Role: access.Ask, Read: decode},

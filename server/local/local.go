@@ -10,7 +10,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -43,9 +42,10 @@ type Options struct {
 	Rows string
 }
 
-// Models is a catalog.Store over a store.
+// Models is a catalog.Store over a store, whose models are made and whose files are kept as the
+// store does it.
 type Models struct {
-	s *store.Store
+	*store.Store
 	o Options
 
 	mu    ranked.Mutex[ranked.Local]
@@ -55,13 +55,13 @@ type Models struct {
 
 // New makes Models.
 func New(s *store.Store, o Options) *Models {
-	return &Models{s: s, o: o, about: map[string]About{}, known: map[*store.Model]*catalog.Entry{}}
+	return &Models{Store: s, o: o, about: map[string]About{}, known: map[*store.Model]*catalog.Entry{}}
 }
 
 // List implements catalog.Store. Models whose package cannot be opened are listed all the same, so
 // that people can remove them.
 func (s *Models) List(ctx context.Context) ([]*catalog.Entry, error) {
-	list, err := s.s.List(ctx)
+	list, err := s.Store.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (s *Models) List(ctx context.Context) ([]*catalog.Entry, error) {
 
 // Get implements catalog.Store.
 func (s *Models) Get(name models.Name) (*catalog.Entry, error) {
-	m, err := s.s.Named(name)
+	m, err := s.Store.Named(name)
 	if err != nil {
 		return nil, err
 	}
@@ -103,14 +103,14 @@ func (s *Models) Get(name models.Name) (*catalog.Entry, error) {
 	return e, err
 }
 
-// Copy, Delete, Create, HasBlob and PutBlob are the store's.
-func (s *Models) Copy(src, dst models.Name) error { return s.s.Copy(src.Full(), dst.Full()) }
+// Copy implements catalog.Store.
+func (s *Models) Copy(src, dst models.Name) error { return s.Store.Copy(src.Full(), dst.Full()) }
 
 // Delete implements catalog.Store. What conversations with the model left on disk goes with it,
 // unless another model has the same package.
 func (s *Models) Delete(name models.Name) error {
 	digest := s.alone(name)
-	if err := s.s.Delete(name.Full()); err != nil || digest == "" {
+	if err := s.Store.Delete(name.Full()); err != nil || digest == "" {
 		return err
 	}
 	if _, err := rows.Clear(s.o.Rows, func(u rows.Usage) bool { return u.Of(digest) }); err != nil {
@@ -126,11 +126,11 @@ func (s *Models) alone(name models.Name) string {
 	if s.o.Rows == "" {
 		return ""
 	}
-	m, err := s.s.Get(name.Full())
+	m, err := s.Store.Get(name.Full())
 	if err != nil {
 		return ""
 	}
-	list, err := s.s.List(context.Background())
+	list, err := s.Store.List(context.Background())
 	if err != nil {
 		return ""
 	}
@@ -146,25 +146,6 @@ func (s *Models) alone(name models.Name) string {
 	defer p.Close()
 	return p.Digest()
 }
-
-// Create implements catalog.Store.
-func (s *Models) Create(ctx context.Context, r store.CreateRequest, status func(string)) error {
-	return s.s.Create(ctx, r, status)
-}
-
-// HasBlob implements catalog.Store.
-func (s *Models) HasBlob(d models.Digest) (int64, bool, error) { return s.s.HasBlob(d) }
-
-// PutBlob implements catalog.Store.
-func (s *Models) PutBlob(ctx context.Context, d models.Digest, r io.Reader) (bool, error) {
-	return s.s.PutBlob(ctx, d, r)
-}
-
-// Dir implements catalog.Store.
-func (s *Models) Dir() string { return s.s.Dir() }
-
-// Paths implements catalog.Store.
-func (s *Models) Paths() []string { return s.s.Paths() }
 
 // bare is an entry with what the manifest alone tells.
 func (s *Models) bare(m *store.Model) *catalog.Entry {

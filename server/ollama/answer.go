@@ -19,7 +19,7 @@ const (
 
 // Dialect is Ollama's API.
 func Dialect() prompt.Dialect {
-	return prompt.Dialect{Name: "ollama", Under: "/", ErrorType: object,
+	return prompt.Dialect{Under: "/", ErrorType: object,
 		Error: func(_ error, _ int, text string) []byte { return body.ErrorJSON(text) },
 		Routes: []prompt.Route{
 			{Path: "/api/chat", Role: access.Ask, Read: readChat},

@@ -13,7 +13,7 @@ type API struct{ items items }
 
 // Dialect is the API's.
 func (a *API) Dialect() prompt.Dialect {
-	return prompt.Dialect{Name: "openai", Under: "/v1/", ErrorType: whole, Error: errorBody, Routes: []prompt.Route{
+	return prompt.Dialect{Under: "/v1/", ErrorType: whole, Error: errorBody, Routes: []prompt.Route{
 		{Path: "/v1/chat/completions", Role: access.Ask, Read: readChat},
 		{Path: "/v1/completions", Role: access.Ask, Small: true, Read: readCompletion},
 		{Path: "/v1/responses", Role: access.Ask, Read: a.readResponses},

@@ -242,16 +242,11 @@ func (e *completionEncoder) WholeOf(all []prompt.Part, scores []float64) ([]byte
 		slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(scores[j], scores[i]) })
 		order = order[:e.n]
 	}
-	c := wire.ToCompletion(e.id, ollamatype.Generate(all[0]))
 	body := struct {
-		ID          string       `json:"id"`
-		Object      string       `json:"object"`
-		Created     int64        `json:"created"`
-		Model       string       `json:"model"`
-		Fingerprint string       `json:"system_fingerprint"`
-		Choices     []textChoice `json:"choices"`
-		Usage       wire.Usage   `json:"usage"`
-	}{c.Id, c.Object, c.Created, c.Model, c.SystemFingerprint, nil, usageOf(e.tally.all, 0).Usage}
+		wire.Completion
+		Choices []textChoice `json:"choices"`
+		Usage   wire.Usage   `json:"usage"`
+	}{wire.ToCompletion(e.id, ollamatype.Generate(all[0])), nil, usageOf(e.tally.all, 0).Usage}
 	for at, i := range order {
 		choice := e.choice(at, all[i], &textTold{at: utf8.RuneCountInString(e.echo)})
 		if choice.Logprobs == nil && e.logprobs { // of an answer without a word

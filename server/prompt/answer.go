@@ -12,7 +12,6 @@ import (
 type Part struct {
 	Model          string // as the request named it
 	Created        time.Time
-	First          time.Time // of a whole answer: when its first part came
 	Text, Thinking string
 	Calls          []Call
 	Logprobs       []ask.Logprob
@@ -81,7 +80,6 @@ func (a *Answer) figures(res *ask.Result, now time.Time) Figures {
 // Total adds parts up to a whole answer.
 type Total struct {
 	last           Part
-	first          time.Time
 	text, thinking strings.Builder
 	calls          []Call
 	logprobs       []ask.Logprob
@@ -89,9 +87,6 @@ type Total struct {
 
 // Add takes the next part.
 func (t *Total) Add(p Part) {
-	if t.first.IsZero() {
-		t.first = p.Created
-	}
 	t.text.WriteString(p.Text)
 	t.thinking.WriteString(p.Thinking)
 	t.calls = append(t.calls, p.Calls...)
@@ -102,6 +97,6 @@ func (t *Total) Add(p Part) {
 // Whole is everything added.
 func (t *Total) Whole() Part {
 	p := t.last
-	p.First, p.Text, p.Thinking, p.Calls, p.Logprobs = t.first, t.text.String(), t.thinking.String(), t.calls, t.logprobs
+	p.Text, p.Thinking, p.Calls, p.Logprobs = t.text.String(), t.thinking.String(), t.calls, t.logprobs
 	return p
 }

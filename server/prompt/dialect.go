@@ -8,7 +8,6 @@ import (
 
 // Dialect is a wire format that models are asked in.
 type Dialect struct {
-	Name string
 	// Under is what the paths begin with whose errors have the dialect's form, those that are no
 	// route too. Of two that fit the longer one counts.
 	Under string

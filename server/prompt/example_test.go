@@ -37,7 +37,7 @@ func ExampleDialect() {
 // A dialect with one route: a line of text asks, lines of text answer.
 func plainText() prompt.Dialect {
 	return prompt.Dialect{
-		Name: "plain", Under: "/plain/", ErrorType: "text/plain",
+		Under: "/plain/", ErrorType: "text/plain",
 		Error: func(_ error, _ int, text string) []byte { return []byte(text + "\n") },
 		Routes: []prompt.Route{{Path: "/plain/chat", Role: access.Ask, Small: true,
 			Read: func(_ prompt.From, b []byte) (*prompt.Request, prompt.Encoder, error) {

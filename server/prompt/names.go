@@ -9,7 +9,6 @@ import (
 
 // Ref is a model as a request names it.
 type Ref struct {
-	Asked string      // as it stands in the request, which answers repeat
 	Name  models.Name // what it means
 	Cloud bool        // it names a model in Ollama's cloud
 }
@@ -17,7 +16,7 @@ type Ref struct {
 // ParseRef reads a request's model name. required is what an empty name answers with, invalid what
 // one that is no name does.
 func ParseRef(s string, required, invalid error) (Ref, error) {
-	r := Ref{Asked: s}
+	var r Ref
 	s = strings.TrimSpace(s)
 	if s == "" {
 		return r, required

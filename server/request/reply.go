@@ -15,11 +15,8 @@ import (
 	"github.com/axle-llm/axle/internal/ranked"
 )
 
-// Content types of streams.
-const (
-	Lines  = "application/x-ndjson" // of Ollama's API
-	Events = "text/event-stream"    // of the others
-)
+// Lines is the content type of streams of Ollama's API.
+const Lines = "application/x-ndjson"
 
 // Reply writes one answer. It knows whether anything was sent, so that errors take the form that is
 // still possible.

@@ -80,7 +80,7 @@ func (r *Request) options() map[string]any {
 
 // Dialect is the vendor's API, whose answers are polled for.
 func Dialect() prompt.Dialect {
-	return prompt.Dialect{Name: "vendor", Under: "/", ErrorType: "application/json",
+	return prompt.Dialect{Under: "/", ErrorType: "application/json",
 		Error: func(_ error, _ int, text string) []byte { return body.ErrorJSON(text) }}
 }
 
