@@ -15,21 +15,18 @@ import (
 // histogram counts durations in fixed buckets.
 type histogram struct {
 	mu     ranked.Mutex[ranked.Metrics]
-	counts []uint64 // one more than buckets
+	counts [len(buckets) + 1]uint64
 	sum    float64
 	n      uint64
 }
 
 // buckets are the upper bounds in seconds, from a token on a fast card to a long load.
-var buckets = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
+var buckets = [...]float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 
 func (h *histogram) observe(d time.Duration) {
 	s := d.Seconds()
-	i, _ := slices.BinarySearch(buckets, s)
+	i, _ := slices.BinarySearch(buckets[:], s)
 	h.mu.Lock()
-	if h.counts == nil {
-		h.counts = make([]uint64, len(buckets)+1)
-	}
 	h.counts[i]++
 	h.sum += s
 	h.n++
@@ -42,9 +39,7 @@ func (h *histogram) write(w io.Writer, name, help string) {
 	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s histogram\n", name, help, name)
 	var total uint64
 	for i, b := range buckets {
-		if h.counts != nil {
-			total += h.counts[i]
-		}
+		total += h.counts[i]
 		fmt.Fprintf(w, "%s_bucket{le=\"%g\"} %d\n", name, b, total)
 	}
 	fmt.Fprintf(w, "%s_bucket{le=\"+Inf\"} %d\n%s_sum %g\n%s_count %d\n", name, h.n, name, h.sum, name, h.n)

@@ -80,11 +80,7 @@ func decodeBody(b []byte, answered bool) (*messagesRequest, *prompt.Request, err
 		r.MaxTokens = 1
 	}
 	q, err := r.request()
-	var f *body.Failure
-	if err != nil && !errors.As(err, &f) {
-		err = body.Fail(400, "%s", err)
-	}
-	return r, q, err
+	return r, q, body.Bad(err)
 }
 
 // request is what the body asks.

@@ -24,6 +24,14 @@ func Fail(status int, format string, args ...any) error {
 	return &Failure{status, fmt.Sprintf(format, args...), fmt.Sprintf(format, bare...)}
 }
 
+// Bad is err as a mistake in a request, unless it is a [Failure] already.
+func Bad(err error) error {
+	if err == nil || errors.As(err, new(*Failure)) {
+		return err
+	}
+	return Fail(400, "%s", err)
+}
+
 // ErrorJSON is the body of an error where a dialect has no other form.
 func ErrorJSON(text string) []byte {
 	b, _ := json.Marshal(map[string]string{"error": text})

@@ -40,7 +40,7 @@ func readChat(from prompt.From, b []byte) (*prompt.Request, prompt.Encoder, erro
 	}
 	r, err := c.request()
 	if err != nil {
-		return nil, nil, bad(err)
+		return nil, nil, body.Bad(err)
 	}
 	n, err := c.chatChoices()
 	if err == nil {
@@ -50,7 +50,7 @@ func readChat(from prompt.From, b []byte) (*prompt.Request, prompt.Encoder, erro
 		err = prompt.CheckTop(c.TopLogprobs)
 	}
 	if err != nil {
-		return nil, nil, bad(err)
+		return nil, nil, body.Bad(err)
 	}
 	return r, newChatEncoder(c, n, from.Began()), nil
 }

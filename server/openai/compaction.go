@@ -66,7 +66,7 @@ func (c *compaction) Failed(err error) (error, bool) {
 func (c *compaction) ask(repair string) (*prompt.Request, error) {
 	b, err := c.plan.SummaryRequest(repair)
 	if err != nil {
-		return nil, bad(err)
+		return nil, body.Bad(err)
 	}
 	r, err := readResponses(b, nothing{})
 	if err != nil {

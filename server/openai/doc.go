@@ -43,13 +43,6 @@ func decode(b []byte, v any, name string) error {
 	return nil
 }
 
-func bad(err error) error {
-	if err == nil || errors.As(err, new(*body.Failure)) {
-		return err
-	}
-	return body.Fail(400, "%s", err)
-}
-
 // extra is what a chat request may hold beyond Ollama's own type.
 type extra struct {
 	MaxCompletionTokens *int                       `json:"max_completion_tokens"`
@@ -170,7 +163,7 @@ func (e ControlError) Unwrap() error { return e.error }
 
 // Control makes err one.
 func Control(err error) error {
-	if err = bad(err); err != nil {
+	if err = body.Bad(err); err != nil {
 		err = ControlError{err}
 	}
 	return err

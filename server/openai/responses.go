@@ -181,7 +181,7 @@ func (r *responses) rest() error {
 	if err == nil {
 		err = json.Unmarshal(raw, &r.Input)
 	}
-	return bad(err)
+	return body.Bad(err)
 }
 
 // request is what the body asks. A search that the server would have to run is not offered to the
@@ -325,7 +325,7 @@ func (r *responses) decode() (*prompt.Request, *responses, error) {
 		return nil, nil, err
 	}
 	q, err := r.request()
-	return q, r, bad(err)
+	return q, r, body.Bad(err)
 }
 
 // responsesEncoder writes a response. keepFor, when set, is told once of an answer that is to be
