@@ -25,8 +25,8 @@ type health struct {
 	Version string        `json:"version"`
 	Cards   []healthCard  `json:"cards"`
 	Models  []healthModel `json:"models"`
-	// Warnings are what an operator should look at, in sentences: models that are refused because the
-	// card gives wrong answers.
+	// Warnings are what an operator should look at, in sentences: models that are refused because
+	// the card gives wrong answers.
 	Warnings []string `json:"warnings,omitempty"`
 }
 

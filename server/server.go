@@ -37,7 +37,7 @@ type Options struct {
 	TLS           *Certificate    // what is shown to clients; nil: TLS is not spoken
 	NoPull        bool            // pull is refused
 	NoDelete      bool            // delete is refused
-	Bench         bool            // benchmarks may be started though others than this machine can ask; where Loopback is set they always may
+	Bench         bool            // benchmarks may be started though other machines can ask; with Loopback they always may
 	KeepAlive     time.Duration   // of models whose requests do not say; 0: they go at once
 	MaxLoaded     int             // most models loaded; 0: as many as fit
 	MaxQueue      int             // most requests waiting for a load; 0: 512

@@ -37,8 +37,8 @@ type About struct {
 type Options struct {
 	// Describe stands in for opening a model's package; ok false leaves it to [Models].
 	Describe func(m *store.Model) (a About, ok bool)
-	// Rows is the folder where rows are kept. A deleted model's rows are deleted with it. Empty: there
-	// is no such folder.
+	// Rows is the folder where rows are kept. A deleted model's rows are deleted with it. Empty:
+	// there is no such folder.
 	Rows string
 }
 
