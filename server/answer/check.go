@@ -78,7 +78,7 @@ type checked struct {
 	images     int         // how many pictures it has
 	engine     ask.Request // what it became
 	entry      *catalog.Entry
-	lease      *pool.Lease   // nil where doneReason is set
+	lease      *pool.Lease   // given back, or nil, where doneReason is set
 	load       time.Duration // how long the model took to be there
 	isChat     bool
 	account    account
@@ -120,17 +120,17 @@ func (a *Answers) check(ctx context.Context, x *request.Exchange, r *prompt.Requ
 	images, _ := r.Images()
 	q.images = len(images)
 	//rule:T6 ./server TestKeyPictures q.images => 0
-	if err := request.Who(ctx).Pictures(q.images); err != nil {
-		q.release()
-		return nil, err
-	}
-	if r.Loads {
+	err = request.Who(ctx).Pictures(q.images)
+	if err == nil && r.Loads {
 		q.release()
 		q.doneReason = "load"
 		return q, nil
 	}
 	var unknown []string
-	if q.engine, q.isChat, unknown, err = r.Engine(q.lease.Sampling(), m); err != nil {
+	if err == nil {
+		q.engine, q.isChat, unknown, err = r.Engine(q.lease.Sampling(), m)
+	}
+	if err != nil {
 		q.release()
 		return nil, err
 	}

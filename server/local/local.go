@@ -42,8 +42,7 @@ type Options struct {
 	Rows string
 }
 
-// Models is a catalog.Store over a store, whose models are made and whose files are kept as the
-// store does it.
+// Models is a catalog.Store over a store. Methods that it does not define are the store's own.
 type Models struct {
 	*store.Store
 	o Options

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/axle-llm/axle/internal/ranked"
 )
 
@@ -22,15 +20,13 @@ const Lines = "application/x-ndjson"
 // still possible.
 type Reply struct {
 	x       *Exchange
-	c       *gin.Context
-	rc      *http.ResponseController
 	started bool
 	holds   bool // something was written that was not sent
 }
 
 // Reply begins the answer.
 func (x *Exchange) Reply() *Reply {
-	return &Reply{x: x, c: x.Context, rc: x.response}
+	return &Reply{x: x}
 }
 
 // deadline lets the next write take so long and no longer: a reader that takes nothing for that
@@ -41,7 +37,7 @@ func (r *Reply) deadline() {
 	if now.Sub(r.x.armed) > most/32 {
 		r.x.armed = now
 		//rule:T8 ./server TestWriteDeadline now.Add(most) => time.Time{}
-		_ = r.rc.SetWriteDeadline(now.Add(most))
+		_ = r.x.response.SetWriteDeadline(now.Add(most))
 	}
 }
 
@@ -61,7 +57,7 @@ func (r *Reply) Send() error {
 	r.holds = false
 	ranked.None() // a client takes its time
 	r.deadline()
-	return r.rc.Flush()
+	return r.x.response.Flush()
 }
 
 // Hold takes the next part of a stream, which goes out with the next Send, or sooner where there is
@@ -69,18 +65,18 @@ func (r *Reply) Send() error {
 func (r *Reply) Hold(kind string, b []byte) error {
 	if !r.started {
 		r.started = true
-		h := r.c.Writer.Header()
+		h := r.x.Writer.Header()
 		h.Set("Content-Type", kind)
 		if kind != Lines {
 			h.Set("Cache-Control", "no-cache")
 			h.Set("Connection", "keep-alive")
 		}
-		r.c.Writer.WriteHeader(http.StatusOK)
+		r.x.Writer.WriteHeader(http.StatusOK)
 	}
 	ranked.None() // a client takes its time
 	r.deadline()
 	r.holds = true
-	_, err := r.c.Writer.Write(b)
+	_, err := r.x.Writer.Write(b)
 	return err
 }
 
@@ -88,7 +84,7 @@ func (r *Reply) Hold(kind string, b []byte) error {
 func (r *Reply) Whole(code int, kind string, b []byte) {
 	ranked.None() // as in Part
 	r.started = true
-	h := r.c.Writer.Header()
+	h := r.x.Writer.Header()
 	if kind != "" {
 		h.Set("Content-Type", kind)
 	}
@@ -97,8 +93,8 @@ func (r *Reply) Whole(code int, kind string, b []byte) {
 		h.Set("Retry-After", s)
 	}
 	r.deadline()
-	r.c.Writer.WriteHeader(code)
-	_, _ = r.c.Writer.Write(b)
+	r.x.Writer.WriteHeader(code)
+	_, _ = r.x.Writer.Write(b)
 }
 
 // pourAt is how much of a body is written at once; one that is shorter is sent whole.
@@ -143,12 +139,12 @@ func (p *pouring) flush() error {
 	if p.err == nil {
 		if !p.r.started {
 			p.r.started = true
-			p.r.c.Writer.Header().Set("Content-Type", p.kind)
-			p.r.c.Writer.WriteHeader(http.StatusOK)
+			p.r.x.Writer.Header().Set("Content-Type", p.kind)
+			p.r.x.Writer.WriteHeader(http.StatusOK)
 		}
 		ranked.None() // as in Part
 		p.r.deadline()
-		_, p.err = p.r.c.Writer.Write(p.b)
+		_, p.err = p.r.x.Writer.Write(p.b)
 		p.b = p.b[:0]
 	}
 	return p.err
@@ -166,7 +162,7 @@ func (r *Reply) JSON(code int, v any) {
 // fail ends an answer with an error, in the form that is still possible.
 func (r *Reply) fail(code int, failed, broken func(int, string) []byte, kind, text string) {
 	if code == statusClientGone {
-		r.c.Status(statusClientGone) // for the log
+		r.x.Status(statusClientGone) // for the log
 		return
 	}
 	if !r.started {
@@ -175,8 +171,8 @@ func (r *Reply) fail(code int, failed, broken func(int, string) []byte, kind, te
 	}
 	r.deadline()
 	if b := broken(code, text); len(b) > 0 {
-		if _, err := r.c.Writer.Write(b); err == nil {
-			_ = r.rc.Flush()
+		if _, err := r.x.Writer.Write(b); err == nil {
+			_ = r.x.response.Flush()
 		}
 	}
 }
