@@ -36,9 +36,9 @@ import (
 // What is left is a machine on the same wire that answers a question for evil.local itself. Where
 // we listen on that wire it gains nothing: it can speak to us without a browser, and where keys are
 // set its page has none. On a loopback listener it would gain this machine's own browser, led to a
-// page under evil.local that then points to 127.0.0.1. Programs cannot be led there; a page can, and
-// its requests say that they come from a page of the name they ask for. There, and only there, such
-// requests are refused (see rebound), so that machine gains nothing.
+// page under evil.local that then points to 127.0.0.1. Programs cannot be led there; a page can,
+// and its requests say that they come from a page of the name they ask for. There, and only there,
+// such requests are refused (see rebound), so that machine gains nothing.
 type standing int
 
 const (
