@@ -74,8 +74,8 @@ var forbidden = []struct{ who, what, why string }{
 	{"server/anthropic", module + "server/ollama", "dialects know nothing of each other"},
 	{"server/vendor", module + "server/ollama", "dialects know nothing of each other"},
 	{"server/ollama", module + "server/openai", "dialects know nothing of each other"},
-	{"server/answer", module + "server/manage", "answering and managing models are separate: what both need is in exchange, " +
-		"catalog or loaded"},
+	{"server/answer", module + "server/manage", "answering and managing models are separate: what both need is in request, " +
+		"catalog or pool"},
 	{"server/manage", module + "server/answer", "answering and managing models are separate"},
 	{"server/request", module + "server/answer", "a request and its answer do not depend on their subject"},
 	{"server/request", module + "server/manage", "a request and its answer do not depend on their subject"},
@@ -361,7 +361,7 @@ var asleep = map[string]string{
 	"models/ahead/ahead_test.go machine.load":        inBubble,
 	"models/store/guard_test.go slowly.Read":         inBubble,
 	"models/store/guard_test.go idleFile.Read":       inBubble,
-	"server/pool/models_test.go cards.Load":        inBubble,
+	"server/pool/pool_test.go cards.Load":            inBubble,
 	"engine/corners_test.go TestNoEmbedding":         polls,
 	"engine/corners_test.go TestInOrder":             polls,
 	"models/store/hashed_test.go TestTouched":        polls,
