@@ -98,7 +98,6 @@ type (
 	forStmt struct {
 		target      target
 		items, test expr // test may be nil
-		recursive   bool
 		body, other []stmt
 		line        int
 	}
@@ -118,23 +117,14 @@ type (
 		params   []string
 		defaults []expr // of the last params
 		body     []stmt
-		uses     macroUses
 		line     int
 	}
 	callStmt struct {
 		call  *callExpr
 		block *macroStmt
 	}
-	withStmt struct {
-		targets []target
-		values  []expr
-		body    []stmt
-		line    int
-	}
+	scopeStmt struct{ body []stmt } // a body in a scope of its own
 )
-
-// macroUses are the special names that a macro's body reads.
-type macroUses struct{ caller, varargs, kwargs bool }
 
 // target is what is assigned to: a name, a namespace's attribute, or several.
 type target struct {

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"fmt"
 	"slices"
 
 	_ "github.com/axle-llm/axle/internal/plain" // says which machines this cannot be built for
@@ -70,11 +71,6 @@ func (f *builtin) bind(r *run, name string, a *args) opts {
 	return o
 }
 
-// ofStr is a filter or a test that is a method of str(v).
-func ofStr(method string, params ...string) *builtin {
-	return &builtin{params: params, fn: func(r *run, v Value, o opts) Value { return strMethods[method].fn(r, r.str(v), o) }}
-}
-
 // text, whole and the like read an argument of one type.
 func (r *run) text(v Value, who string) origin.Text {
 	t, ok := v.(origin.Text)
@@ -94,7 +90,7 @@ func (r *run) whole(v Value, who string) int {
 
 // of is the builtin as a method of v, or, where v is nil, as a function.
 func (f *builtin) of(v Value, name string) *function {
-	return &function{name: name, call: func(r *run, a *args) Value { return f.fn(r, v, f.bind(r, name, a)) }}
+	return &function{func(r *run, a *args) Value { return f.fn(r, v, f.bind(r, name, a)) }}
 }
 
 func (r *run) dict(v Value, who string) *Dict {
@@ -113,20 +109,6 @@ func init() {
 		"namespace": {variadic: true, fn: func(r *run, _ Value, o opts) Value { return &Namespace{newDict(r, o.args())} }},
 		"dict":      {variadic: true, fn: func(r *run, _ Value, o opts) Value { return newDict(r, o.args()) }},
 		"range":     {variadic: true, fn: func(r *run, _ Value, o opts) Value { return newRange(r, o.args()) }},
-		"cycler": {variadic: true, fn: func(r *run, _ Value, o opts) Value {
-			if len(o.args().pos) == 0 {
-				r.failf("cycler needs at least one item")
-			}
-			return &cycler{items: o.args().pos}
-		}},
-		"joiner": {params: []string{"sep"}, fn: func(_ *run, _ Value, o opts) Value {
-			now, later := own(""), o.or(0, own(", "))
-			next := &builtin{fn: func(*run, Value, opts) Value {
-				defer func() { now = later }()
-				return now
-			}}
-			return next.of(nil, "joiner")
-		}},
 		"raise_exception": {params: []string{"message"}, need: 1, fn: func(r *run, _ Value, o opts) Value {
 			r.End(&Raised{r.str(o[0]).String()})
 			return nil
@@ -134,10 +116,13 @@ func init() {
 		"strftime_now": {params: []string{"format"}, need: 1, fn: func(r *run, _ Value, o opts) Value {
 			format := r.text(o[0], "strftime_now")
 			r.Grow(16 * format.Len())
-			return format.Map(func(s string) string { return strftime(r.now, s) })
+			return format.Map(r.strftime)
 		}},
 	} {
 		globals[name] = f.of(nil, name)
+	}
+	for _, name := range []string{"cycler", "joiner", "lipsum"} {
+		globals[name] = &function{func(r *run, _ *args) Value { r.failf("%s is not supported", name); return nil }}
 	}
 }
 
@@ -173,6 +158,10 @@ func newDict(r *run, a *args) *Dict {
 // maxRange is jinja2's own limit in a sandbox.
 const maxRange = 100_000
 
+// errRange is a range beyond all need.
+var errRange = fmt.Errorf("%w: it counts further than %d", origin.ErrBudget, maxRange)
+
+// newRange is a list of numbers, which stands for Python's range.
 func newRange(r *run, a *args) Value {
 	if len(a.pos) < 1 || len(a.pos) > 3 || len(a.names) > 0 {
 		r.failf("range needs one to three whole numbers")
@@ -184,29 +173,28 @@ func newRange(r *run, a *args) Value {
 			r.End(errRange)
 		}
 	}
-	out := &Range{stop: n[0], step: 1}
+	start, stop, step := 0, n[0], 1
 	if len(n) > 1 {
-		out.start, out.stop = n[0], n[1]
+		start, stop = n[0], n[1]
 	}
 	if len(n) > 2 {
-		out.step = n[2]
+		step = n[2]
 	}
+	count := 0
 	switch {
-	case out.step == 0:
+	case step == 0:
 		r.failf("range with step 0")
-	case out.step > 0:
-		out.n = max(0, (out.stop-out.start+out.step-1)/out.step)
+	case step > 0:
+		count = (stop - start + step - 1) / step
 	default:
-		out.n = max(0, (out.start-out.stop-out.step-1)/-out.step)
+		count = (stop - start + step + 1) / step
 	}
-	if out.n > maxRange {
+	if count > maxRange {
 		r.End(errRange)
 	}
-	return out
-}
-
-// cycler is what cycler() returns.
-type cycler struct {
-	items []Value
-	at    int
+	out := r.list(max(count, 0))
+	for i := range max(count, 0) {
+		out = append(out, start+i*step)
+	}
+	return newList(out)
 }

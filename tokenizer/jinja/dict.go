@@ -1,9 +1,8 @@
 package jinja
 
 import (
-	"fmt"
 	"math"
-	"strings"
+	"slices"
 
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
@@ -60,26 +59,11 @@ func (d *Dict) find(key Value) int {
 		return -1
 	}
 	if t, ok := key.(origin.Text); ok {
-		for i, k := range d.keys {
-			if k, ok := k.(origin.Text); ok && k.String() == t.String() {
-				return i
-			}
-		}
-		return -1
+		return slices.IndexFunc(d.keys, func(k Value) bool { other, ok := k.(origin.Text); return ok && other.String() == t.String() })
 	}
 	h := hash(key)
-	for i, k := range d.keys {
-		if hash(k) == h {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(d.keys, func(k Value) bool { return hash(k) == h })
 }
-
-// tupleKey is a tuple as a key: what is in it, one after the other.
-type tupleKey string
-
-type undefinedKey struct{}
 
 // hash is a value that is equal for equal keys. Numbers that are equal are one key, True is 1.
 func hash(v Value) any {
@@ -94,59 +78,24 @@ func hash(v Value) any {
 			return int(v)
 		}
 	case *Undefined: // all of them are equal
-		return undefinedKey{}
-	case *List:
-		var b strings.Builder
-		v.key(&b)
-		return tupleKey(b.String())
+		return (*Undefined)(nil)
 	}
 	return v
 }
 
-func (l *List) key(b *strings.Builder) {
-	b.WriteByte('(')
-	for _, x := range l.Items {
-		if l, ok := x.(*List); ok {
-			l.key(b)
-			continue
-		}
-		switch h := hash(x).(type) {
-		case string, int, float64, nil, undefinedKey:
-			fmt.Fprintf(b, "%#v,", h)
-		default: // it is equal to nothing but itself
-			fmt.Fprintf(b, "%p,", h)
-		}
+// hashable reports whether v may be the key of a dict: a text, a number, none or undefined.
+func hashable(v Value) bool {
+	switch v.(type) {
+	case nil, bool, int, float64, origin.Text, *Undefined:
+		return true
 	}
-	b.WriteByte(')')
-}
-
-// hashable reports whether v may be the key of a dict, as lists and dicts may not, nor tuples of
-// them.
-func (r *run) hashable(v Value) bool {
-	r.Step(1)
-	switch v := v.(type) {
-	case *List:
-		//rule:T7 ./tokenizer/chat TestJinjaBudget drop
-		defer r.Deeper()()
-		for _, x := range v.Items {
-			if t, ok := x.(origin.Text); ok {
-				r.Grow(4 * t.Len())
-			} else if !r.hashable(x) {
-				return false
-			}
-		}
-		r.Grow(32 * len(v.Items))
-		return v.Tuple
-	case *Dict, *view:
-		return false
-	}
-	return true
+	return false
 }
 
 // hashed returns a key that a dict may have, and fails for others.
 func (r *run) hashed(v Value) Value {
-	if !r.hashable(v) {
-		r.failf("unhashable type: %s", typeName(v))
+	if !hashable(v) {
+		r.failf("a key that is a %s is not supported", typeName(v))
 	}
 	return v
 }

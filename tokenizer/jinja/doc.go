@@ -1,24 +1,43 @@
 // Package jinja is an interpreter for the chat templates that come with Hugging Face's models.
 // Templates mean what they mean to Python's jinja2, set up as transformers sets it up: an immutable
 // sandbox with trim_blocks, lstrip_blocks, break and continue, generation tags, strftime_now,
-// raise_exception, and a tojson with Python's separators. Python itself is the judge: see `make
-// template-truth`.
+// raise_exception, and a tojson with Python's separators. A test compares random templates with
+// Python's renderings: see make template-truth.
 //
 //	source ──scan.go──▶ tokens ──parse*.go─▶ syntax tree (ast.go) ──eval.go, expr.go──▶ origin.Text
 //	                                              │
 //	  values: value.go, number.go, dict.go, print.go, json.go      filters*.go, tests.go, methods.go (builtin.go)
-//	                                                               what they do to texts: text.go, letters.go, format.go
+//	                                                               what they do to texts: text.go, letters.go
 //
-// Two things are its own. A string is an [origin.Text], so for each byte of the result it is known
-// whether it is the template's own or was given. And an [origin.Meter] counts steps and bytes
-// before they are made and looks at the context, so that no template goes on for ever. There is no
-// rewriting, no trial and no second rendering.
+// A string is an [origin.Text], so each byte of the result is known as the template's own or as
+// given. An [origin.Meter] counts steps and bytes before they are made, and looks at the context, so
+// every rendering ends.
 //
-// A [Template] is immutable and safe for concurrent use; nothing needs closing. Values belong to
-// one rendering.
+// A [Template] is immutable, and any goroutine may use it at any time. Nothing needs closing. The
+// values that a rendering makes belong to that rendering.
 //
-// Different from Python, on purpose: whole numbers have 64 bits, and one that does not fit is an
-// error; templates cannot import others; filters for web pages (escape, urlize, xmlattr …) and
-// those that are random are not there, and safe changes nothing; a name that is set at the end of a
-// block does not hide a variable of the same name from the loops before it.
+// # What is left out
+//
+// The package has what known chat templates use: those in testdata, and all that transformers.js
+// renders of Hugging Face's hub. The following parts of jinja2 and Python are missing, and a
+// template that uses one fails with an error that says "not supported":
+//
+//   - the filters attr, batch, center, format, groupby, max, min, pprint, random, round, slice,
+//     truncate, wordcount, and those for web pages (escape, urlize, xmlattr …); safe changes nothing
+//   - the tests divisibleby, escaped, filter, sameas, test
+//   - the methods of strings but for capitalize, count, endswith, find, join, lower, lstrip, replace,
+//     rsplit, rstrip, split, splitlines, startswith, strip, title, upper; of dicts but for get, items,
+//     keys, values; all of lists and numbers
+//   - the statements with, autoescape, print, include, import, extends, block; recursive loops;
+//     loop.cycle, loop.changed, loop.depth
+//   - the functions cycler, joiner, lipsum; varargs and kwargs of a macro
+//   - formatting by % and format; replacing an empty text; several subscripts, or attributes to sort
+//     by, at once; keys of dicts that are tuples
+//   - numbers written as 1_000 or 0x1f; escapes in strings by an octal number, by a name, or with \U
+//
+// Some things differ from Python. Whole numbers have 64 bits, and there are no infinities: what does
+// not fit is an error. The numbers that int and float read have no underscores. A range, and a
+// dict's keys, values and items, are lists. A letter whose other case is several letters keeps its
+// own (ß). A name that is set at the end of a block does not hide a variable of the same name from
+// the loops before it.
 package jinja

@@ -102,6 +102,9 @@ func (r *run) lookup(name string) Value {
 	if f, ok := globals[name]; ok {
 		return f
 	}
+	if name == "varargs" || name == "kwargs" {
+		r.failf("%s of a macro is not supported", name)
+	}
 	return &Undefined{"'" + name + "'"}
 }
 
@@ -173,44 +176,20 @@ func (s *captureStmt) exec(r *run) flow {
 	return flowNext
 }
 
-func (s *withStmt) exec(r *run) flow {
-	r.line = s.line
-	values := make([]Value, len(s.values))
-	for i, x := range s.values {
-		values[i] = x.eval(r)
-	}
-	return r.inner(func() flow {
-		for i, t := range s.targets {
-			r.assign(t, values[i])
-		}
-		return r.all(s.body)
-	})
+func (s *scopeStmt) exec(r *run) flow {
+	return r.inner(func() flow { return r.all(s.body) })
 }
 
-// loopState is the variable loop, and the loop behind it.
+// loopState is the variable loop.
 type loopState struct {
-	stmt    *forStmt
-	items   []Value
-	at      int
-	depth   int
-	scope   *scope // in which the loop stands
-	changed *List  // what changed() was given last
+	items []Value
+	at    int
 }
 
-func (l *loopState) rest() []Value {
-	from := l.at + 1
-	l.at = len(l.items) - 1
-	return l.items[min(from, len(l.items)):]
-}
-
+// exec goes through the items. What a body sets is gone in the next round.
 func (s *forStmt) exec(r *run) flow {
 	r.line = s.line
-	return s.loop(r, s.items.eval(r), 0)
-}
-
-// loop goes through items. What a body sets is gone in the next round.
-func (s *forStmt) loop(r *run, over Value, depth int) flow {
-	items := r.items(over)
+	items := r.items(s.items.eval(r))
 	outer := r.scope
 	defer func() { r.scope = outer }()
 	sc := &scope{parent: outer}
@@ -226,7 +205,7 @@ func (s *forStmt) loop(r *run, over Value, depth int) flow {
 		}
 		items = kept
 	}
-	l := &loopState{stmt: s, items: items, depth: depth, scope: outer}
+	l := &loopState{items: items}
 	r.scope = sc
 	done := false
 	for l.at = 0; l.at < len(l.items); l.at++ {
@@ -246,7 +225,7 @@ func (s *forStmt) loop(r *run, over Value, depth int) flow {
 	return flowNext
 }
 
-// loopAttrs are what a template sees of loop, beyond its methods.
+// loopAttrs are what a template sees of loop.
 var loopAttrs = map[string]func(l *loopState) Value{
 	"index":     func(l *loopState) Value { return l.at + 1 },
 	"index0":    func(l *loopState) Value { return l.at },
@@ -255,8 +234,6 @@ var loopAttrs = map[string]func(l *loopState) Value{
 	"first":     func(l *loopState) Value { return l.at == 0 },
 	"last":      func(l *loopState) Value { return l.at == len(l.items)-1 },
 	"length":    func(l *loopState) Value { return len(l.items) },
-	"depth":     func(l *loopState) Value { return l.depth + 1 },
-	"depth0":    func(l *loopState) Value { return l.depth },
 	"previtem":  func(l *loopState) Value { return l.neighbour(l.at-1, "previous") },
 	"nextitem":  func(l *loopState) Value { return l.neighbour(l.at+1, "next") },
 }
@@ -266,24 +243,6 @@ func (l *loopState) neighbour(at int, which string) Value {
 		return &Undefined{"there is no " + which + " item: it"}
 	}
 	return l.items[at]
-}
-
-// call renders the loop once more, for a recursive one.
-func (l *loopState) call(r *run, a *args) Value {
-	if !l.stmt.recursive {
-		r.failf("the loop is not recursive")
-	}
-	if len(a.pos) != 1 || len(a.names) > 0 {
-		r.failf("loop() needs one argument")
-	}
-	text, _ := r.capture(func() flow {
-		outer := r.scope
-		r.scope = l.scope
-		l.stmt.loop(r, a.pos[0], l.depth+1)
-		r.scope = outer
-		return flowNext
-	})
-	return text
 }
 
 func (s *macroStmt) exec(r *run) flow {
@@ -296,7 +255,7 @@ func (s *macroStmt) exec(r *run) flow {
 // it is called.
 func (s *macroStmt) function(r *run) *function {
 	home := r.scope
-	return &function{name: s.name, macro: s, call: func(r *run, a *args) Value {
+	return &function{func(r *run, a *args) Value {
 		outer, line := r.scope, r.line
 		r.scope = &scope{parent: home}
 		s.bind(r, a)
@@ -327,27 +286,17 @@ func (s *macroStmt) bind(r *run, a *args) {
 			r.scope.set(s.params[i], &Undefined{"parameter '" + s.params[i] + "'"})
 		}
 	}
-	if s.uses.caller && !slices.Contains(s.params, "caller") {
+	if !slices.Contains(s.params, "caller") {
 		v, ok := a.take("caller")
 		if !ok {
 			v = &Undefined{"no caller defined: it"}
 		}
 		r.scope.set("caller", v)
 	}
-	switch {
-	case s.uses.kwargs:
-		d := &Dict{}
-		for i, n := range a.names {
-			d.Set(n, a.named[i])
-		}
-		r.scope.set("kwargs", d)
-	case len(a.names) > 0:
+	if len(a.names) > 0 {
 		r.failf("macro %s takes no keyword argument %q", s.name, a.names[0])
 	}
-	switch {
-	case s.uses.varargs:
-		r.scope.set("varargs", &List{a.pos[given:], true})
-	case len(a.pos) > given:
+	if len(a.pos) > given {
 		r.failf("macro %s takes not more than %d arguments", s.name, len(s.params))
 	}
 }

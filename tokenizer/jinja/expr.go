@@ -141,7 +141,7 @@ func (r *run) binary(op string, left, right Value) Value {
 			return origin.Join([]origin.Text{a, b}, origin.Text{})
 		}
 		if op == "%" {
-			return r.percent(a, right)
+			r.failf("formatting a string with %% is not supported")
 		}
 	case *List:
 		if b, ok := right.(*List); ok && op == "+" && a.Tuple == b.Tuple {
@@ -205,16 +205,12 @@ func (r *run) attribute(v Value, name string) Value {
 	return missing(v, name)
 }
 
-// attrOr is v.name without what a dict holds.
-func (r *run) attrOr(v Value, name string) Value {
-	if a, ok := r.attr(v, name); ok {
-		return a
-	}
-	return missing(v, name)
-}
-
 func missing(v Value, name string) Value {
-	return &Undefined{"'" + typeName(v) + " object' has no attribute '" + name + "': it"}
+	switch v.(type) {
+	case nil, *Dict, *Namespace:
+		return &Undefined{"'" + typeName(v) + " object' has no attribute '" + name + "': it"}
+	}
+	return &Undefined{"the attribute '" + name + "' of " + typeName(v) + " is not supported: it"}
 }
 
 // attr is Python's getattr(v, name) in a sandbox: names with an underscore before them are not
@@ -228,23 +224,11 @@ func (r *run) attr(v Value, name string) (Value, bool) {
 	}
 	switch v := v.(type) {
 	case *Namespace:
-		if a, ok := v.attrs.Get(name); ok {
-			return a, true
-		}
-		return nil, false
+		return v.attrs.Get(name)
 	case *loopState:
 		if f := loopAttrs[name]; f != nil {
 			return f(v), true
 		}
-	case *cycler:
-		if name == "current" {
-			return v.items[v.at], true
-		}
-	case *function:
-		if name == "name" && v.macro != nil {
-			return own(v.name), true
-		}
-		return nil, false
 	}
 	if m := methodsOf(v)[name]; m != nil {
 		return m.of(v, name), true
@@ -273,7 +257,7 @@ func (r *run) item(v, key Value) Value {
 	case *Undefined:
 		r.undefined(v)
 	case *Dict:
-		if r.hashable(key) {
+		if hashable(key) {
 			if x, ok := v.get(key); ok {
 				return x
 			}
@@ -281,10 +265,6 @@ func (r *run) item(v, key Value) Value {
 	case *List:
 		if k, ok := place(len(v.Items)); ok {
 			return v.Items[k]
-		}
-	case *Range:
-		if k, ok := place(v.n); ok {
-			return v.start + k*v.step
 		}
 	case origin.Text:
 		if !isInt {
@@ -297,7 +277,10 @@ func (r *run) item(v, key Value) Value {
 		}
 	}
 	if name, ok := key.(origin.Text); ok {
-		return r.attrOr(v, name.String())
+		if a, ok := r.attr(v, name.String()); ok {
+			return a
+		}
+		return missing(v, name.String())
 	}
 	return &Undefined{"an item of " + typeName(v)}
 }
@@ -368,10 +351,6 @@ func (r *run) slice(v Value, at [3]*int) Value {
 			out = append(out, v.Items[from+i*step])
 		}
 		return &List{out, v.Tuple}
-	case *Range:
-		from, n, step := indices(at, v.n)
-		start := v.start + from*v.step
-		return &Range{start, start + n*step*v.step, step * v.step, n}
 	case *Undefined:
 		r.undefined(v)
 	}
@@ -472,8 +451,6 @@ func (r *run) call(fn Value, a *args) Value {
 	switch f := fn.(type) {
 	case *function:
 		return f.call(r, a)
-	case *loopState:
-		return f.call(r, a)
 	case *Undefined:
 		r.undefined(f)
 	}
@@ -486,7 +463,7 @@ func (x *builtinExpr) eval(r *run) Value { return x.apply(r, x.x.eval(r)) }
 func (x *builtinExpr) apply(r *run, v Value) Value {
 	r.line = x.line
 	if x.f == nil {
-		r.failf("there is no %s %q", x.what, x.name)
+		r.failf("the %s %q is not supported", x.what, x.name)
 	}
 	a := x.args.eval(r)
 	r.Step(1)

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/axle-llm/axle/tokenizer/origin"
@@ -40,13 +39,13 @@ func init() {
 			}
 			return &iter{items: r.dict(v, "items").pairs(r)}
 		}),
-		"upper":      ofStr("upper"),
-		"lower":      ofStr("lower"),
-		"capitalize": ofStr("capitalize"),
-		"trim":       ofStr("strip", "chars"),
+		"upper":      none(func(r *run, v Value) Value { return r.upper(r.str(v)) }),
+		"lower":      none(func(r *run, v Value) Value { return r.lower(r.str(v)) }),
+		"capitalize": none(func(r *run, v Value) Value { return r.capitalize(r.str(v)) }),
 		"title": none(func(r *run, v Value) Value {
-			return r.words(r.str(v), upper, func(c rune) bool { return isSpace(c) || strings.ContainsRune("-({[<", c) })
+			return r.words(r.str(v), func(c rune) bool { return isSpace(c) || strings.ContainsRune("-({[<", c) })
 		}),
+		"trim":  {params: []string{"chars"}, fn: func(r *run, v Value, o opts) Value { return r.strip(r.str(v), o.or(0, nil), true, true) }},
 		"first": none(firstOf),
 		"last":  none(lastOf),
 		"join": {params: []string{"d", "attribute"}, fn: func(r *run, v Value, o opts) Value {
@@ -65,46 +64,18 @@ func init() {
 			}
 			return r.replace(r.str(v), r.str(o[0]), r.str(o[1]), n)
 		}},
-		"reverse": none(reversed),
-		"indent":  {params: []string{"width", "first", "blank"}, fn: indent},
-		"center": {params: []string{"width"},
-			fn: func(r *run, v Value, o opts) Value { return r.pad(r.str(v), r.whole(o.or(0, 80), "center"), " ", 'c') }},
-		"truncate": {params: []string{"length", "killwords", "end", "leeway"}, fn: truncate},
-		"wordcount": none(func(r *run, v Value) Value {
-			r.Step(r.str(v).Len() / 16)
-			n := 0
-			for range strings.FieldsFuncSeq(r.str(v).String(), func(c rune) bool {
-				return c != '_' && !unicode.IsLetter(c) &&
-					!unicode.IsNumber(c)
-			}) {
-				n++
-			}
-			return n
-		}),
-		"int":   {params: []string{"default", "base"}, fn: toInt},
-		"float": {params: []string{"default"}, fn: toFloat},
-		"abs":   none(absolute),
-		"round": {params: []string{"precision", "method"}, fn: round},
-		"format": {variadic: true, fn: func(r *run, v Value, o opts) Value {
-			a := o.args()
-			if len(a.pos) > 0 && len(a.names) > 0 {
-				r.failf("format takes arguments by place or by name, not both")
-			}
-			if len(a.names) > 0 {
-				return r.percent(r.str(v), newDict(r, a))
-			}
-			return r.percent(r.str(v), &List{a.pos, true})
-		}},
-		"attr": {params: []string{"name"}, need: 1, fn: func(r *run, v Value, o opts) Value {
-			return r.attrOr(v, r.str(o[0]).String())
-		}},
+		"reverse":    none(reversed),
+		"indent":     {params: []string{"width", "first", "blank"}, fn: indent},
+		"int":        {params: []string{"default"}, fn: toInt},
+		"float":      {params: []string{"default"}, fn: toFloat},
+		"abs":        none(absolute),
 		"map":        {variadic: true, fn: lazy(mapItems)},
 		"select":     {variadic: true, fn: lazy(picker(false, true))},
 		"reject":     {variadic: true, fn: lazy(picker(false, false))},
 		"selectattr": {variadic: true, fn: lazy(picker(true, true))},
 		"rejectattr": {variadic: true, fn: lazy(picker(true, false))},
 		"sort": {params: []string{"reverse", "case_sensitive", "attribute"}, fn: func(r *run, v Value, o opts) Value {
-			return newList(r.sorted(r.items(v), r.getters(o.or(2, nil), !o.flag(1)), o.flag(0)))
+			return newList(r.sorted(r.items(v), r.getter(o.or(2, nil), nil, !o.flag(1)), o.flag(0)))
 		}},
 		"dictsort": {params: []string{"case_sensitive", "by", "reverse"}, fn: func(r *run, v Value, o opts) Value {
 			by := slices.Index([]string{"key", "value"}, r.text(o.or(1, own("key")), "dictsort").String())
@@ -113,10 +84,7 @@ func init() {
 			}
 			return newList(r.sorted(r.dict(v, "dictsort").pairs(r), r.getter(by, nil, !o.flag(0)), o.flag(2)))
 		}},
-		"unique":  {params: []string{"case_sensitive", "attribute"}, fn: lazy(unique)},
-		"groupby": {params: []string{"attribute", "default", "case_sensitive"}, need: 1, fn: groupBy},
-		"min":     {params: []string{"case_sensitive", "attribute"}, fn: extreme("<")},
-		"max":     {params: []string{"case_sensitive", "attribute"}, fn: extreme(">")},
+		"unique": {params: []string{"case_sensitive", "attribute"}, fn: lazy(unique)},
 		"sum": {params: []string{"attribute", "start"}, fn: func(r *run, v Value, o opts) Value {
 			total, get := o.or(1, 0), r.getter(o.or(0, nil), nil, false)
 			if _, ok := total.(origin.Text); ok {
@@ -128,8 +96,6 @@ func init() {
 			}
 			return total
 		}},
-		"batch":  {params: []string{"linecount", "fill_with"}, need: 1, fn: lazy(batch)},
-		"slice":  {params: []string{"slices", "fill_with"}, need: 1, fn: lazy(columns)},
 		"tojson": {params: []string{"ensure_ascii", "indent", "separators", "sort_keys"}, fn: toJSON},
 	}
 }
@@ -151,7 +117,7 @@ func firstOf(r *run, v Value) Value {
 
 func lastOf(r *run, v Value) Value {
 	switch t := v.(type) {
-	case *iter, *loopState:
+	case *iter:
 		r.failf("%s has no last item", typeName(v))
 	case origin.Text:
 		if t.Len() > 0 {
@@ -224,7 +190,7 @@ func indent(r *run, v Value, o opts) Value {
 	if w := o.or(0, nil); w != nil {
 		pad = r.margin(w, "indent")
 	}
-	lines := r.lines(origin.Join([]origin.Text{s, origin.Own("\n")}, origin.Text{}), false)
+	lines := r.lines(origin.Join([]origin.Text{s, origin.Own("\n")}, origin.Text{}))
 	first, blank := o.flag(1), o.flag(2)
 	var b origin.Builder
 	for i, line := range lines {
@@ -240,28 +206,4 @@ func indent(r *run, v Value, o opts) Value {
 		b.Add(line)
 	}
 	return b.Text()
-}
-
-func truncate(r *run, v Value, o opts) Value {
-	end := r.text(o.or(2, own("...")), "truncate")
-	n, leeway := r.whole(o.or(0, 255), "truncate"), 5
-	if l := o.or(3, nil); l != nil {
-		leeway = r.whole(l, "truncate")
-	}
-	keep := n - r.length(end)
-	if keep < 0 || leeway < 0 {
-		r.failf("truncate to less than its end")
-	}
-	if r.length(v) <= n+leeway {
-		return v
-	}
-	s := r.text(v, "truncate")
-	cut := r.slice(s, [3]*int{1: &keep}).(origin.Text)
-	if !o.flag(1) {
-		if k := strings.LastIndexByte(cut.String(), ' '); k >= 0 {
-			cut = cut.Slice(0, k)
-		}
-	}
-	r.Grow(cut.Len() + end.Len())
-	return origin.Join([]origin.Text{cut, end}, origin.Text{})
 }

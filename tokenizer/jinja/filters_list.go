@@ -15,6 +15,9 @@ func (r *run) getter(attribute, or Value, fold bool) func(Value) Value {
 	switch a := attribute.(type) {
 	case nil:
 	case origin.Text:
+		if strings.Contains(a.String(), ",") {
+			r.failf("several attributes at once are not supported")
+		}
 		for _, p := range strings.Split(a.String(), ".") {
 			if n, err := strconv.Atoi(p); err == nil && strings.Trim(p, "0123456789") == "" {
 				path = append(path, n)
@@ -40,25 +43,6 @@ func (r *run) getter(attribute, or Value, fold bool) func(Value) Value {
 	}
 }
 
-// getters is getter for several attributes with commas between, which are compared in turn.
-func (r *run) getters(attribute Value, fold bool) func(Value) Value {
-	t, ok := attribute.(origin.Text)
-	if !ok || !strings.Contains(t.String(), ",") {
-		return r.getter(attribute, nil, fold)
-	}
-	var all []func(Value) Value
-	for _, p := range strings.Split(t.String(), ",") {
-		all = append(all, r.getter(own(p), nil, fold))
-	}
-	return func(v Value) Value {
-		out := r.list(len(all))
-		for _, get := range all {
-			out = append(out, get(v))
-		}
-		return newList(out)
-	}
-}
-
 func (r *run) sorted(items []Value, key func(Value) Value, reverse bool) []Value {
 	type keyed struct{ k, v Value }
 	r.list(len(items))
@@ -67,56 +51,16 @@ func (r *run) sorted(items []Value, key func(Value) Value, reverse bool) []Value
 		list[i] = keyed{key(v), v}
 	}
 	slices.SortStableFunc(list, func(a, b keyed) int {
-		switch {
-		case reverse && r.order("<", b.k, a.k) == -1:
-			return -1
-		case reverse && r.order("<", a.k, b.k) == -1:
-			return 1
-		case !reverse:
-			return r.order("<", a.k, b.k) % unordered
+		if reverse {
+			a, b = b, a
 		}
-		return 0
+		return r.order("<", a.k, b.k)
 	})
 	out := r.list(len(list))
 	for _, x := range list {
 		out = append(out, x.v)
 	}
 	return out
-}
-
-func groupBy(r *run, v Value, o opts) Value {
-	key, shown := r.getter(o[0], o.or(1, nil), !o.flag(2)), r.getter(o[0], o.or(1, nil), false)
-	var groups []Value
-	var last Value
-	var group *List
-	for _, x := range r.sorted(r.items(v), key, false) {
-		k := key(x)
-		if group == nil || !r.equal(k, last) {
-			group, last = &List{}, k
-			groups = append(groups, &List{[]Value{shown(x), group}, true})
-			r.Grow(4 * itemBytes)
-		}
-		group.Items = append(group.Items, x)
-		r.Grow(itemBytes)
-	}
-	return newList(groups)
-}
-
-func extreme(op string) func(r *run, v Value, o opts) Value {
-	return func(r *run, v Value, o opts) Value {
-		get := r.getter(o.or(1, nil), nil, !o.flag(0))
-		items := r.items(v)
-		if len(items) == 0 {
-			return &Undefined{"the " + op + " of nothing"}
-		}
-		best, key := items[0], get(items[0])
-		for _, x := range items[1:] {
-			if k := get(x); r.compare(op, k, key) {
-				best, key = x, k
-			}
-		}
-		return best
-	}
 }
 
 func unique(r *run, v Value, o opts) []Value {
@@ -133,53 +77,12 @@ func unique(r *run, v Value, o opts) []Value {
 	return out
 }
 
-func batch(r *run, v Value, o opts) []Value {
-	n := r.whole(o[0], "batch")
-	var out, row []Value
-	for _, x := range r.items(v) {
-		if len(row) == n {
-			out, row = append(out, newList(row)), nil
-		}
-		r.Grow(2 * itemBytes)
-		row = append(row, x)
-	}
-	if len(row) == 0 {
-		return out
-	}
-	if fill := o.or(1, nil); fill != nil && n > len(row) {
-		row = append(append(r.list(n), row...), slices.Repeat([]Value{fill}, n-len(row))...)
-	}
-	return append(out, newList(row))
-}
-
-func columns(r *run, v Value, o opts) []Value {
-	items, n, fill := r.items(v), r.whole(o[0], "slice"), o.or(1, nil)
-	if n == 0 {
-		r.failf("division by zero")
-	}
-	out := r.list(max(n, 0))
-	at := 0
-	for i := range max(n, 0) {
-		size := len(items) / n
-		if i < len(items)%n {
-			size++
-		}
-		column := append(r.list(size+1), items[at:at+size]...)
-		if fill != nil && i >= len(items)%n {
-			column = append(column, fill)
-		}
-		out = append(out, newList(column))
-		at += size
-	}
-	return out
-}
-
 // called is the filter or the test that a names first, with the rest of a as its arguments.
 func (r *run) called(what string, known map[string]*builtin, a args) func(Value) Value {
 	name := r.str(a.pos[0]).String()
 	b := known[name]
 	if b == nil {
-		r.failf("there is no %s %q", what, name)
+		r.failf("the %s %q is not supported", what, name)
 	}
 	return func(x Value) Value {
 		r.Step(1)

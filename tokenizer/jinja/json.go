@@ -173,11 +173,7 @@ func scalar(v Value) (s string, ok bool) {
 	case int:
 		return strconv.Itoa(v), true
 	case float64:
-		s = formatFloat(v)
-		if name := map[string]string{"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[s]; name != "" {
-			s = name
-		}
-		return s, true
+		return formatFloat(v), true
 	}
 	return "", false
 }

@@ -19,9 +19,8 @@ type parser struct {
 	at      int
 	depth   int
 	chained int
-	loops   int          // that surround what is read, for break and continue
-	soft    int          // conditions around it: an unknown filter there is an error only once it is reached
-	macros  []*macroUses // that surround it
+	loops   int // that surround what is read, for break and continue
+	soft    int // conditions around it: an unknown filter there is an error only once it is reached
 }
 
 // Template is a parsed template.
@@ -94,6 +93,7 @@ func (p *parser) expect(k kind, what string) token {
 
 // deeper bounds recursion: defer p.deeper()().
 func (p *parser) deeper() func() {
+	//rule:T7 TestNested > 2*maxNesting => < 0
 	if p.depth++; p.depth > 2*maxNesting {
 		p.fail("nested more than %d deep", maxNesting)
 	}
@@ -159,7 +159,7 @@ func (p *parser) statement() stmt {
 	case "macro":
 		m := &macroStmt{name: p.expect(tokName, "a macro's name").text, line: t.line}
 		p.params(m)
-		p.macroBody(m, "endmacro")
+		m.body = p.macroBody("endmacro")
 		return m
 	case "call":
 		return p.callStmt(t.line)
@@ -167,17 +167,8 @@ func (p *parser) statement() stmt {
 		s := &captureStmt{line: t.line, filters: p.blockFilters(true)}
 		s.body = p.body(true, "endfilter")
 		return s
-	case "with":
-		return p.withStmt(t.line)
-	case "autoescape":
-		p.expression()
-		return &withStmt{body: p.body(true, "endautoescape")}
 	case "generation": // marks what to train on, as the body of a call block, and prints it
-		m := &macroStmt{}
-		p.macroBody(m, "endgeneration")
-		return &withStmt{body: m.body}
-	case "print":
-		return &outputStmt{p.tuple(p.expression), t.line}
+		return &scopeStmt{p.macroBody("endgeneration")}
 	case "break", "continue":
 		if p.loops == 0 {
 			p.fail("%s outside of a loop", t.text)
@@ -185,7 +176,7 @@ func (p *parser) statement() stmt {
 		return map[string]flow{"break": flowBreak, "continue": flowContinue}[t.text]
 	}
 	p.at--
-	p.fail("unknown statement %q", t.text)
+	p.fail("the statement %q is not supported", t.text)
 	return nil
 }
 
@@ -215,7 +206,9 @@ func (p *parser) forStmt(line int) stmt {
 	if p.skipWord("if") {
 		s.test = p.expression()
 	}
-	s.recursive = p.skipWord("recursive")
+	if p.word("recursive") {
+		p.fail("recursive loops are not supported")
+	}
 	p.loops++
 	s.body = p.body(false, "endfor", "else")
 	p.loops--
@@ -271,13 +264,13 @@ func (p *parser) params(m *macroStmt) {
 	p.next()
 }
 
-func (p *parser) macroBody(m *macroStmt, end string) {
-	p.macros = append(p.macros, &m.uses)
+// macroBody reads a body that no break and no continue leaves.
+func (p *parser) macroBody(end string) []stmt {
 	loops := p.loops
 	p.loops = 0
-	m.body = p.body(true, end)
+	body := p.body(true, end)
 	p.loops = loops
-	p.macros = p.macros[:len(p.macros)-1]
+	return body
 }
 
 func (p *parser) callStmt(line int) stmt {
@@ -289,21 +282,7 @@ func (p *parser) callStmt(line int) stmt {
 	if s.call, ok = p.expression().(*callExpr); !ok {
 		p.fail("a call block needs a call")
 	}
-	p.macroBody(s.block, "endcall")
-	return s
-}
-
-func (p *parser) withStmt(line int) stmt {
-	s := &withStmt{line: line}
-	for p.tok().kind != tokBlockEnd {
-		if len(s.targets) > 0 {
-			p.expectOp(",")
-		}
-		s.targets = append(s.targets, p.target())
-		p.expectOp("=")
-		s.values = append(s.values, p.expression())
-	}
-	s.body = p.body(true, "endwith")
+	s.block.body = p.macroBody("endcall")
 	return s
 }
 

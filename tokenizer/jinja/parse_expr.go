@@ -161,11 +161,6 @@ func (p *parser) primary() expr {
 		case "none", "None":
 			return &literal{nil}
 		}
-		for _, m := range p.macros {
-			m.caller = m.caller || t.text == "caller"
-			m.varargs = m.varargs || t.text == "varargs"
-			m.kwargs = m.kwargs || t.text == "kwargs"
-		}
 		return &nameExpr{t.text}
 	case t.kind == tokString:
 		var s strings.Builder
@@ -219,15 +214,7 @@ func (p *parser) postfix(x expr) expr {
 		t := p.tok()
 		switch {
 		case p.skipOp("."):
-			switch n := p.next(); n.kind {
-			case tokName:
-				x = &attrExpr{x, n.text, t.line}
-			case tokInt:
-				x = &itemExpr{x, &literal{n.value}, t.line}
-			default:
-				p.at--
-				p.fail("expected a name or a number, got %v", n)
-			}
+			x = &attrExpr{x, p.expect(tokName, "a name").text, t.line}
 		case p.skipOp("["):
 			x = p.subscript(x, t.line)
 		case p.op("("):
@@ -240,38 +227,26 @@ func (p *parser) postfix(x expr) expr {
 }
 
 func (p *parser) subscript(x expr, line int) expr {
-	var keys []expr
-	for !p.op("]") {
-		if len(keys) > 0 {
-			p.expectOp(",")
-		}
-		var at [3]expr
-		if !p.op(":") {
-			at[0] = p.expression()
-		}
-		if !p.op(":") {
-			keys = append(keys, at[0])
-			continue
-		}
-		p.next()
-		ends := func() bool { return p.op("]") || p.op(",") || p.op(":") }
-		if !ends() {
-			at[1] = p.expression()
-		}
-		if p.skipOp(":") && !ends() {
-			at[2] = p.expression()
-		}
-		if len(keys) > 0 || !p.op("]") {
-			p.fail("a slice among several subscripts")
-		}
-		p.next()
-		return &sliceExpr{x, at, line}
+	var at [3]expr
+	ends := func() bool { return p.op("]") || p.op(":") }
+	if !ends() {
+		at[0] = p.expression()
 	}
-	p.next()
-	if len(keys) == 1 {
-		return &itemExpr{x, keys[0], line}
+	if p.op(",") {
+		p.fail("several subscripts at once are not supported")
 	}
-	return &itemExpr{x, &listExpr{keys, true}, line}
+	if at[0] != nil && p.skipOp("]") {
+		return &itemExpr{x, at[0], line}
+	}
+	p.expectOp(":")
+	if !ends() {
+		at[1] = p.expression()
+	}
+	if p.skipOp(":") && !ends() {
+		at[2] = p.expression()
+	}
+	p.expectOp("]")
+	return &sliceExpr{x, at, line}
 }
 
 func (p *parser) call(x expr) expr {
@@ -307,14 +282,11 @@ func (p *parser) arguments() arguments {
 	return a
 }
 
-// builtin reads the name of a filter or a test, which may have points in it.
+// builtin reads the name of a filter or a test.
 func (p *parser) builtin(x expr, what string, known map[string]*builtin) *builtinExpr {
 	b := &builtinExpr{x: x, what: what, line: p.tok().line, name: p.expect(tokName, "a "+what+"'s name").text}
-	for p.skipOp(".") {
-		b.name += "." + p.expect(tokName, "a "+what+"'s name").text
-	}
 	if b.f = known[b.name]; b.f == nil && p.soft == 0 {
-		p.fail("there is no %s %q", what, b.name)
+		p.fail("the %s %q is not supported", what, b.name)
 	}
 	return b
 }

@@ -68,30 +68,12 @@ func (r *run) repr(b *strings.Builder, v Value) {
 			}
 		}
 		r.reprItems(b, open, end, v.Items, nil)
-	case *view:
-		r.reprItems(b, "dict_"+v.kind+"([", "])", v.items, nil)
 	case *Dict:
 		r.reprItems(b, "{", "}", v.keys, v.values)
 	case *Namespace:
 		r.reprItems(b, "<Namespace {", "}>", v.attrs.keys, v.attrs.values)
-	case *Range:
-		fmt.Fprintf(b, "range(%d, %d", v.start, v.stop)
-		if v.step != 1 {
-			fmt.Fprintf(b, ", %d", v.step)
-		}
-		b.WriteByte(')')
-	case *function:
-		if v.macro == nil {
-			b.WriteString("<function " + v.name + ">")
-			return
-		}
-		b.WriteString("<Macro ")
-		quoted(b, v.name)
-		b.WriteByte('>')
-	case *loopState:
-		fmt.Fprintf(b, "<LoopContext %d/%d>", v.at+1, len(v.items))
 	default:
-		b.WriteString("<generator object>")
+		r.failf("printing a %s is not supported", typeName(v))
 	}
 }
 

@@ -293,34 +293,32 @@ func (s *scanner) operator(c byte) {
 	s.at += n
 }
 
-// What jinja2's lexer knows: where a tag begins, names, and numbers, between whose digits
-// underscores may stand.
+// What jinja2's lexer knows: where a tag begins, names, and numbers.
 var (
-	tagForm   = regexp.MustCompile(`\{[{%#]`)
-	nameForm  = regexp.MustCompile(`^[_\pL\p{Nd}\pM]+`)
-	floatForm = regexp.MustCompile(`^(?:[0-9]+_)*[0-9]+(?:(?:\.(?:[0-9]+_)*[0-9]+)?[eE][+-]?(?:[0-9]+_)*[0-9]+|\.(?:[0-9]+_)*[0-9]+)`)
-	intForm   = regexp.MustCompile(`^(?i:0b(?:_?[01])+|0o(?:_?[0-7])+|0x(?:_?[0-9a-f])+|[1-9](?:_?[0-9])*|0(?:_?0)*)`)
+	tagForm  = regexp.MustCompile(`\{[{%#]`)
+	nameForm = regexp.MustCompile(`^[_\pL\p{Nd}\pM]+`)
+	numForm  = regexp.MustCompile(`^([0-9]+)(\.[0-9]+)?([eE][+-]?[0-9]+)?([_\pL\p{Nd}\pM]*)`)
 )
 
 func (s *scanner) number() {
-	rest := s.src[s.at:]
-	tok := token{kind: tokFloat, line: s.where()}
-	if s.at == 0 || s.src[s.at-1] != '.' { // behind a point is an item's number, and a.0.1 has two
-		tok.text = floatForm.FindString(rest)
+	m := numForm.FindStringSubmatch(s.src[s.at:])
+	text, whole, more := m[0], m[1], m[4]
+	if more != "" {
+		s.fail("the number %.40s is not supported", text)
 	}
-	if tok.text != "" {
-		f, _ := strconv.ParseFloat(strings.ReplaceAll(tok.text, "_", ""), 64) // too large is infinite, as in Python
-		tok.value = f
+	tok := token{kind: tokInt, text: text, line: s.where()}
+	var err error
+	if whole == text {
+		tok.value, err = strconv.Atoi(text)
 	} else {
-		tok.kind, tok.text = tokInt, intForm.FindString(rest)
-		n, err := strconv.ParseInt(strings.ReplaceAll(tok.text, "_", ""), 0, 64)
-		if err != nil && strings.Trim(tok.text, "0_") != "" {
-			s.fail("the number %.40s does not fit 64 bits", tok.text)
-		}
-		tok.value = int(n)
+		tok.kind = tokFloat
+		tok.value, err = strconv.ParseFloat(text, 64)
+	}
+	if err != nil {
+		s.fail("the number %.40s does not fit 64 bits", text)
 	}
 	s.out = append(s.out, tok)
-	s.at += len(tok.text)
+	s.at += len(text)
 }
 
 func (s *scanner) str(quote byte) {
@@ -362,27 +360,20 @@ func unescape(s string) (out, err string) {
 			b.WriteString(e)
 			continue
 		}
-		digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]
+		digits := map[byte]int{'x': 2, 'u': 4}[c]
 		switch {
 		case digits > 0:
 			if i+digits >= len(s) {
 				return "", "truncated escape \\" + string(rune(c))
 			}
 			v, e := strconv.ParseUint(s[i+1:i+1+digits], 16, 32)
-			if e != nil || v > unicode.MaxRune {
+			if e != nil {
 				return "", fmt.Sprintf("bad escape \\%s", s[i:i+1+digits])
 			}
 			b.WriteRune(rune(v))
 			i += digits
-		case c >= '0' && c <= '7':
-			v, n := 0, 0
-			for ; n < 3 && i+n < len(s) && s[i+n] >= '0' && s[i+n] <= '7'; n++ {
-				v = 8*v + int(s[i+n]-'0')
-			}
-			b.WriteRune(rune(v))
-			i += n - 1
-		case c == 'N':
-			return "", "escapes by name are not supported"
+		case c == 'N' || c == 'U' || c >= '0' && c <= '7':
+			return "", fmt.Sprintf("the escape \\%c is not supported", c)
 		default:
 			b.WriteByte('\\')
 			b.WriteByte(c)

@@ -2,7 +2,6 @@ package jinja
 
 import (
 	"cmp"
-	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -18,12 +17,9 @@ import (
 //	*Dict          dict, with its order
 //	*Undefined     what is not there
 //	*Namespace     what namespace() returns
-//	*Range         range()
-//	*view          a dict's keys, values or items
 //	*iter          a generator: what map, select and the like return
 //	*function      a macro, a method, a function
 //	*loopState     the variable loop
-//	*cycler        cycler()
 //
 // Lists and dicts never change once they are made: templates run in jinja2's immutable sandbox. So
 // no value can hold itself, but for a namespace.
@@ -41,14 +37,6 @@ type Undefined struct{ what string }
 
 // Namespace holds what outlives a loop's round.
 type Namespace struct{ attrs *Dict }
-
-// Range counts without making a list.
-type Range struct{ start, stop, step, n int }
-
-type view struct {
-	kind  string
-	items []Value
-}
 
 // iter gives each of its items once. They are made when the first is asked for.
 type iter struct {
@@ -69,12 +57,9 @@ func (it *iter) drain() []Value {
 	return items
 }
 
-// function is what can be called.
+// function is what can be called: a macro, a method, a function.
 type function struct {
-	name string
 	call func(r *run, a *args) Value
-	// text is set for macros, whose result is given to a call block.
-	macro *macroStmt
 }
 
 func newList(items []Value) *List { return &List{Items: items} }
@@ -89,9 +74,6 @@ type sized interface{ Len() int }
 func (l *List) Len() int { return len(l.Items) }
 
 func (u *Undefined) Len() int { return 0 }
-func (r *Range) Len() int     { return r.n }
-func (v *view) Len() int      { return len(v.items) }
-func (l *loopState) Len() int { return len(l.items) }
 
 // truth is Python's bool(v).
 func truth(v Value) bool {
@@ -136,10 +118,8 @@ func typeName(v Value) string {
 		return "dict"
 	case *Namespace:
 		return "Namespace"
-	case *Range:
-		return "range"
-	case *view:
-		return "dict_" + v.kind
+	case *loopState:
+		return "LoopContext"
 	case *iter:
 		return "generator"
 	}
@@ -196,9 +176,6 @@ func (r *run) equal(x, y Value) bool {
 			}
 		}
 		return true
-	case *Range:
-		o, ok := y.(*Range)
-		return ok && x.n == o.n && (x.n == 0 || x.start == o.start && (x.n == 1 || x.step == o.step))
 	}
 	return x == y
 }
@@ -210,9 +187,6 @@ func (r *run) order(op string, x, y Value) int {
 		if yi, yf, yFloat, ok := number(y); ok {
 			if !xFloat && !yFloat {
 				return cmp.Compare(xi, yi)
-			}
-			if math.IsNaN(xf) || math.IsNaN(yf) {
-				return unordered
 			}
 			return cmp.Compare(xf, yf)
 		}
@@ -238,9 +212,6 @@ func (r *run) order(op string, x, y Value) int {
 	return 0
 }
 
-// unordered is how NaN compares: neither less nor greater.
-const unordered = 2
-
 // contains is Python's x in in.
 func (r *run) contains(in, x Value) bool {
 	switch in := in.(type) {
@@ -254,22 +225,6 @@ func (r *run) contains(in, x Value) bool {
 	case *Dict:
 		_, ok := in.get(r.hashed(x))
 		return ok
-	case *Range:
-		i, f, isFloat, ok := number(x)
-		if isFloat {
-			i, ok = int(f), f == math.Trunc(f)
-		}
-		return ok && in.n > 0 && (i-in.start)%in.step == 0 && (i-in.start)/in.step >= 0 && (i-in.start)/in.step < in.n
-	case *iter: // what was looked at is gone
-		items := in.rest()
-		for i, v := range items {
-			if r.equal(v, x) {
-				in.items = items[i+1:]
-				return true
-			}
-		}
-		in.items = nil
-		return false
 	}
 	for _, v := range r.items(in) {
 		if r.equal(v, x) {
@@ -288,12 +243,8 @@ func (r *run) items(v Value) []Value {
 		return v.keys
 	case *Undefined:
 		return nil
-	case *view:
-		return v.items
 	case *iter:
 		return v.drain()
-	case *loopState:
-		return v.rest()
 	case origin.Text:
 		n := utf8.RuneCountInString(v.String())
 		out := r.list(n)
@@ -301,12 +252,6 @@ func (r *run) items(v Value) []Value {
 			_, size := utf8.DecodeRuneInString(v.String()[i:])
 			out = append(out, v.Slice(i, i+size))
 			i += size
-		}
-		return out
-	case *Range:
-		out := r.list(v.n)
-		for i := range v.n {
-			out = append(out, v.start+i*v.step)
 		}
 		return out
 	}
