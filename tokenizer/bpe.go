@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"slices"
 	"unicode/utf8"
 )
 
@@ -28,8 +29,6 @@ type bpe struct {
 	fuseUnk  bool             // a run of unknown symbols is one unk
 	whole    bool             // a word that is a token is that token (ignore_merges, tiktoken)
 	special  func(int32) bool // ids no word may become; nil before the added tokens are known
-	prefix   string           // continuing_subword_prefix
-	suffix   string           // end_of_word_suffix
 
 	// Where no token that a merge makes holds the characters x and y side by side, no merge crosses
 	// from x to y, and the text may be cut there. That turns the one long word of SentencePiece
@@ -61,9 +60,8 @@ func (m *bpe) symbolTables() {
 		return
 	}
 	if m.fallback {
-		const hex = "0123456789ABCDEF"
 		for i := range m.byteID {
-			m.byteID[i] = m.v.findBytes([]byte{'<', '0', 'x', hex[i>>4], hex[i&15], '>'})
+			m.byteID[i] = m.v.findBytes(byteName(byte(i)))
 		}
 	}
 	m.wide = make(map[rune]int32)
@@ -93,7 +91,7 @@ func (m *bpe) usable(id int32) int32 {
 
 // findCuts learns where words may be cut.
 func (m *bpe) findCuts() {
-	if m.raw || m.whole || m.prefix != "" || m.suffix != "" {
+	if m.raw || m.whole {
 		return
 	}
 	m.cut, m.join = true, make(map[rune]bool)
@@ -204,15 +202,6 @@ func (m *bpe) symbols(syms []int32, word string) []int32 {
 		}
 		id := int32(-1)
 		switch {
-		case m.prefix != "" && i > 0 || m.suffix != "" && i+n == len(word):
-			s := word[i : i+n]
-			if i > 0 {
-				s = m.prefix + s
-			}
-			if i+n == len(word) {
-				s += m.suffix
-			}
-			id = m.usable(m.v.find(s))
 		case r < 128:
 			id = m.ascii[r]
 		case r == utf8.RuneError && n == 1: // a stray byte is no character
@@ -231,16 +220,14 @@ func (m *bpe) symbols(syms []int32, word string) []int32 {
 			continue
 		}
 		if m.fallback {
-			whole := true
+			start := len(syms)
 			for _, c := range []byte(word[from:i]) {
-				whole = whole && m.byteID[c] >= 0
+				syms = append(syms, m.byteID[c])
 			}
-			if whole {
-				for _, c := range []byte(word[from:i]) {
-					syms = append(syms, m.byteID[c])
-				}
+			if !slices.Contains(syms[start:], -1) {
 				continue
 			}
+			syms = syms[:start]
 		}
 		if m.unk >= 0 {
 			if unk && !m.fuseUnk {

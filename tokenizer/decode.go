@@ -206,7 +206,6 @@ func parseDecoder(raw json.RawMessage, d *decoder, depth int) error {
 		AddPrefixSpace *bool  `json:"add_prefix_space"`
 		Prefix         string
 		Cleanup        *bool
-		Suffix         string
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return badf("decoder: %v", err)
@@ -310,21 +309,6 @@ func parseDecoder(raw json.RawMessage, d *decoder, depth int) error {
 				s = cleanup.Replace(s)
 			}
 			return s
-		})
-	case "BPEDecoder":
-		suffix := c.Suffix
-		if suffix == "" {
-			suffix = "</w>"
-		}
-		add(func(tokens []string, _ *room) []string {
-			for i, s := range tokens {
-				with := " "
-				if i == len(tokens)-1 {
-					with = ""
-				}
-				tokens[i] = strings.ReplaceAll(s, suffix, with)
-			}
-			return tokens
 		})
 	default:
 		return unsupportedf("decoder %q", c.Type)

@@ -77,7 +77,7 @@ func vendorText(tok *Tokenizer, kind int, all bool) []byte {
 		for _, m := range merges {
 			fmt.Fprintf(b, "%s %s\n", toAlphabet(tok.Bytes(m.a)), toAlphabet(tok.Bytes(m.b)))
 		}
-	case vendorTiktoken, vendorBERT:
+	case vendorTiktoken:
 		fmt.Fprintf(b, "%d\n", n)
 		for id := range n {
 			fmt.Fprintf(b, "%s\n", base64.StdEncoding.EncodeToString(tok.vocab.bytes(id)))
@@ -219,11 +219,6 @@ func testForms(t *testing.T, open func(t testing.TB, family string) *Tokenizer, 
 		want := open(t, "llama2")
 		sameIDs(t, openBytes(t, "tokenizer.model", modelProto(want, true), Config{}), want, list, true)
 	})
-}
-
-func TestVendorBERT(t *testing.T) {
-	want := smallTokenizer(t, "wordpiece")
-	sameIDs(t, openBytes(t, "bert_tokenizer.txt", vendorText(want, vendorBERT, true), Config{}), want, fewer(hardStrings(t)), true)
 }
 
 func TestTruthForms(t *testing.T) {

@@ -27,12 +27,12 @@ func TestSlowPattern(t *testing.T) {
 			{"type": "Split", "pattern": {"String": " "}, "behavior": "Isolated", "invert": false},
 			{"type": "Split", "pattern": {"Regex": "`+pattern+`"}, "behavior": "Isolated", "invert": false}]},
 			"model": {"type": "BPE", "vocab": {"q": 0, "!": 1, " ": 2, "z": 3}, "merges": []}}`)
-		if ids, err := tok.TryEncodeParts(nil, []Part{{Text: "qz !"}}); err != nil || len(ids) != 4 {
+		if ids, err := tok.EncodeContext(t.Context(), nil, []Part{{Text: "qz !"}}); err != nil || len(ids) != 4 {
 			t.Errorf("%s: %v %v", pattern, ids, err)
 		}
 		var ids []int32
 		var err error
-		d := fuzzguard.Busy(func() { ids, err = tok.TryEncodeParts([]int32{7}, []Part{{Text: text}}) })
+		d := fuzzguard.Busy(func() { ids, err = tok.EncodeContext(t.Context(), []int32{7}, []Part{{Text: text}}) })
 		if !errors.Is(err, ErrSlow) || len(ids) != 1 {
 			t.Errorf("%s: %d ids, %v", pattern, len(ids), err)
 		}

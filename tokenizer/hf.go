@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -18,15 +19,12 @@ func parseHF(b []byte) (*Tokenizer, error) {
 		return nil, badf("there is no \"model\" in it, so it is no tokenizer.json")
 	}
 	t := newTokenizer()
-	var byteNorm, bytePre bool
-	if t.norm, byteNorm, err = parseNormalizer(top["normalizer"], 0); err != nil {
+	if t.norm, err = parseNormalizer(top["normalizer"], 0); err != nil {
 		return nil, err
 	}
-	if t.steps, bytePre, err = parsePreTokenizer(top["pre_tokenizer"], 0); err != nil {
+	var byteLevel bool
+	if t.steps, byteLevel, err = parsePreTokenizer(top["pre_tokenizer"], 0); err != nil {
 		return nil, err
-	}
-	if byteNorm && len(t.steps) > 0 {
-		return nil, unsupportedf("a pre-tokenizer after the ByteLevel normalizer")
 	}
 	if isNull(top["decoder"]) {
 		t.dec.plain = true
@@ -61,7 +59,7 @@ func parseHF(b []byte) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.parseModel(m, tokens, byteNorm || bytePre); err != nil {
+	if err := t.parseModel(m, tokens, byteLevel); err != nil {
 		return nil, err
 	}
 	if err := t.parsePost(top["post_processor"], 0); err != nil {
@@ -70,12 +68,11 @@ func parseHF(b []byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-func newTokenizer() *Tokenizer { return &Tokenizer{bos: -1, added: make(map[string]int32)} }
+func newTokenizer() *Tokenizer { return &Tokenizer{added: make(map[string]int32)} }
 
 // modelOptions are the small fields of tokenizer.json's "model".
 type modelOptions struct {
 	Type         string
-	Dropout      *float64
 	UnkToken     *string  `json:"unk_token"`
 	UnkID        *int64   `json:"unk_id"`
 	Prefix       *string  `json:"continuing_subword_prefix"`
@@ -98,8 +95,8 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 	if err != nil {
 		return badf("model: %v", err)
 	}
-	if o.Prefix != nil && len(*o.Prefix) > maxToken || o.Suffix != nil && len(*o.Suffix) > maxToken {
-		return badf("model: a prefix or suffix of words is longer than a token may be")
+	if o.Prefix != nil && len(*o.Prefix) > maxToken {
+		return badf("model: the prefix of a continued word is longer than a token may be")
 	}
 	if o.Type == "" { // files from before types were written
 		switch {
@@ -109,8 +106,6 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 			o.Type = "Unigram"
 		case o.Prefix != nil:
 			o.Type = "WordPiece"
-		default:
-			o.Type = "WordLevel"
 		}
 	}
 	if byteLevel && o.Type != "BPE" {
@@ -143,19 +138,12 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 		return id, nil
 	}
 	usable := func(id int32) bool { return !t.kept(id) }
-	str := func(s *string) string {
-		if s == nil {
-			return ""
-		}
-		return *s
-	}
 	switch o.Type {
 	case "BPE":
-		p := &bpe{v: t.vocab, raw: byteLevel, fallback: o.ByteFallback, fuseUnk: o.FuseUnk, whole: o.IgnoreMerges, special: t.kept,
-			prefix: str(o.Prefix), suffix: str(o.Suffix)}
-		if byteLevel && (p.prefix != "" || p.suffix != "") {
-			return unsupportedf("byte-level BPE with continuing_subword_prefix or end_of_word_suffix")
+		if o.Prefix != nil && *o.Prefix != "" || o.Suffix != nil && *o.Suffix != "" {
+			return unsupportedf("BPE with continuing_subword_prefix or end_of_word_suffix")
 		}
+		p := &bpe{v: t.vocab, raw: byteLevel, fallback: o.ByteFallback, fuseUnk: o.FuseUnk, whole: o.IgnoreMerges, special: t.kept}
 		// With all 256 bytes there to fall back to, nothing is ever unknown, and <unk> stays a
 		// control token.
 		if p.unk, err = find(o.UnkToken); err != nil {
@@ -164,7 +152,7 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 		if p.unk >= 0 && o.ByteFallback && fallbackIDs(t.vocab) != nil {
 			t.flags[p.unk] &^= flagUnknown
 		}
-		if p.merges, err = t.readMerges(mergesText, byteLevel, len(p.prefix)); err != nil {
+		if p.merges, err = t.readMerges(mergesText, byteLevel); err != nil {
 			return err
 		}
 		p.symbolTables()
@@ -201,14 +189,10 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 			t.flags[unk] &^= flagUnknown
 		}
 		t.model = newUnigram(t.vocab, scores, unk, usable, fb)
-	case "WordPiece", "WordLevel":
+	case "WordPiece":
 		unk, err := find(o.UnkToken)
 		if err != nil {
 			return err
-		}
-		if o.Type == "WordLevel" {
-			t.model = &wordLevel{t.vocab, usable, unk}
-			break
 		}
 		w := &wordPiece{v: t.vocab, usable: usable, prefix: "##", unk: unk, most: 100}
 		if o.Prefix != nil {
@@ -221,18 +205,12 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 	default:
 		return unsupportedf("model %q", o.Type)
 	}
-	mark, continuing := "", ""
-	if !byteLevel {
-		switch {
-		case o.Type == "WordPiece":
-			continuing = t.model.(*wordPiece).prefix
-		case t.dec.byteLevel:
-		default:
-			mark = spaceMark
-		}
-		if mark != "" || continuing != "" {
-			t.setRaw(mark, continuing)
-		}
+	switch w, isWordPiece := t.model.(*wordPiece); {
+	case byteLevel:
+	case isWordPiece && w.prefix != "":
+		t.setRaw("", w.prefix)
+	case !isWordPiece && !t.dec.byteLevel:
+		t.setRaw(spaceMark, "")
 	}
 	return nil
 }
@@ -411,7 +389,7 @@ func readPieces(b *vocabBuilder, text []byte) (scores []float64, err error) {
 }
 
 // readMerges reads ["a b", …] or [["a", "b"], …]; rank is the place in the list.
-func (t *Tokenizer) readMerges(text []byte, byteLevel bool, prefix int) (*pairs, error) {
+func (t *Tokenizer) readMerges(text []byte, byteLevel bool) (*pairs, error) {
 	if isNull(text) {
 		return newPairs(0), nil
 	}
@@ -453,14 +431,11 @@ func (t *Tokenizer) readMerges(text []byte, byteLevel bool, prefix int) (*pairs,
 			if err != nil {
 				return nil, err
 			}
-			k := 0
-			for k < len(s) && s[k] != ' ' {
-				k++
-			}
-			if k == len(s) {
+			x, y, two := bytes.Cut(s, []byte(" "))
+			if !two {
 				return nil, badf("merge %d is %q, which is not two tokens", rank, s)
 			}
-			a, b = append(a[:0], s[:k]...), append(b[:0], s[k+1:]...)
+			a, b = append(a[:0], x...), append(b[:0], y...)
 		}
 		if byteLevel {
 			if buf, ok = fromAlphabet(buf[:0], a); ok {
@@ -470,7 +445,7 @@ func (t *Tokenizer) readMerges(text []byte, byteLevel bool, prefix int) (*pairs,
 				b = append(b[:0], buf...)
 			}
 		}
-		if err := t.putMerge(p, a, b, int32(rank), prefix, &buf); err != nil {
+		if err := t.putMerge(p, a, b, int32(rank), &buf); err != nil {
 			return nil, err
 		}
 		if rank > maxMerges {
@@ -481,11 +456,8 @@ func (t *Tokenizer) readMerges(text []byte, byteLevel bool, prefix int) (*pairs,
 
 // putMerge adds the merge of two token texts. A merge that would make a control token is left out:
 // text must not become one.
-func (t *Tokenizer) putMerge(p *pairs, a, b []byte, rank int32, prefix int, buf *[]byte) error {
-	if prefix > len(b) {
-		return badf("merge %d of %q and %q: the second lacks the prefix of a continued word", rank, a, b)
-	}
-	*buf = append(append((*buf)[:0], a...), b[prefix:]...)
+func (t *Tokenizer) putMerge(p *pairs, a, b []byte, rank int32, buf *[]byte) error {
+	*buf = append(append((*buf)[:0], a...), b...)
 	x, y, z := t.vocab.findBytes(a), t.vocab.findBytes(b), t.vocab.findBytes(*buf)
 	if x < 0 || y < 0 || z < 0 {
 		return badf("merge %d of %q and %q needs a token that is not in the vocabulary", rank, a, b)
@@ -562,9 +534,6 @@ func (t *Tokenizer) parsePost(raw json.RawMessage, depth int) error {
 	case "ByteLevel":
 	default:
 		return unsupportedf("post_processor %q", c.Type)
-	}
-	if len(t.prefix) > 0 && t.bos < 0 {
-		t.bos = t.prefix[0]
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"strings"
 	"unicode"
@@ -188,34 +189,6 @@ func (p strip) apply(s string, _ *room) string {
 	return s
 }
 
-type stripAccents struct{}
-
-func (stripAccents) apply(s string, _ *room) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 0x300 && unicode.Is(unicode.M, r) {
-			return -1
-		}
-		return r
-	}, s)
-}
-
-// nmt drops control characters and turns odd spaces into plain ones, as SentencePiece's nmt rules
-// do.
-type nmt struct{}
-
-func (nmt) apply(s string, _ *room) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= 1 && r <= 8, r == 0xB, r >= 0xE && r <= 0x1F, r == 0x7F, r == 0x8F, r == 0x9F:
-			return -1
-		case r == 9, r == 0xA, r == 0xC, r == 0xD, r == 0x1680, r >= 0x200B && r <= 0x200F, r == 0x2028, r == 0x2029, r == 0x2581,
-			r == 0xFEFF, r == 0xFFFD:
-			return ' '
-		}
-		return r
-	}, s)
-}
-
 type bertNormalizer struct{ clean, chinese, accents, lower bool }
 
 func (n bertNormalizer) apply(s string, m *room) string {
@@ -268,8 +241,7 @@ func isChinese(r rune) bool {
 // strings to offsets into a block of replacements that end in a zero byte.
 type precompiled struct {
 	trie []uint32
-	repl []byte
-	text string // repl, of which replacements are parts
+	text string // of which replacements are parts
 }
 
 func newPrecompiled(b []byte) (normalizer, error) {
@@ -279,14 +251,14 @@ func newPrecompiled(b []byte) (normalizer, error) {
 	if len(b) < 4 {
 		return nil, badf("the normalization table has %d bytes", len(b))
 	}
-	n := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24
+	n := uint64(binary.LittleEndian.Uint32(b))
 	b = b[4:]
 	if n > uint64(len(b)) || n%4 != 0 {
 		return nil, badf("the normalization table says its trie has %d bytes, but only %d follow", n, len(b))
 	}
-	p := &precompiled{trie: make([]uint32, n/4), repl: b[n:], text: string(b[n:])}
+	p := &precompiled{trie: make([]uint32, n/4), text: string(b[n:])}
 	for i := range p.trie {
-		p.trie[i] = uint32(b[4*i]) | uint32(b[4*i+1])<<8 | uint32(b[4*i+2])<<16 | uint32(b[4*i+3])<<24
+		p.trie[i] = binary.LittleEndian.Uint32(b[4*i:])
 	}
 	return p, nil
 }
@@ -322,14 +294,11 @@ func (p *precompiled) first(s string) (string, bool) {
 				return "", false
 			}
 			from := int(v & (1<<31 - 1))
-			if from > len(p.repl) {
+			if from > len(p.text) {
 				return "", false
 			}
-			end := from
-			for end < len(p.repl) && p.repl[end] != 0 {
-				end++
-			}
-			return p.text[from:end], true
+			text, _, _ := strings.Cut(p.text[from:], "\x00")
+			return text, true
 		}
 	}
 	return "", false
@@ -356,8 +325,8 @@ func (p *precompiled) apply(s string, m *room) string {
 				continue
 			}
 		}
-		for i, r := range g {
-			c := g[i : i+runeLen(g[i:], r)]
+		for i := range g {
+			c := g[i : i+charLen(g, i)]
 			if t, ok := p.first(c); ok {
 				write(t)
 			} else {
@@ -366,14 +335,6 @@ func (p *precompiled) apply(s string, m *room) string {
 		}
 	}
 	return b.String()
-}
-
-func runeLen(s string, r rune) int {
-	if r == utf8.RuneError {
-		_, n := utf8.DecodeRuneInString(s)
-		return n
-	}
-	return utf8.RuneLen(r)
 }
 
 // graphemeLen is the length of the first grapheme cluster as far as it matters here: a character
@@ -398,12 +359,12 @@ func graphemeLen(s string) int {
 }
 
 // parseNormalizer reads tokenizer.json's "normalizer".
-func parseNormalizer(raw json.RawMessage, depth int) (n normalizers, byteLevel bool, err error) {
+func parseNormalizer(raw json.RawMessage, depth int) (n normalizers, err error) {
 	if isNull(raw) {
-		return nil, false, nil
+		return nil, nil
 	}
 	if depth > 8 {
-		return nil, false, badf("normalizers are nested more than 8 deep")
+		return nil, badf("normalizers are nested more than 8 deep")
 	}
 	var c struct {
 		Type        string
@@ -420,22 +381,22 @@ func parseNormalizer(raw json.RawMessage, depth int) (n normalizers, byteLevel b
 		Charsmap    *string `json:"precompiled_charsmap"`
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return nil, false, badf("normalizer: %v", err)
+		return nil, badf("normalizer: %v", err)
 	}
 	on := func(b *bool) bool { return b == nil || *b }
-	one := func(x normalizer) (normalizers, bool, error) { return normalizers{x}, false, nil }
+	one := func(x normalizer) (normalizers, error) { return normalizers{x}, nil }
 	switch c.Type {
 	case "Sequence":
 		for _, r := range c.Normalizers {
-			m, b, err := parseNormalizer(r, depth+1)
+			m, err := parseNormalizer(r, depth+1)
 			if err != nil {
-				return nil, false, err
+				return nil, err
 			}
-			if n, byteLevel = append(n, m...), byteLevel || b; len(n) > maxChain {
-				return nil, false, badf("more than %d normalizers", maxChain)
+			if n = append(n, m...); len(n) > maxChain {
+				return nil, badf("more than %d normalizers", maxChain)
 			}
 		}
-		return n, byteLevel, nil
+		return n, nil
 	case "NFC":
 		return one(form{norm.NFC, true, false})
 	case "NFKC":
@@ -448,22 +409,18 @@ func parseNormalizer(raw json.RawMessage, depth int) (n normalizers, byteLevel b
 		return one(lowercase{})
 	case "Strip":
 		return one(strip{on(c.StripLeft), on(c.StripRight)})
-	case "StripAccents":
-		return one(stripAccents{})
-	case "Nmt":
-		return one(nmt{})
 	case "Prepend":
 		return one(prepend{c.Prepend})
 	case "Replace":
 		if c.Pattern.String != nil {
 			if *c.Pattern.String == "" {
-				return nil, false, badf("normalizer Replace has an empty pattern")
+				return nil, badf("normalizer Replace has an empty pattern")
 			}
 			return one(replaceAll{*c.Pattern.String, c.Content})
 		}
 		m, err := c.Pattern.compile()
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		return one(replacePattern{m, c.Content})
 	case "BertNormalizer":
@@ -475,21 +432,19 @@ func parseNormalizer(raw json.RawMessage, depth int) (n normalizers, byteLevel b
 		return one(bertNormalizer{on(c.CleanText), on(c.Chinese), accents, lower})
 	case "Precompiled":
 		if c.Charsmap == nil {
-			return nil, false, nil
+			return nil, nil
 		}
 		b, err := base64.StdEncoding.DecodeString(*c.Charsmap)
 		if err != nil {
-			return nil, false, badf("normalizer Precompiled: %v", err)
+			return nil, badf("normalizer Precompiled: %v", err)
 		}
 		p, err := newPrecompiled(b)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		return one(p)
-	case "ByteLevel":
-		return nil, true, nil
 	}
-	return nil, false, unsupportedf("normalizer %q", c.Type)
+	return nil, unsupportedf("normalizer %q", c.Type)
 }
 
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

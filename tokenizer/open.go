@@ -10,7 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/axle-llm/axle/internal/regular"
@@ -23,9 +22,6 @@ type Config struct {
 	// (*_tokenizer.txt, tiktoken) it picks the pattern; where it is empty or unknown, the
 	// vocabulary tells.
 	Type string
-	// BOS and EOS override what the files say: decimal ids or token texts.
-	BOS string
-	EOS []string
 }
 
 // Open reads a tokenizer from a file, or from the best one in a folder: tokenizer.json, then
@@ -94,7 +90,7 @@ func OpenWith(fsys fs.FS, name string, c Config) (*Tokenizer, error) {
 	if err != nil {
 		return nil, inFile(name, err)
 	}
-	t.setEnds(c, side)
+	t.setEnds(side)
 	return t, nil
 }
 
@@ -168,18 +164,17 @@ func parse(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 
 // sideFiles is what the files next to a tokenizer tell about it.
 type sideFiles struct {
-	bos, eos string
-	eosIDs   []int32
-	addBOS   *bool
-	addEOS   *bool
-	added    []added // tokenizer_config.json's added_tokens_decoder
+	eos    string
+	eosIDs []int32
+	addBOS *bool
+	addEOS *bool
+	added  []added // tokenizer_config.json's added_tokens_decoder
 }
 
 // readSide reads tokenizer_config.json and generation_config.json. They are hints: what is missing
 // or odd in them is ignored.
 func readSide(fsys fs.FS, dir string) (s sideFiles) {
 	var c struct {
-		BOS    json.RawMessage `json:"bos_token"`
 		EOS    json.RawMessage `json:"eos_token"`
 		AddBOS *bool           `json:"add_bos_token"`
 		AddEOS *bool           `json:"add_eos_token"`
@@ -194,7 +189,7 @@ func readSide(fsys fs.FS, dir string) (s sideFiles) {
 	}
 	if b, err := readFile(fsys, path.Join(dir, "tokenizer_config.json"), 16<<20); err == nil {
 		if json.Unmarshal(b, &c) == nil {
-			s.bos, s.eos, s.addBOS, s.addEOS = tokenText(c.BOS), tokenText(c.EOS), c.AddBOS, c.AddEOS
+			s.eos, s.addBOS, s.addEOS = tokenText(c.EOS), c.AddBOS, c.AddEOS
 			for id, a := range c.Added {
 				if a.Content != "" && id >= 0 && id <= maxID && len(a.Content) <= maxToken {
 					s.added = append(s.added, added{id, a.Content, a.Special, a.SingleWord, a.LStrip, a.RStrip, a.Normalized})
@@ -230,62 +225,23 @@ func tokenText(raw json.RawMessage) string {
 	return o.Content
 }
 
-// Tokens that end an answer, or begin a text, wherever they exist. They are asked only when no file
-// says.
-var (
-	usualEOS = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>",
-		"</s>", "<eos>", "<｜end▁of▁sentence｜>"}
-	usualBOS = []string{"<|begin_of_text|>", "<bos>", "<s>", "<｜begin▁of▁sentence｜>"}
-)
+// usualEOS end an answer wherever they exist. They are asked only when no file says.
+var usualEOS = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|endoftext|>",
+	"<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>"}
 
-// setEnds settles BOS and EOS: the package's configuration, then the files beside the tokenizer,
-// then its own, then custom.
-func (t *Tokenizer) setEnds(c Config, side sideFiles) {
-	byName := func(s string) (int32, bool) {
-		if s == "" {
-			return 0, false
-		}
-		return t.ID(s)
-	}
-	told := func(s string) (int32, bool) {
-		if n, err := strconv.ParseInt(s, 10, 32); err == nil && n >= 0 && int(n) < t.Vocab() {
-			return int32(n), true
-		}
-		return byName(s)
-	}
-	if id, ok := told(c.BOS); ok {
-		t.bos = id
-	} else if id, ok := byName(side.bos); ok {
-		t.bos = id
-	} else if t.bos < 0 {
-		for _, s := range usualBOS {
-			if id, ok := t.added[s]; ok {
-				t.bos = id
-				break
-			}
-		}
-	}
+// setEnds settles EOS: the files beside the tokenizer and its own, or else custom.
+func (t *Tokenizer) setEnds(side sideFiles) {
 	var eos []int32
 	put := func(id int32) {
 		if id >= 0 && int(id) < t.Vocab() && !slices.Contains(eos, id) {
 			eos = append(eos, id)
 		}
 	}
-	for _, s := range c.EOS {
-		if id, ok := told(s); ok {
-			put(id)
-		}
+	if id, ok := t.ID(side.eos); ok && side.eos != "" {
+		put(id)
 	}
-	if len(eos) == 0 {
-		if id, ok := byName(side.eos); ok {
-			put(id)
-		}
-		for _, id := range side.eosIDs {
-			put(id)
-		}
-		for _, id := range t.eos {
-			put(id)
-		}
+	for _, id := range slices.Concat(side.eosIDs, t.eos) {
+		put(id)
 	}
 	if len(eos) == 0 {
 		for _, s := range usualEOS {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/dlclark/regexp2"
@@ -33,7 +32,6 @@ const (
 	patQwen2    = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 	patQwen35   = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 	patO200K    = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-	patKimi     = `[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 	patDigits3  = `\p{N}{1,3}`
 	patDeepCJK  = `[一-龥぀-ゟ゠-ヿ]+`
 	patDeepseek = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| " +
@@ -53,11 +51,9 @@ func knownPattern(p string) scanner {
 	case patQwen35:
 		return cl100k{t, 1, classLetter | classMark}
 	case patO200K:
-		return o200k{t, false, true}
+		return o200k{t, true}
 	case strings.Replace(patO200K, `[\r\n/]*`, `[\r\n]*`, 1):
-		return o200k{t, false, false}
-	case patKimi:
-		return o200k{t, true, false}
+		return o200k{t, false}
 	case patDigits3:
 		return atMost{t, func(_ rune, c uint8) bool { return c&classNumber != 0 }, 3}
 	case patDeepCJK:
@@ -67,8 +63,6 @@ func knownPattern(p string) scanner {
 	}
 	return nil
 }
-
-func isHan(r rune) bool { return r >= 0x2E80 && unicode.Is(unicode.Han, r) }
 
 // compilePattern makes a matcher of a regular expression: by hand if it is known, else with
 // regexp2. A pattern that regexp2 cannot read, or on which it takes too long, is refused: a

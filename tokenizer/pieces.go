@@ -31,7 +31,6 @@ type pieceInfo struct {
 	collapse bool // runs of spaces count as one, and none at the ends
 	charsmap []byte
 	added    []added // from tokenizer_config.json: overrides kinds
-	bos, eos int32
 }
 
 // piece reads one piece of a SentencePiece model.
@@ -63,7 +62,7 @@ func (info *pieceInfo) piece(b []byte, build *vocabBuilder) error {
 // parseModelProto reads SentencePiece's tokenizer.model, a protocol buffer. Only the few fields
 // that matter are looked at.
 func parseModelProto(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
-	info := &pieceInfo{known: true, unigram: true, dummy: true, collapse: true, added: side.added, bos: -1, eos: -1}
+	info := &pieceInfo{known: true, unigram: true, dummy: true, collapse: true, added: side.added}
 	build := &vocabBuilder{}
 	bosID, eosID := int64(1), int64(2)
 	err := protoFields(b, func(num int, v uint64, sub []byte) error {
@@ -115,11 +114,8 @@ func parseModelProto(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 		return nil, err
 	}
 	in := func(id int64) bool { return id >= 0 && id < int64(t.Vocab()) }
-	if in(bosID) {
-		t.bos = int32(bosID)
-		if side.addBOS == nil || *side.addBOS {
-			t.prefix = []int32{t.bos}
-		}
+	if in(bosID) && (side.addBOS == nil || *side.addBOS) {
+		t.prefix = []int32{int32(bosID)}
 	}
 	if in(eosID) {
 		t.eos = []int32{int32(eosID)}

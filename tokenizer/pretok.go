@@ -25,12 +25,6 @@ type matcher interface {
 	each(s string, m *room, f func(span))
 }
 
-// spans are all that a matcher finds.
-func spans(x matcher, s string, m *room) (out []span) {
-	x.each(s, m, func(p span) { out = append(out, p) })
-	return out
-}
-
 // behavior says what becomes of the matches of a Split.
 type behavior int
 
@@ -83,7 +77,9 @@ func (p splitStep) apply(t *Tokenizer, at int, dst []int32, s string, start bool
 		})
 		return dst
 	}
-	for _, x := range mergeSpans(spans(p.m, s, &sc.room), p.b, p.invert) {
+	var all []span
+	p.m.each(s, &sc.room, func(x span) { all = append(all, x) })
+	for _, x := range mergeSpans(all, p.b, p.invert) {
 		if x.start < x.end && !x.match {
 			dst = t.words(dst, s[x.start:x.end], at+1, start && x.start == 0, sc)
 		}
@@ -232,7 +228,6 @@ func parsePreTokenizer(raw json.RawMessage, depth int) (steps []step, byteLevel 
 		PrependScheme  string `json:"prepend_scheme"`
 		Split          *bool
 		Individual     bool `json:"individual_digits"`
-		Delimiter      string
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return nil, false, badf("pre-tokenizer: %v", err)
@@ -283,14 +278,6 @@ func parsePreTokenizer(raw json.RawMessage, depth int) (steps []step, byteLevel 
 			b = isolated
 		}
 		return []step{split(is(func(_ rune, c uint8) bool { return c&classNumber != 0 }), b)}, false, nil
-	case "Punctuation":
-		b, ok := behaviors[c.Behavior]
-		if !ok && c.Behavior != "" {
-			return nil, false, unsupportedf("pre-tokenizer Punctuation with behavior %q", c.Behavior)
-		}
-		return []step{split(is(func(r rune, _ uint8) bool { return isPunct(r) }), b)}, false, nil
-	case "Whitespace":
-		return []step{splitStep{scanMatcher{words{cls}}, removed, true}}, false, nil
 	case "WhitespaceSplit":
 		return []step{split(is(func(_ rune, c uint8) bool { return c&classSpace != 0 }), removed)}, false, nil
 	case "BertPreTokenizer":
@@ -298,11 +285,6 @@ func parsePreTokenizer(raw json.RawMessage, depth int) (steps []step, byteLevel 
 			split(is(func(_ rune, c uint8) bool { return c&classSpace != 0 }), removed),
 			split(is(func(r rune, _ uint8) bool { return isPunct(r) }), isolated),
 		}, false, nil
-	case "CharDelimiterSplit":
-		if utf8.RuneCountInString(c.Delimiter) != 1 {
-			return nil, false, badf("pre-tokenizer CharDelimiterSplit has delimiter %q", c.Delimiter)
-		}
-		return []step{split(literal{c.Delimiter}, removed)}, false, nil
 	}
 	return nil, false, unsupportedf("pre-tokenizer %q", c.Type)
 }
@@ -325,20 +307,6 @@ func parseMetaspace(mark, scheme string, split, prefix bool) (metaspace, error) 
 		return p, unsupportedf("pre-tokenizer Metaspace with prepend_scheme %q", scheme)
 	}
 	return p, nil
-}
-
-// words is \w+|[^\w\s]+
-type words struct{ t *classPages }
-
-func (w words) next(s string, i int) int {
-	_, n, c := w.t.at(s, i)
-	switch {
-	case c&classWord != 0:
-		return w.t.run(s, i+n, classWord)
-	case c&classSpace == 0:
-		return w.t.others(s, i+n, classWord|classSpace)
-	}
-	return -1
 }
 
 func isPunct(r rune) bool {

@@ -24,7 +24,7 @@ func TestChains(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", len(text)), func(t *testing.T) {
 				tok := openJSON(t, chained(c.normalizer, c.pre, c.decoder))
 				fuzzguard.Check(t, len(text), func() {
-					ids, err := tok.TryEncodeParts([]int32{7}, []Part{{Text: text}})
+					ids, err := tok.EncodeContext(t.Context(), []int32{7}, []Part{{Text: text}})
 					slow := errors.Is(err, ErrSlow) && strings.Contains(name, "regex") // a machine at its limits
 					if c.decoder == "" && (!errors.Is(err, ErrGrows) && !slow || len(ids) != 1) {
 						t.Errorf("%d ids, %v", len(ids), err)
@@ -54,7 +54,7 @@ func TestChains(t *testing.T) {
 		"Chinese":     {`{"type":"BertNormalizer"}`, strings.Repeat("中", 100_000)},
 		"short words": {sequence(3, "normalizers", `{"type":"Prepend","prepend":"▁"}`), "a"},
 	} {
-		if _, err := openJSON(t, chained(c.normalizer, "", "")).TryEncodeParts(nil, []Part{{Text: c.text}}); err != nil {
+		if _, err := openJSON(t, chained(c.normalizer, "", "")).EncodeContext(t.Context(), nil, []Part{{Text: c.text}}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -182,7 +182,7 @@ func FuzzChains(f *testing.F) {
 			if err != nil {
 				return
 			}
-			ids, err := tok.TryEncodeParts(nil, []Part{{Text: text}})
+			ids, err := tok.EncodeContext(t.Context(), nil, []Part{{Text: text}})
 			if err != nil && !errors.Is(err, ErrGrows) && !errors.Is(err, ErrSlow) {
 				t.Fatal(err)
 			}

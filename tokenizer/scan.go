@@ -30,6 +30,18 @@ func (t *classPages) run(s string, i int, c uint8) int {
 	return i
 }
 
+// digits returns the end of up to n characters of a number that begin at s[i].
+func (t *classPages) digits(s string, i, n int) int {
+	for ; n > 0 && i < len(s); n-- {
+		_, size, c := t.at(s, i)
+		if c&classNumber == 0 {
+			break
+		}
+		i += size
+	}
+	return i
+}
+
 // spaces matches \s*[\r\n]+ (where newlines is set), \s+(?!\S), \s+, in that order. s[i] is a
 // space.
 func (t *classPages) spaces(s string, i int, newlines bool) int {
@@ -141,15 +153,7 @@ func (g cl100k) next(s string, i int) int {
 		return t.run(s, i+n, g.word)
 	}
 	if c&classNumber != 0 {
-		j := i + n
-		for k := 1; k < g.digits && j < len(s); k++ {
-			_, n, c := t.at(s, j)
-			if c&classNumber == 0 {
-				break
-			}
-			j += n
-		}
-		return j
+		return t.digits(s, i+n, g.digits-1)
 	}
 	// Any character but a newline may lead a word.
 	if i+n < len(s) && r != '\r' && r != '\n' {
@@ -170,31 +174,19 @@ func (g cl100k) next(s string, i int) int {
 	return t.spaces(s, i, true)
 }
 
-// o200k is GPT-4o's, and Kimi's, which takes Han characters as words of their own first:
+// o200k is GPT-4o's:
 //
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
 //	\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 type o200k struct {
 	t     *classPages
-	han   bool
 	slash bool // a slash may follow punctuation, as newlines may
 }
 
 func (g o200k) next(s string, i int) int {
 	t := g.t
 	r, n, c := t.at(s, i)
-	if g.han && isHan(r) {
-		j := i + n
-		for j < len(s) {
-			r, n, _ := t.at(s, j)
-			if !isHan(r) {
-				break
-			}
-			j += n
-		}
-		return j
-	}
 	e := -1
 	lead := c&(classLetter|classNumber) == 0 && r != '\r' && r != '\n'
 	if lead && i+n < len(s) {
@@ -218,15 +210,7 @@ func (g o200k) next(s string, i int) int {
 		return e
 	}
 	if c&classNumber != 0 {
-		j := i + n
-		for k := 1; k < 3 && j < len(s); k++ {
-			_, n, c := t.at(s, j)
-			if c&classNumber == 0 {
-				break
-			}
-			j += n
-		}
-		return j
+		return t.digits(s, i+n, 2)
 	}
 	j := i
 	if r == ' ' {
@@ -244,10 +228,7 @@ func (g o200k) next(s string, i int) int {
 // sets says whether a character is in the pattern's upper set and in its lower set; letters without
 // case and marks are in both.
 func (g o200k) sets(s string, i int) (n int, upper, lower bool) {
-	r, n, c := g.t.at(s, i)
-	if g.han && isHan(r) {
-		return n, false, false
-	}
+	_, n, c := g.t.at(s, i)
 	both := c&classMark != 0 || c&classLetter != 0 && c&(classUpper|classLower) == 0
 	return n, both || c&classUpper != 0, both || c&classLower != 0
 }

@@ -20,7 +20,6 @@ var (
 	styleQwen35   = style{patterns: []string{patQwen35}, nfc: true}
 	styleLlama3   = style{patterns: []string{patCL100K}, whole: true}
 	styleO200K    = style{patterns: []string{patO200K}, whole: true}
-	styleKimi     = style{patterns: []string{patKimi}, whole: true}
 	styleGPT2     = style{patterns: []string{patGPT2}}
 	styleSmolLM   = style{patterns: []string{patGPT2}, digits: true}
 	styleDeepSeek = style{patterns: []string{patDigits3, patDeepCJK, patDeepseek}}
@@ -58,8 +57,6 @@ func styleOf(v *vocab, c Config, listed map[int]bool) style {
 	switch n := typeName(c.Type); {
 	case strings.HasPrefix(n, "qwen35"):
 		return styleQwen35
-	case strings.HasPrefix(n, "kimi"):
-		return styleKimi
 	case n == "qwen25", n == "qwen3", n == "qwen3vl", n == "qwen3omni", n == "internvl3", n == "internvl35":
 		return styleQwen2
 	case n == "smollm2", n == "smolvlm2":
@@ -72,8 +69,6 @@ func styleOf(v *vocab, c Config, listed map[int]bool) style {
 	switch {
 	case v.find("<｜begin▁of▁sentence｜>") >= 0:
 		return styleDeepSeek
-	case v.find("<|im_user|>") >= 0:
-		return styleKimi
 	case led < some && digits <= 1 && v.size() > 1000:
 		return styleSmolLM
 	case led < some && digits > 3:

@@ -107,13 +107,6 @@ func knownSpecials(n int32) []added {
 		}
 	}
 	switch n {
-	case 50256, 50257: // GPT-2
-		if n == 50256 {
-			put(50256, "<|endoftext|>")
-		}
-	case 100256: // cl100k
-		put(100257, "<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
-		put(100276, "<|endofprompt|>")
 	case 128000: // Llama 3
 		put(n, "<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|reserved_special_token_1|>",
 			"<|finetune_right_pad_id|>",
@@ -124,11 +117,6 @@ func knownSpecials(n int32) []added {
 	case 151643: // Qwen
 		put(n, "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>", "<|box_start|>", "<|box_end|>",
 			"<|quad_start|>", "<|quad_end|>", "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>")
-	case 163584: // Kimi
-		put(n, "[BOS]", "[EOS]", "<|im_end|>", "<|im_user|>", "<|im_assistant|>")
-	case 199998: // o200k
-		put(199999, "<|endoftext|>")
-		put(200018, "<|endofprompt|>")
 	}
 	return out
 }

@@ -36,8 +36,7 @@ type Tokenizer struct {
 	flags  []uint8 // by id
 
 	prefix, suffix []int32
-	noSuffix       bool  // the file's form has no place for one
-	bos            int32 // -1: none
+	noSuffix       bool // the file's form has no place for one
 	eos            []int32
 
 	raw     *vocab // what each token stands for, where that is not its text; nil where it is
@@ -63,7 +62,7 @@ func (t *Tokenizer) Vocab() int { return t.vocab.size() }
 
 // Encode appends the ids of text to dst. With specials, control tokens in the text are recognized;
 // without, nothing in the text becomes one. It adds no BOS: see Prefix. Where
-// [Tokenizer.TryEncodeParts] would fail nothing is appended.
+// [Tokenizer.EncodeContext] would fail nothing is appended.
 func (t *Tokenizer) Encode(dst []int32, text string, specials bool) []int32 {
 	//rule:T2 TestNoControl specials => true
 	dst, _ = t.encode(dst, text, nil, func(int, int) bool { return specials }, false)
@@ -72,21 +71,16 @@ func (t *Tokenizer) Encode(dst []int32, text string, specials bool) []int32 {
 
 // EncodeParts appends the ids of the parts' joined text to dst: words and normalization go across
 // the borders, control tokens do not: one is recognized only if all of it stands in control parts
-// that follow each other, and so is a tag such as <think>. Where [Tokenizer.TryEncodeParts] would
+// that follow each other, and so is a tag such as <think>. Where [Tokenizer.EncodeContext] would
 // fail nothing is appended.
 func (t *Tokenizer) EncodeParts(dst []int32, parts []Part) []int32 {
-	dst, _ = t.TryEncodeParts(dst, parts)
+	dst, _ = t.EncodeContext(context.Background(), dst, parts)
 	return dst
 }
 
-// TryEncodeParts is EncodeParts for servers: a file may bring a split pattern that some texts make
-// very slow, or normalizers that make a thousand texts of one, and what somebody sends may be such
-// a text. Then it returns dst as it was and [ErrSlow] or [ErrGrows], the only errors there are.
-func (t *Tokenizer) TryEncodeParts(dst []int32, parts []Part) ([]int32, error) {
-	return t.EncodeContext(context.Background(), dst, parts)
-}
-
-// EncodeContext is TryEncodeParts that ends with ctx: its error is the third there is.
+// EncodeContext is EncodeParts for servers. A file may bring a split pattern that some texts make
+// very slow, or normalizers that make a thousand texts of one, and a request may hold such a text.
+// Then it returns dst as it was, and [ErrSlow], [ErrGrows] or ctx's error, the only ones there are.
 func (t *Tokenizer) EncodeContext(ctx context.Context, dst []int32, parts []Part) ([]int32, error) {
 	var text strings.Builder
 	type zone struct{ start, end int }
@@ -214,9 +208,6 @@ func (t *Tokenizer) Control(id int32) bool {
 func (t *Tokenizer) kept(id int32) bool {
 	return t.Control(id) || id >= 0 && int(id) < len(t.flags) && t.flags[id]&flagMarker != 0
 }
-
-// BOS returns the token that begins a text, if the files name one.
-func (t *Tokenizer) BOS() (int32, bool) { return max(t.bos, 0), t.bos >= 0 }
 
 // EOS returns the ids that end an answer, as far as the files tell. The caller must not modify it.
 func (t *Tokenizer) EOS() []int32 { return t.eos }

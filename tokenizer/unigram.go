@@ -1,7 +1,10 @@
 package tokenizer
 
 import (
-	"strings"
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -93,9 +96,7 @@ func (m *unigram) encode(dst []int32, word string, sc *scratch) []int32 {
 		}
 		end = start
 	}
-	for i, j := from, len(dst)-1; i < j; i, j = i+1, j-1 {
-		dst[i], dst[j] = dst[j], dst[i]
-	}
+	slices.Reverse(dst[from:])
 	return dst
 }
 
@@ -164,43 +165,25 @@ func (m *wordPiece) unknown(dst []int32) []int32 {
 	return append(dst, m.unk)
 }
 
-// wordLevel knows whole words only.
-type wordLevel struct {
-	v      *vocab
-	usable func(int32) bool
-	unk    int32
-}
-
-func (m *wordLevel) encode(dst []int32, word string, _ *scratch) []int32 {
-	if id := m.v.find(word); id >= 0 && m.usable(id) {
-		return append(dst, id)
-	}
-	if m.unk >= 0 {
-		return append(dst, m.unk)
-	}
-	return dst
-}
-
 // fallbackIDs returns the ids of <0x00> to <0xFF> if all are in the vocabulary.
 func fallbackIDs(v *vocab) *[256]int32 {
-	const hex = "0123456789ABCDEF"
 	var ids [256]int32
 	for i := range ids {
-		if ids[i] = v.findBytes([]byte{'<', '0', 'x', hex[i>>4], hex[i&15], '>'}); ids[i] < 0 {
+		if ids[i] = v.findBytes(byteName(byte(i))); ids[i] < 0 {
 			return nil
 		}
 	}
 	return &ids
 }
 
+// byteName is the token that stands for a byte.
+func byteName(b byte) []byte { return fmt.Appendf(nil, "<0x%02X>", b) }
+
 // byteToken reads a token of the form <0xXX>.
 func byteToken(t []byte) (byte, bool) {
-	if len(t) != 6 || t[0] != '<' || t[1] != '0' || t[2] != 'x' || t[5] != '>' {
+	if len(t) != 6 || t[0] != '<' {
 		return 0, false
 	}
-	hi, lo := strings.IndexByte("0123456789ABCDEF", t[3]), strings.IndexByte("0123456789ABCDEF", t[4])
-	if hi < 0 || lo < 0 {
-		return 0, false
-	}
-	return byte(hi<<4 | lo), true
+	n, err := strconv.ParseUint(string(t[3:5]), 16, 8)
+	return byte(n), err == nil && bytes.Equal(t, byteName(byte(n)))
 }

@@ -125,9 +125,6 @@ func parseVendor(b []byte, c Config) (*Tokenizer, error) {
 		t.prefix = append(t.prefix, int32(id))
 	}
 	t.noSuffix = true
-	if len(t.prefix) > 0 {
-		t.bos = t.prefix[0]
-	}
 	return t, nil
 }
 
@@ -220,7 +217,7 @@ func (v *vendorFile) build(c Config) (*Tokenizer, error) {
 	case vendorSentencePiece:
 		return buildPieces(v.b, &v.pieces, v.listed, c)
 	case vendorBERT:
-		return v.buildBERT()
+		return nil, unsupportedf("a vocabulary of BERT's in the vendor's text form")
 	}
 	t := newTokenizer()
 	plain, err := v.b.build()
@@ -283,35 +280,4 @@ func (v *vendorFile) addedTokens(plain *vocab, made []bool) []added {
 		}
 	}
 	return out
-}
-
-func (v *vendorFile) buildBERT() (*Tokenizer, error) {
-	t := newTokenizer()
-	plain, err := v.b.build()
-	if err != nil {
-		return nil, err
-	}
-	cased := false
-	for id := range int32(plain.size()) {
-		if s := plain.bytes(id); len(s) == 1 && s[0] >= 'A' && s[0] <= 'Z' {
-			cased = true
-		}
-	}
-	t.norm = normalizers{bertNormalizer{clean: true, chinese: true, accents: !cased, lower: !cased}}
-	t.steps, _, _ = parsePreTokenizer([]byte(`{"type":"BertPreTokenizer"}`), 0)
-	if err := parseDecoder([]byte(`{"type":"WordPiece"}`), &t.dec, 0); err != nil {
-		return nil, err
-	}
-	t.setAdded(v.b, v.addedTokens(plain, nil), false)
-	if t.vocab, err = v.b.build(); err != nil {
-		return nil, err
-	}
-	t.setFlags()
-	unk := t.vocab.find("[UNK]")
-	if unk >= 0 {
-		t.flags[unk] |= flagUnknown
-	}
-	t.model = &wordPiece{v: t.vocab, usable: func(id int32) bool { return !t.kept(id) }, prefix: "##", unk: unk, most: 100}
-	t.setRaw("", "##")
-	return t, nil
 }

@@ -10,7 +10,6 @@ const token = (id, content, o = {}) => ({ id, content, single_word: false, lstri
 
 const O200K = "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 const QWEN35 = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-const KIMI = "[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 const DEEP3 = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
 // grow keeps the symbols of base and the first n merges that can be made of them.
@@ -101,36 +100,32 @@ export async function small({ Tokenizer, hard, gz, here, realFile, rng }) {
   for (const c of "中文本日語éàабвпривет한국") wp[c] ??= Object.keys(wp).length;
   for (const w of words) { const t = w.replace("▁", "").toLowerCase(); if (t) wp[w.startsWith("▁") ? t : "##" + t] ??= Object.keys(wp).length; }
   const bert = { normalizer: { type: "BertNormalizer", clean_text: true, handle_chinese_chars: true, strip_accents: null, lowercase: true }, pre_tokenizer: { type: "BertPreTokenizer" }, post_processor: { type: "BertProcessing", sep: ["[SEP]", 3], cls: ["[CLS]", 2] }, decoder: { type: "WordPiece", prefix: "##", cleanup: true }, added_tokens: [0, 1, 2, 3].map((i) => token(i, Object.keys(wp)[i])), model: { type: "WordPiece", unk_token: "[UNK]", continuing_subword_prefix: "##", max_input_chars_per_word: 100, vocab: wp } };
-  const level = Object.fromEntries(["<unk>", ...words.map((w) => w.replace("▁", ""))].filter((w, i, a) => a.indexOf(w) === i).map((w, i) => [w, i]));
   const variants = [
     ["qwen3", {}], ["llama3", {}], ["gemma", {}], ["llama2", {}],
     ["qwen3", { name: "qwen3.5", pre_tokenizer: seq(split(QWEN35), byteLevel()) }],
     ["qwen3", { name: "o200k", normalizer: null, pre_tokenizer: seq(split(O200K), byteLevel()) }],
     ["qwen3", { name: "o200k-removed", normalizer: null, pre_tokenizer: seq(split(O200K, "Removed", true), byteLevel()) }],
-    ["qwen3", { name: "kimi", normalizer: null, pre_tokenizer: seq(split(KIMI), byteLevel()) }],
     ["qwen3", { name: "gpt2", normalizer: null, pre_tokenizer: byteLevel(false, true) }],
     ["qwen3", { name: "gpt2-prefix", normalizer: null, pre_tokenizer: byteLevel(true, true), post_processor: { type: "RobertaProcessing", sep: ["<|im_end|>", 9], cls: ["<|im_start|>", 8], trim_offsets: true, add_prefix_space: true } }],
     ["qwen3", { name: "smollm", normalizer: null, pre_tokenizer: seq({ type: "Digits", individual_digits: true }, byteLevel(false, true)) }],
     ["qwen3", { name: "deepseek3", normalizer: { type: "Sequence", normalizers: [] }, pre_tokenizer: seq(split("\\p{N}{1,3}"), split("[一-龥぀-ゟ゠-ヿ]+"), split(DEEP3), byteLevel()) }],
     ["qwen3", { name: "deepseek-coder", normalizer: null, pre_tokenizer: seq(split("[\r\n]"), split("\\s?\\p{L}+"), split("\\s?\\p{P}+"), split("[一-龥ࠀ-一가-퟿]+"), { type: "Digits", individual_digits: true }, byteLevel()) }],
     ["qwen3", { name: "nfkc-lower", normalizer: { type: "Sequence", normalizers: [{ type: "NFKC" }, { type: "Lowercase" }, { type: "Strip", strip_left: true, strip_right: true }] } }],
-    ["qwen3", { name: "nfd", normalizer: { type: "Sequence", normalizers: [{ type: "NFD" }, { type: "StripAccents" }] } }],
+    ["qwen3", { name: "nfd", normalizer: { type: "Sequence", normalizers: [{ type: "NFD" }] } }],
     ["qwen3", { name: "nfkd", normalizer: { type: "NFKD" } }],
     ["qwen3", { name: "replace", normalizer: { type: "Sequence", normalizers: [{ type: "Replace", pattern: { Regex: "\\s+" }, content: " " }, { type: "Replace", pattern: { String: "ll" }, content: "L" }] } }],
-    ["qwen3", { name: "behaviors", pre_tokenizer: seq(split("[aeiou]+", "MergedWithPrevious"), split("[,.]", "MergedWithNext"), split("[!-/]", "Contiguous"), { type: "Punctuation", behavior: "Isolated" }, byteLevel()) }],
-    ["qwen3", { name: "whitespace", pre_tokenizer: seq({ type: "Whitespace" }, byteLevel()) }],
-    ["qwen3", { name: "whitespace-split", pre_tokenizer: seq({ type: "WhitespaceSplit" }, { type: "CharDelimiterSplit", delimiter: "-" }, byteLevel()) }],
+    ["qwen3", { name: "behaviors", pre_tokenizer: seq(split("[aeiou]+", "MergedWithPrevious"), split("[,.]", "MergedWithNext"), split("[!-/]", "Contiguous"), byteLevel()) }],
+    ["qwen3", { name: "whitespace-split", pre_tokenizer: seq({ type: "WhitespaceSplit" }, byteLevel()) }],
     ["qwen3", { name: "flags", added_tokens: flags }],
     ["qwen3", { name: "flags-lower", normalizer: { type: "Lowercase" }, added_tokens: flags }],
     ["llama2", { name: "metaspace-first", normalizer: null, pre_tokenizer: metaspace("first", false), decoder: { type: "Sequence", decoders: [{ type: "Metaspace", replacement: "▁", prepend_scheme: "first", split: false }] } }],
     ["llama2", { name: "metaspace-always", normalizer: null, pre_tokenizer: metaspace("always", true), decoder: { type: "Metaspace", replacement: "▁", prepend_scheme: "always", split: true } }],
     ["llama2", { name: "no-fallback", model: { ...bases.llama2.model, byte_fallback: false, fuse_unk: true } }],
     ["llama2", { name: "no-fuse", model: { ...bases.llama2.model, byte_fallback: false, fuse_unk: false } }],
-    ["llama2", { name: "unigram", normalizer: { type: "Sequence", normalizers: [{ type: "Nmt" }, { type: "NFKC" }, { type: "Replace", pattern: { Regex: " {2,}" }, content: " " }] }, pre_tokenizer: metaspace("always", true), decoder: { type: "Metaspace", replacement: "▁", prepend_scheme: "always", split: true }, model: { type: "Unigram", unk_id: 0, vocab: uni, byte_fallback: false } }],
+    ["llama2", { name: "unigram", normalizer: { type: "Sequence", normalizers: [{ type: "NFKC" }, { type: "Replace", pattern: { Regex: " {2,}" }, content: " " }] }, pre_tokenizer: metaspace("always", true), decoder: { type: "Metaspace", replacement: "▁", prepend_scheme: "always", split: true }, model: { type: "Unigram", unk_id: 0, vocab: uni, byte_fallback: false } }],
     ["llama2", { name: "unigram-bytes", normalizer: null, pre_tokenizer: metaspace("never", false), decoder: { type: "Sequence", decoders: [{ type: "Replace", pattern: { String: "▁" }, content: " " }, { type: "ByteFallback" }, { type: "Fuse" }] }, model: { type: "Unigram", unk_id: 0, vocab: uni, byte_fallback: true } }],
     ["qwen3", { name: "precompiled", normalizer: { type: "Precompiled", precompiled_charsmap: charsmap({ "ﬁ": "fi", "ﬂ": "fl", "①": "1", "…": "...", "\t": " ", "\u00a0": " ", "e\u0301": "é", "É": "e", "日": "sun ", "本": "", "A": "a", "½": "1/2", "\u200b": "", "🙂": ":)", "한": "han" }) } }],
     ["llama2", { name: "wordpiece", ...bert }],
-    ["llama2", { name: "wordlevel", normalizer: null, pre_tokenizer: { type: "Whitespace" }, post_processor: null, decoder: null, added_tokens: [token(0, "<unk>")], model: { type: "WordLevel", unk_token: "<unk>", vocab: level } }],
   ];
   const list = hard();
   const golden = [];
