@@ -34,10 +34,6 @@ func TestGoBudget(t *testing.T) {
 		"doubling":   grow(`{{ $a = printf "%s%s%s" $a $a $a }}`, 60),
 		"print":      grow(`{{ $a = print $a $a }}`, 60),
 		"one action": grow(`{{ $a = print $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a }}`, 12),
-		"js":         "{{ $a := `\\\\` }}" + strings.Repeat(`{{ $a = js $a }}`, 40),
-		"index":      grow(`{{ $a = printf "%[1]s%[1]s%[1]s%[1]s%[1]s%[1]s%[1]s%[1]s" $a }}`, 12),
-		"widths":     strings.Repeat(`{{ printf "%999999d%999999d%999999d%999999d%999999d%999999d" 1 1 1 1 1 1 }}`, 20),
-		"star":       `{{ printf "%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d" 999999 1 999999 1 }}`,
 		"comparing": grow(strings.Repeat(`{{ $a = print $a $a }}`, 20)+
 			`{{ $b := print $a }}{{ range 100000 }}{{ if eq $a $b }}{{ end }}{{ end }}`, 1),
 	} {

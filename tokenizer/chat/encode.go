@@ -7,21 +7,16 @@ import (
 )
 
 // Encode returns the ids of rendered pieces: control tokens are recognized inside control pieces
-// only. It adds no BOS beyond what the template wrote. Where [TryEncode] would fail it returns
+// only. It adds no BOS beyond what the template wrote. Where [EncodeContext] would fail it returns
 // nothing.
 func Encode(tok *tokenizer.Tokenizer, pieces []Piece) []int32 {
-	ids, _ := TryEncode(tok, pieces)
+	ids, _ := EncodeContext(context.Background(), tok, pieces)
 	return ids
 }
 
-// TryEncode is Encode for servers: it fails with [tokenizer.ErrSlow] on text that takes the model's
-// own split pattern too long, and with [tokenizer.ErrGrows] where its normalizers make too much of
-// it.
-func TryEncode(tok *tokenizer.Tokenizer, pieces []Piece) ([]int32, error) {
-	return EncodeContext(context.Background(), tok, pieces)
-}
-
-// EncodeContext is TryEncode that ends with ctx, and then fails with its error.
+// EncodeContext is Encode for servers. It fails with [tokenizer.ErrSlow] on text that takes the
+// model's own split pattern too long, with [tokenizer.ErrGrows] where its normalizers make too much
+// of it, and with ctx's error.
 func EncodeContext(ctx context.Context, tok *tokenizer.Tokenizer, pieces []Piece) ([]int32, error) {
 	parts := make([]tokenizer.Part, len(pieces))
 	for i, p := range pieces {

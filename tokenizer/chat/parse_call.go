@@ -256,10 +256,7 @@ func parseBareFunction(b []byte, tools []Tool) ([]ToolCall, bool) {
 		args, ok := parseArguments(json.RawMessage(body))
 		return []ToolCall{{Name: name, Arguments: args}}, ok
 	}
-	var types map[string][]string
-	if i := slices.IndexFunc(tools, func(t Tool) bool { return t.Name == name }); i >= 0 {
-		types = parseTypes(tools[i].Parameters)
-	}
+	types := parseTypes(name, tools)
 	var args parseObject
 	const closing, another = "</parameter>", "\n<parameter="
 	var left, next int // bytes behind the first of each that is still ahead, so that each is looked for once
@@ -332,10 +329,7 @@ func parseNamedFunction(b []byte, tools []Tool) ([]ToolCall, bool) {
 	if name = strings.Trim(name, parseSpace+`"'`); !ok || name == "" {
 		return nil, false
 	}
-	var types map[string][]string
-	if i := slices.IndexFunc(tools, func(t Tool) bool { return t.Name == name }); i >= 0 {
-		types = parseTypes(tools[i].Parameters)
-	}
+	types := parseTypes(name, tools)
 	var args parseObject
 	for {
 		if body = strings.TrimLeft(body, parseSpace); body == "" {
@@ -387,8 +381,12 @@ func parseAhead(text, tag string, known int) int {
 	return len(text) - i
 }
 
-// parseTypes returns the types a tool's schema gives to each parameter.
-func parseTypes(schema json.RawMessage) map[string][]string {
+// parseTypes returns the types that the schema of the tool of this name gives to each parameter.
+func parseTypes(name string, tools []Tool) map[string][]string {
+	i := slices.IndexFunc(tools, func(t Tool) bool { return t.Name == name })
+	if i < 0 {
+		return nil
+	}
 	type typed struct {
 		Type json.RawMessage `json:"type"`
 	}
@@ -398,7 +396,7 @@ func parseTypes(schema json.RawMessage) map[string][]string {
 			AnyOf []typed `json:"anyOf"`
 		} `json:"properties"`
 	}
-	if json.Unmarshal(schema, &s) != nil {
+	if json.Unmarshal(tools[i].Parameters, &s) != nil {
 		return nil
 	}
 	out := map[string][]string{}

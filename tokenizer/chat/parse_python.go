@@ -20,7 +20,7 @@ func parsePythonBlock(b []byte, _ []Tool) ([]ToolCall, bool) {
 // parsePythonCalls decodes name(key=value, …) expressions: one, several on lines or behind
 // semicolons, or a list.
 func parsePythonCalls(text string) ([]ToolCall, bool) {
-	r := parsePython{text: text}
+	r := parsePython{parseReader{text: text}}
 	list := r.take("[")
 	var calls []ToolCall
 	for {
@@ -49,19 +49,22 @@ func parsePythonCalls(text string) ([]ToolCall, bool) {
 
 // parsePython reads the part of Python's grammar that calls are written in: keyword arguments and
 // literals.
-type parsePython struct {
+type parsePython struct{ parseReader }
+
+// parseReader is how far a text is read.
+type parseReader struct {
 	text  string
 	at    int
 	depth int
 }
 
-func (r *parsePython) space() {
+func (r *parseReader) space() {
 	for r.at < len(r.text) && strings.IndexByte(parseSpace, r.text[r.at]) >= 0 {
 		r.at++
 	}
 }
 
-func (r *parsePython) take(s string) bool {
+func (r *parseReader) take(s string) bool {
 	r.space()
 	if !strings.HasPrefix(r.text[r.at:], s) {
 		return false
@@ -132,26 +135,34 @@ func (r *parsePython) value() (json.RawMessage, bool) {
 		return parseQuote(whole.String()), ok
 	case '[', '(':
 		r.at++
-		closing := map[byte]string{'[': "]", '(': ")"}[c]
-		out := []byte{'['}
-		for !r.take(closing) {
-			v, ok := r.value()
-			if !ok {
-				return nil, false
-			}
-			if len(out) > 1 {
-				out = append(out, ',')
-			}
-			out = append(out, v...)
-			if !r.take(",") && !strings.HasPrefix(r.text[r.at:], closing) {
-				return nil, false
-			}
-		}
-		return append(out, ']'), true
+		return parseItems(map[byte]string{'[': "]", '(': ")"}[c], r.take, r.value)
 	case '{':
 		return r.object()
 	}
 	return r.word()
+}
+
+// parseItems reads values with commas between, up to what closes the list, and returns them as a
+// JSON array.
+func parseItems(closing string, take func(string) bool, value func() (json.RawMessage, bool)) (json.RawMessage, bool) {
+	out := []byte{'['}
+	for !take(closing) {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		v, ok := value()
+		if !ok {
+			return nil, false
+		}
+		if out = append(out, v...); take(",") {
+			continue
+		}
+		if take(closing) {
+			break
+		}
+		return nil, false
+	}
+	return append(out, ']'), true
 }
 
 // object reads a dict.
@@ -273,7 +284,7 @@ func parseGemmaCall(b []byte, _ []Tool) ([]ToolCall, bool) {
 		return nil, false
 	}
 	name := strings.Trim(text[:brace], parseSpace)
-	r := parseGemma{text: text[brace:]}
+	r := parseGemma{parseReader{text: text[brace:]}}
 	args, ok := r.value()
 	if !ok || name == "" || strings.Trim(r.text[r.at:], parseSpace) != "" {
 		return nil, false
@@ -281,22 +292,8 @@ func parseGemmaCall(b []byte, _ []Tool) ([]ToolCall, bool) {
 	return []ToolCall{{Name: name, Arguments: args}}, true
 }
 
-type parseGemma struct {
-	text  string
-	at    int
-	depth int
-}
-
-func (r *parseGemma) take(s string) bool {
-	for r.at < len(r.text) && strings.IndexByte(parseSpace, r.text[r.at]) >= 0 {
-		r.at++
-	}
-	if !strings.HasPrefix(r.text[r.at:], s) {
-		return false
-	}
-	r.at += len(s)
-	return true
-}
+// parseGemma reads Gemma's values.
+type parseGemma struct{ parseReader }
 
 func (r *parseGemma) value() (json.RawMessage, bool) {
 	if r.depth++; r.depth > 100 {
@@ -335,21 +332,7 @@ func (r *parseGemma) value() (json.RawMessage, bool) {
 		}
 		return o.json(), true
 	case r.take("["):
-		out := []byte{'['}
-		for !r.take("]") {
-			v, ok := r.value()
-			if !ok {
-				return nil, false
-			}
-			if len(out) > 1 {
-				out = append(out, ',')
-			}
-			out = append(out, v...)
-			if !r.take(",") && !strings.HasPrefix(r.text[r.at:], "]") {
-				return nil, false
-			}
-		}
-		return append(out, ']'), true
+		return parseItems("]", r.take, r.value)
 	case strings.HasPrefix(r.text[r.at:], `"`): // some write JSON strings
 		end := r.at + 1
 		for end < len(r.text) && r.text[end] != '"' {

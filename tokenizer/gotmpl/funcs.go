@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
-	"text/template"
 	"text/template/parse"
 	"time"
 
@@ -27,39 +25,25 @@ const many = 1 << 20
 var funcs map[string]function
 
 func init() {
-	escape := func(f func(string) string) function {
-		return function{0, many, func(r *run, args []any) any {
-			for i, a := range args {
-				args[i] = printable(a)
-			}
-			t := r.sprint(args)
-			//rule:T7 ./tokenizer/chat TestEscapes drop
-			r.Grow(6 * t.Len()) // the most that any of them makes of a byte
-			return t.Map(f)
-		}}
-	}
 	funcs = map[string]function{
 		"and": {}, "or": {},
 		"not": {1, 1, func(_ *run, args []any) any { return !truth(args[0]) }},
 		"eq": {2, many, func(r *run, args []any) any {
 			return slices.ContainsFunc(args[1:], func(y any) bool { return r.equal(args[0], y) })
 		}},
-		"ne":       {2, 2, func(r *run, args []any) any { return !r.equal(args[0], args[1]) }},
-		"lt":       {2, 2, func(r *run, args []any) any { return r.order(args[0], args[1]) < 0 }},
-		"le":       {2, 2, func(r *run, args []any) any { return r.order(args[0], args[1]) <= 0 }},
-		"gt":       {2, 2, func(r *run, args []any) any { return r.order(args[0], args[1]) > 0 }},
-		"ge":       {2, 2, func(r *run, args []any) any { return r.order(args[0], args[1]) >= 0 }},
-		"len":      {1, 1, func(r *run, args []any) any { return r.length(args[0]) }},
-		"index":    {1, many, (*run).index},
-		"slice":    {1, 4, (*run).slice},
-		"print":    {0, many, func(r *run, args []any) any { return r.sprint(args) }},
-		"println":  {0, many, func(r *run, args []any) any { return r.sprintln(args) }},
-		"printf":   {1, many, func(r *run, args []any) any { return r.sprintf(args[0], args[1:]) }},
-		"html":     escape(template.HTMLEscapeString),
-		"js":       escape(template.JSEscapeString),
-		"urlquery": escape(url.QueryEscape),
+		"ne":     {2, 2, func(r *run, args []any) any { return !r.equal(args[0], args[1]) }},
+		"lt":     {2, 2, func(r *run, args []any) any { return r.order(args[0], args[1]) < 0 }},
+		"le":     {2, 2, func(r *run, args []any) any { return r.order(args[0], args[1]) <= 0 }},
+		"gt":     {2, 2, func(r *run, args []any) any { return r.order(args[0], args[1]) > 0 }},
+		"ge":     {2, 2, func(r *run, args []any) any { return r.order(args[0], args[1]) >= 0 }},
+		"len":    {1, 1, func(r *run, args []any) any { return r.length(args[0]) }},
+		"index":  {1, many, (*run).index},
+		"slice":  {1, 4, (*run).slice},
+		"print":  {0, many, func(r *run, args []any) any { return r.sprint(args) }},
+		"printf": {1, many, func(r *run, args []any) any { return r.sprintf(args[0], args[1:]) }},
 		"json": {1, 1, func(r *run, args []any) any {
-			r.Grow(6 * r.weigh(reflect.ValueOf(plain(args[0])), 0))
+			//rule:T7 ./tokenizer/chat TestEscapes drop
+			r.Grow(6 * r.weigh(reflect.ValueOf(plain(args[0])), 0)) // JSON makes six bytes of one
 			b, _ := json.Marshal(plain(args[0]))
 			return origin.Given(string(b))
 		}},
@@ -118,8 +102,6 @@ func basic(v any) (kind string, x reflect.Value) {
 		return "bool", x
 	case x.CanInt():
 		return "int", x
-	case x.CanUint():
-		return "uint", x
 	case x.CanFloat():
 		return "float", x
 	}
@@ -131,7 +113,7 @@ func isBasic(v any, kind string) bool {
 	return k == kind
 }
 
-// order compares strings, or numbers of one kind; whole ones go with and without a sign.
+// order compares strings, or numbers of one kind.
 func (r *run) order(x, y any) int {
 	xk, xv := basic(x)
 	yk, yv := basic(y)
@@ -142,17 +124,8 @@ func (r *run) order(x, y any) int {
 		return cmp.Compare(xv.String(), yv.String())
 	case "int int":
 		return cmp.Compare(xv.Int(), yv.Int())
-	case "uint uint":
-		return cmp.Compare(xv.Uint(), yv.Uint())
 	case "float float":
 		return cmp.Compare(xv.Float(), yv.Float())
-	case "int uint":
-		if xv.Int() < 0 {
-			return -1
-		}
-		return cmp.Compare(uint64(xv.Int()), yv.Uint())
-	case "uint int":
-		return -r.order(y, x)
 	}
 	r.failf("incompatible types for comparison")
 	return 0
@@ -188,7 +161,7 @@ func (r *run) length(v any) int {
 	}
 	x := indirect(reflect.ValueOf(v))
 	switch x.Kind() {
-	case reflect.String, reflect.Slice, reflect.Array, reflect.Map:
+	case reflect.String, reflect.Slice, reflect.Map:
 		return x.Len()
 	}
 	r.failf("len of type %s", kindOf(v))
@@ -211,7 +184,7 @@ func (r *run) item(v, key any) any {
 	x := indirect(reflect.ValueOf(v))
 	t, isText := v.(origin.Text)
 	switch {
-	case isText || x.Kind() == reflect.Slice || x.Kind() == reflect.Array:
+	case isText || x.Kind() == reflect.Slice:
 		i, ok := key.(int)
 		if !ok {
 			r.failf("cannot index with %s", kindOf(key))
@@ -220,7 +193,7 @@ func (r *run) item(v, key any) any {
 			r.failf("index out of range: %d", i)
 		}
 		if isText {
-			return t.String()[i]
+			return int(t.String()[i])
 		}
 		return value(x.Index(i))
 	case x.Kind() == reflect.Map:
@@ -303,8 +276,8 @@ func (r *run) weigh(v reflect.Value, depth int) int {
 	switch v.Kind() {
 	case reflect.String:
 		return sum + v.Len()
-	case reflect.Slice, reflect.Array:
-		if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
 			return sum + 4*v.Len()
 		}
 		for i := range v.Len() {
@@ -348,87 +321,37 @@ func (r *run) sprint(args []any) origin.Text {
 	return origin.Join(texts, origin.Text{})
 }
 
-func (r *run) sprintln(args []any) origin.Text {
-	var with []any
-	for i, a := range args {
-		if i > 0 {
-			with = append(with, origin.Own(" "))
-		}
-		with = append(with, r.sprint1(a))
-	}
-	return r.sprint(append(with, origin.Own("\n")))
-}
-
-// sprintf is fmt.Sprintf. Where the format has no more than simple verbs, each byte keeps its
-// origin.
+// sprintf is fmt.Sprintf with the verbs %v, %s of a string and %d of a whole number. Each byte keeps
+// its origin.
 func (r *run) sprintf(format any, args []any) origin.Text {
 	f, ok := format.(origin.Text)
 	if !ok {
 		r.failf("wrong type for the format of printf: %s", kindOf(format))
 	}
 	str := f.String()
-	var texts []origin.Text
-	used, from := 0, 0
-	for i := 0; i < len(str); i++ {
-		if str[i] != '%' {
-			continue
-		}
-		texts = append(texts, f.Slice(from, i))
-		i++
+	var parts []any
+	from := 0
+	for i := strings.IndexByte(str, '%'); i >= 0; i = strings.IndexByte(str[from:], '%') {
+		r.Grow(64) // for the parts
+		i += from
+		verb := str[i:min(i+2, len(str))]
+		parts = append(parts, f.Slice(from, i))
+		from = i + len(verb)
 		switch {
-		case i < len(str) && str[i] == '%':
-			texts = append(texts, f.Slice(i, i+1))
-		case i < len(str) && used < len(args) &&
-			(str[i] == 'v' || str[i] == 's' && isBasic(args[used], "string") || str[i] == 'd' && isBasic(args[used], "int")):
-			texts = append(texts, r.sprint1(args[used]))
-			used++
-		default:
-			return r.anyFormat(str, args)
-		}
-		from = i + 1
-	}
-	if used < len(args) {
-		return r.anyFormat(str, args)
-	}
-	with := make([]any, 0, len(texts)+1)
-	for _, t := range append(texts, f.Slice(min(from, len(str)), len(str))) {
-		with = append(with, t)
-	}
-	return r.sprint(with)
-}
-
-// anyFormat refuses a format that could print too much, by its widths or by naming a long argument
-// again and again, and else leaves it to fmt.
-func (r *run) anyFormat(format string, args []any) origin.Text {
-	widest, sum := 0, len(format)
-	list := make([]any, len(args))
-	for i, a := range args {
-		list[i] = plain(a)
-		n := r.weigh(reflect.ValueOf(list[i]), 0)
-		widest, sum = max(widest, n), sum+n+64 // an argument without a verb is printed too, with its type
-	}
-	for i := 0; i < len(format); i++ {
-		if format[i] != '%' {
+		case verb == "%%":
+			parts = append(parts, f.Slice(i, i+1))
+			continue
+		case len(args) == 0:
+			r.failf("printf has no argument for %q", verb)
+		case verb == "%v", verb == "%s" && isBasic(args[0], "string"), verb == "%d" && isBasic(args[0], "int"):
+			parts = append(parts, r.sprint1(args[0]))
+			args = args[1:]
 			continue
 		}
-		width := 0
-		for i++; i < len(format) && strings.IndexByte("+-# 0123456789.*[]", format[i]) >= 0; i++ {
-			switch c := format[i]; {
-			case c == '*':
-				width += 1_000_000 // the most that fmt takes
-			case c >= '0' && c <= '9':
-				n := 0
-				for ; i < len(format) && format[i] >= '0' && format[i] <= '9'; i++ {
-					n = min(10*n+int(format[i]-'0'), 1_000_000)
-				}
-				i--
-				width += n
-			}
-		}
-		if sum += width + 12*(widest+64); sum > origin.MaxText { // %+q and %# x write more than they are given
-			break
-		}
+		r.failf("printf with %q for %s is not supported", verb, kindOf(args[0]))
 	}
-	r.Grow(sum)
-	return origin.Given(fmt.Sprintf(format, list...))
+	if len(args) > 0 {
+		r.failf("printf has %d arguments too many", len(args))
+	}
+	return r.sprint(append(parts, f.Slice(from, len(str))))
 }

@@ -2,13 +2,15 @@
 // came from and under a meter.
 //
 // It walks the tree that text/template/parse makes, and gives it the meaning that text/template
-// does: pipelines, if, with, range, break and continue, define and template, variables,
-// comparisons, and functions. It cannot call methods, nor functions that are values: no model's
-// template does, and such a call would run code that is not counted. Data are Go values. A string
-// in the data is given, and a literal is the template's own. A byte of a function's result is what
-// it was made from, where one can tell, else given.
+// does: pipelines, if, with, range, break and continue, define and template, variables, and
+// functions. Of text/template's functions it has all but call, html, js, println and urlquery, with
+// printf for the verbs %v, %s, %d and %%; and it has Ollama's own. It cannot call methods, nor
+// functions that are values, because such code would run without being counted. Data are Go values
+// without arrays and unsigned numbers. A string in the data is given, and a literal is the
+// template's own. Each byte of a function's result has the origin of what it was made from, where
+// that can be told, and else is given.
 //
-// A [Template] is immutable and safe for concurrent use; nothing needs closing.
+// A [Template] is immutable, and any goroutine may use it at any time. Nothing needs closing.
 package gotmpl
 
 import (

@@ -3,7 +3,6 @@ package gotmpl
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"text/template/parse"
@@ -130,21 +129,16 @@ func (r *run) loop(n *parse.RangeNode, dot any) flow {
 			}
 		}
 	}
-	times := func(n uint64) {
-		each(int(min(n, math.MaxInt)), func(i int) (any, any) { return i, i })
-	}
 	switch x := indirect(reflect.ValueOf(over)); {
-	case x.Kind() == reflect.Slice, x.Kind() == reflect.Array:
+	case x.Kind() == reflect.Slice:
 		each(x.Len(), func(i int) (any, any) { return i, value(x.Index(i)) })
 	case x.Kind() == reflect.Map:
 		keys := r.keys(x)
 		each(len(keys), func(i int) (any, any) { return value(keys[i]), value(x.MapIndex(keys[i])) })
-	case (x.CanInt() || x.CanUint()) && len(n.Pipe.Decl) > 1:
+	case x.CanInt() && len(n.Pipe.Decl) > 1:
 		r.failf("can't use %v to iterate over more than one variable", over)
 	case x.CanInt():
-		times(uint64(max(x.Int(), 0)))
-	case x.CanUint():
-		times(x.Uint())
+		each(int(x.Int()), func(i int) (any, any) { return i, i })
 	case over == nil:
 	default:
 		r.failf("range can't iterate over %v", kindOf(over))
@@ -327,12 +321,10 @@ func truth(v any) bool {
 	switch x.Kind() {
 	case reflect.Invalid:
 		return false
-	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
+	case reflect.Map, reflect.Slice, reflect.String:
 		return x.Len() > 0
 	case reflect.Struct:
 		return true
-	case reflect.Pointer, reflect.Chan, reflect.Func:
-		return !x.IsNil()
 	}
 	return !x.IsZero()
 }
