@@ -18,6 +18,23 @@ type added struct {
 	normalized bool // looked for after normalization, not before
 }
 
+// addedJSON is an added token as files write it.
+type addedJSON struct {
+	Content    string
+	Special    bool
+	SingleWord bool `json:"single_word"`
+	LStrip     bool
+	RStrip     bool
+	Normalized bool
+}
+
+func (a addedJSON) token(id int64) (added, error) {
+	if id < 0 || id > maxID || len(a.Content) > maxToken {
+		return added{}, badf("added token %q has id %d", a.Content[:min(len(a.Content), 64)], id)
+	}
+	return added{int32(id), a.Content, a.Special, a.SingleWord, a.LStrip, a.RStrip, a.Normalized}, nil
+}
+
 // marker reports whether a token is written like a control token and is none, as those that mark
 // turns are in some files (DeepSeek's <｜User｜> in its distillates). Where control tokens are not
 // allowed it is not found, for with it a user's text could end its own turn.

@@ -94,37 +94,12 @@ func lossy(b []byte) string {
 // partial returns how many bytes at the start of b are the beginning of a character that b does not
 // finish, 0 if none are.
 func partial(b []byte) int {
-	if len(b) == 0 {
-		return 0
-	}
-	lo, hi := byte(0x80), byte(0xBF)
-	need := 0
-	switch c := b[0]; {
-	case c >= 0xC2 && c <= 0xDF:
-		need = 1
-	case c >= 0xE0 && c <= 0xEF:
-		need = 2
-		if c == 0xE0 {
-			lo = 0xA0
-		} else if c == 0xED {
-			hi = 0x9F
+	for n := min(len(b), utf8.UTFMax-1); n > 0; n-- {
+		if !utf8.FullRune(b[:n]) {
+			return n
 		}
-	case c >= 0xF0 && c <= 0xF4:
-		need = 3
-		if c == 0xF0 {
-			lo = 0x90
-		} else if c == 0xF4 {
-			hi = 0x8F
-		}
-	default:
-		return 0
 	}
-	n := 1
-	for n <= need && n < len(b) && b[n] >= lo && b[n] <= hi {
-		lo, hi = 0x80, 0xBF
-		n++
-	}
-	return n
+	return 0
 }
 
 // Stream turns ids into text one at a time. It gives out whole characters only and never holds back
@@ -173,7 +148,7 @@ func (s *Stream) Next(id int32) string {
 	keep := 0
 	for k := 1; k <= 3 && k <= len(b); k++ {
 		if tail := b[len(b)-k:]; utf8.RuneStart(tail[0]) {
-			if !utf8.FullRune(tail) && partial(tail) == k {
+			if !utf8.FullRune(tail) {
 				keep = k
 			}
 			break

@@ -32,13 +32,8 @@ func parseHF(b []byte) (*Tokenizer, error) {
 		return nil, err
 	}
 	var list []struct {
-		ID         int64
-		Content    string
-		Special    bool
-		SingleWord bool `json:"single_word"`
-		LStrip     bool
-		RStrip     bool
-		Normalized bool
+		ID int64
+		addedJSON
 	}
 	if raw := top["added_tokens"]; !isNull(raw) {
 		if err := json.Unmarshal(raw, &list); err != nil {
@@ -47,13 +42,13 @@ func parseHF(b []byte) (*Tokenizer, error) {
 	}
 	tokens := make([]added, 0, len(list))
 	for _, a := range list {
-		if a.ID < 0 || a.ID > maxID || len(a.Content) > maxToken {
-			return nil, badf("added token %q has id %d", a.Content[:min(len(a.Content), 64)], a.ID)
+		token, err := a.token(a.ID)
+		if err != nil {
+			return nil, err
 		}
-		if a.Content == "" {
-			continue
+		if a.Content != "" {
+			tokens = append(tokens, token)
 		}
-		tokens = append(tokens, added{int32(a.ID), a.Content, a.Special, a.SingleWord, a.LStrip, a.RStrip, a.Normalized})
 	}
 	m, err := fields(top["model"])
 	if err != nil {

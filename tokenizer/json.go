@@ -2,9 +2,8 @@ package tokenizer
 
 import (
 	"bytes"
+	"encoding/json"
 	"strconv"
-	"unicode/utf16"
-	"unicode/utf8"
 )
 
 // reader pulls values out of JSON text. encoding/json would need a second for the 11 MB of Qwen3's
@@ -83,72 +82,24 @@ func (r *reader) str() ([]byte, error) {
 	return nil, r.fail("string without end")
 }
 
+// escaped reads the rest of a string that has an escape at i.
 func (r *reader) escaped(start int) ([]byte, error) {
-	r.buf = append(r.buf[:0], r.b[start:r.i]...)
-	for r.i < len(r.b) {
-		c := r.b[r.i]
+	for r.i < len(r.b) && r.b[r.i] != '"' {
+		if r.b[r.i] == '\\' {
+			r.i++
+		}
 		r.i++
-		if c == '"' {
-			return r.buf, nil
-		}
-		if c != '\\' {
-			if c < ' ' {
-				return nil, r.fail("control character in a string")
-			}
-			r.buf = append(r.buf, c)
-			continue
-		}
-		if r.i >= len(r.b) {
-			break
-		}
-		c = r.b[r.i]
-		r.i++
-		switch c {
-		case '"', '\\', '/':
-			r.buf = append(r.buf, c)
-		case 'b':
-			r.buf = append(r.buf, '\b')
-		case 'f':
-			r.buf = append(r.buf, '\f')
-		case 'n':
-			r.buf = append(r.buf, '\n')
-		case 'r':
-			r.buf = append(r.buf, '\r')
-		case 't':
-			r.buf = append(r.buf, '\t')
-		case 'u':
-			u, ok := r.hex4()
-			if !ok {
-				return nil, r.fail("bad \\u escape")
-			}
-			if utf16.IsSurrogate(u) {
-				pair := rune(utf8.RuneError)
-				if at := r.i; at+1 < len(r.b) && r.b[at] == '\\' && r.b[at+1] == 'u' {
-					r.i += 2
-					if lo, ok := r.hex4(); ok {
-						pair = utf16.DecodeRune(u, lo)
-					}
-					if pair == utf8.RuneError {
-						r.i = at
-					}
-				}
-				u = pair
-			}
-			r.buf = utf8.AppendRune(r.buf, u)
-		default:
-			return nil, r.fail("bad escape")
-		}
 	}
-	return nil, r.fail("string without end")
-}
-
-func (r *reader) hex4() (rune, bool) {
-	if r.i+4 > len(r.b) {
-		return 0, false
+	if r.i >= len(r.b) {
+		return nil, r.fail("string without end")
 	}
-	n, err := strconv.ParseUint(string(r.b[r.i:r.i+4]), 16, 16)
-	r.i += 4
-	return rune(n), err == nil
+	r.i++
+	var s string
+	if err := json.Unmarshal(r.b[start-1:r.i], &s); err != nil {
+		return nil, r.fail(err.Error())
+	}
+	r.buf = append(r.buf[:0], s...)
+	return r.buf, nil
 }
 
 // number reads a number's text.

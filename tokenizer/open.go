@@ -10,7 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/axle-llm/axle/internal/regular"
 )
@@ -111,28 +110,15 @@ func pick(fsys fs.FS, dir string) (string, error) {
 	if err != nil {
 		return "", &Error{File: dir, What: "cannot be read", Err: err}
 	}
-	best, rank := "", 99
-	for _, e := range list {
-		if e.IsDir() {
-			continue
-		}
-		r := 99
-		switch n := e.Name(); {
-		case n == "tokenizer.json":
-			r = 0
-		case strings.HasSuffix(n, "tokenizer.txt"):
-			r = 1
-		case n == "tokenizer.model":
-			r = 2
-		case strings.HasSuffix(n, ".tiktoken"):
-			r = 3
-		case n == "tiktoken.model":
-			r = 4
-		case strings.HasSuffix(n, ".model") && strings.Contains(n, "tokenizer"):
-			r = 5
-		}
-		if r < rank {
-			best, rank = path.Join(dir, e.Name()), r
+	best := ""
+	for _, form := range []string{"tokenizer.json", "*tokenizer.txt", "tokenizer.model", "*.tiktoken", "tiktoken.model", "*tokenizer*.model"} {
+		at := slices.IndexFunc(list, func(e fs.DirEntry) bool {
+			ok, _ := path.Match(form, e.Name())
+			return ok && !e.IsDir()
+		})
+		if at >= 0 {
+			best = path.Join(dir, list[at].Name())
+			break
 		}
 	}
 	if best == "" {
@@ -175,24 +161,17 @@ type sideFiles struct {
 // or odd in them is ignored.
 func readSide(fsys fs.FS, dir string) (s sideFiles) {
 	var c struct {
-		EOS    json.RawMessage `json:"eos_token"`
-		AddBOS *bool           `json:"add_bos_token"`
-		AddEOS *bool           `json:"add_eos_token"`
-		Added  map[int32]struct {
-			Content    string
-			Special    bool
-			SingleWord bool `json:"single_word"`
-			LStrip     bool
-			RStrip     bool
-			Normalized bool
-		} `json:"added_tokens_decoder"`
+		EOS    json.RawMessage     `json:"eos_token"`
+		AddBOS *bool               `json:"add_bos_token"`
+		AddEOS *bool               `json:"add_eos_token"`
+		Added  map[int64]addedJSON `json:"added_tokens_decoder"`
 	}
 	if b, err := readFile(fsys, path.Join(dir, "tokenizer_config.json"), 16<<20); err == nil {
 		if json.Unmarshal(b, &c) == nil {
 			s.eos, s.addBOS, s.addEOS = tokenText(c.EOS), c.AddBOS, c.AddEOS
 			for id, a := range c.Added {
-				if a.Content != "" && id >= 0 && id <= maxID && len(a.Content) <= maxToken {
-					s.added = append(s.added, added{id, a.Content, a.Special, a.SingleWord, a.LStrip, a.RStrip, a.Normalized})
+				if token, err := a.token(id); err == nil && a.Content != "" {
+					s.added = append(s.added, token)
 				}
 			}
 			slices.SortFunc(s.added, func(a, b added) int { return int(a.id) - int(b.id) })

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -187,6 +188,11 @@ func (collapseSpaces) apply(s string, _ *room) string {
 	return s
 }
 
+// piecesDecoder is a SentencePiece vocabulary's decoder as tokenizer.json has it.
+const piecesDecoder = `{"type": "Sequence", "decoders": [
+	{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+	{"type": "Strip", "content": " ", "start": %d}]}`
+
 // buildPieces makes a tokenizer of a SentencePiece vocabulary, as Hugging Face's converters do.
 func buildPieces(b *vocabBuilder, p *pieceInfo, listed map[int]bool, c Config) (*Tokenizer, error) {
 	t := newTokenizer()
@@ -207,9 +213,13 @@ func buildPieces(b *vocabBuilder, p *pieceInfo, listed map[int]bool, c Config) (
 	if p.collapse && p.unigram {
 		t.norm = append(t.norm, collapseSpaces{})
 	}
+	strip := 0
 	if p.dummy {
 		t.norm = append(t.norm, prepend{spaceMark})
-		t.dec.stripHead = 1
+		strip = 1
+	}
+	if err := parseDecoder(fmt.Appendf(nil, piecesDecoder, strip), &t.dec, 0); err != nil {
+		return nil, err
 	}
 	t.norm = append(t.norm, replaceAll{" ", spaceMark})
 
@@ -255,7 +265,6 @@ func buildPieces(b *vocabBuilder, p *pieceInfo, listed map[int]bool, c Config) (
 	if unk >= 0 && fb == nil {
 		t.flags[unk] |= flagUnknown
 	}
-	t.dec.steps = piecesDecoder(t.dec.stripHead)
 	if p.unigram {
 		scores := p.scores
 		for len(scores) < t.vocab.size() {
@@ -274,24 +283,6 @@ func buildPieces(b *vocabBuilder, p *pieceInfo, listed map[int]bool, c Config) (
 	}
 	t.setRaw(spaceMark, "")
 	return t, nil
-}
-
-func piecesDecoder(strip int) []decodeStep {
-	steps := []decodeStep{
-		func(tokens []string, _ *room) []string {
-			for i, s := range tokens {
-				tokens[i] = strings.ReplaceAll(s, spaceMark, " ")
-			}
-			return tokens
-		},
-		func(tokens []string, _ *room) []string { return joinBytes(tokens) },
-	}
-	if strip > 0 {
-		steps = append(steps, func(tokens []string, _ *room) []string {
-			return []string{strings.TrimPrefix(strings.Join(tokens, ""), " ")}
-		})
-	}
-	return steps
 }
 
 // controlTurn are user-defined pieces that are control tokens all the same.
