@@ -49,27 +49,7 @@ type splitStep struct {
 }
 
 func (p splitStep) apply(t *Tokenizer, at int, dst []int32, s string, start bool, sc *scratch) []int32 {
-	if m, ok := p.m.(scanMatcher); ok && p.b == isolated {
-		// The usual case, without a list of spans.
-		gap := 0
-		for i := 0; i < len(s); {
-			e := m.sc.next(s, i)
-			if e < 0 {
-				i += charLen(s, i)
-				continue
-			}
-			if gap < i {
-				dst = t.words(dst, s[gap:i], at+1, start && gap == 0, sc)
-			}
-			dst = t.words(dst, s[i:e], at+1, start && i == 0, sc)
-			i, gap = e, e
-		}
-		if gap < len(s) {
-			dst = t.words(dst, s[gap:], at+1, start && gap == 0, sc)
-		}
-		return dst
-	}
-	if p.b == isolated || p.b == removed { // no list of spans here either
+	if p.b == isolated || p.b == removed { // the usual cases, without a list of spans
 		p.m.each(s, &sc.room, func(x span) {
 			if x.start < x.end && (p.b == isolated || x.match == p.invert) {
 				dst = t.words(dst, s[x.start:x.end], at+1, start && x.start == 0, sc)
