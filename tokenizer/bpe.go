@@ -36,8 +36,6 @@ type bpe struct {
 	cut   bool
 	touch [128][2]uint64 // ASCII pairs that stand in one token
 	join  map[rune]bool  // characters that stand before ▁ in one token
-
-	table *wordTable // raw: words that are tokens
 }
 
 const spaceRune = '▁' // U+2581, SentencePiece's visible space
@@ -53,7 +51,6 @@ func (m *bpe) symbolTables() {
 		m.ascii[i] = -1
 	}
 	if m.raw {
-		m.table = newWordTable(m.v, func(id int32) bool { return m.usable(id) >= 0 })
 		for i := range m.byteID {
 			m.byteID[i] = m.usable(m.v.findBytes([]byte{byte(i)}))
 		}
@@ -161,21 +158,12 @@ func (m *bpe) encodeBytes(dst []int32, word string, sc *scratch) []int32 {
 		return m.mergeBytes(dst, word, sc)
 	}
 	k := keyOf(word)
-	h := k.hash(len(word))
-	cached := sc.cache.slot(h)
+	cached := sc.cache.slot(k.hash(len(word)))
 	if int(cached.n) == len(word) && cached.key == k {
 		return append(dst, cached.ids[:cached.k]...)
 	}
 	from := len(dst)
-	known := m.table.find(k, len(word), h)
-	if known != nil && known.info.Load()&wordIs != 0 {
-		dst = append(dst, known.id)
-	} else {
-		dst = m.mergeBytes(dst, word, sc)
-		if known != nil && len(dst) == from+1 && dst[from] == known.id {
-			known.info.Or(wordIs)
-		}
-	}
+	dst = m.mergeBytes(dst, word, sc)
 	cached.put(k, len(word), dst[from:])
 	return dst
 }

@@ -1,9 +1,6 @@
 package tokenizer
 
-import (
-	"hash/maphash"
-	"sync/atomic"
-)
+import "hash/maphash"
 
 // Bounds on what a tokenizer file may ask for. The largest vocabularies served today have 262,144
 // entries and 514,906 merges.
@@ -260,63 +257,4 @@ func load32(s string) uint32 {
 func (k wordKey) hash(n int) uint64 {
 	h := (k.lo ^ uint64(n)*0xFF51AFD7ED558CCD) * 0x9E3779B97F4A7C15
 	return (h ^ h>>29 ^ k.hi) * 0xBF58476D1CE4E5B9
-}
-
-// wordTable finds the token that a whole word is, and remembers whether merging the word ends
-// there: then it need not be merged.
-type wordTable struct {
-	slots []wordSlot
-	shift uint
-}
-
-type wordSlot struct {
-	key  wordKey
-	id   int32
-	info atomic.Uint32 // length of the word, 0 in an empty slot; and wordIs once merging the word was seen to end in the token
-}
-
-const wordIs = 1 << 8
-
-func newWordTable(v *vocab, usable func(int32) bool) *wordTable {
-	n := 0
-	for id := range int32(v.size()) {
-		if k := len(v.bytes(id)); k >= 2 && k <= wordMost {
-			n++
-		}
-	}
-	size, bits := 16, uint(4)
-	for size*2 < n*3 {
-		size, bits = size*2, bits+1
-	}
-	t := &wordTable{slots: make([]wordSlot, size), shift: 64 - bits}
-	mask := uint64(size - 1)
-	for id := range int32(v.size()) {
-		b := v.bytes(id)
-		if len(b) < 2 || len(b) > wordMost || !usable(id) || v.findBytes(b) != id {
-			continue
-		}
-		k := keyOf(string(b))
-		h := k.hash(len(b)) >> t.shift
-		for t.slots[h].info.Load() != 0 {
-			h = (h + 1) & mask
-		}
-		t.slots[h].key, t.slots[h].id = k, id
-		t.slots[h].info.Store(uint32(len(b)))
-	}
-	return t
-}
-
-// find returns the slot of a word, or nil.
-func (t *wordTable) find(k wordKey, n int, hash uint64) *wordSlot {
-	mask := uint64(len(t.slots) - 1)
-	for h := hash >> (t.shift & 63); ; h++ {
-		s := &t.slots[h&mask]
-		info := s.info.Load()
-		if info == 0 {
-			return nil
-		}
-		if s.key == k && info&0xFF == uint32(n) {
-			return s
-		}
-	}
 }
