@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -39,21 +38,16 @@ func (x *dictExpr) eval(r *run) Value {
 func (x *notExpr) eval(r *run) Value { return !truth(x.x.eval(r)) }
 
 func (x *signExpr) eval(r *run) Value {
-	v := x.x.eval(r)
-	i, f, isFloat, ok := number(v)
-	switch {
-	case !ok:
-		r.failf("a sign before %s", typeName(v))
-	case isFloat && x.minus:
-		return -f
-	case isFloat:
-		return f
-	case x.minus && i == math.MinInt:
-		r.failf("a whole number does not fit 64 bits")
-	case x.minus:
-		return -i
+	sign := 1
+	if x.minus {
+		sign = -1
 	}
-	return i
+	v := x.x.eval(r)
+	out, ok := r.math("*", sign, v)
+	if !ok {
+		r.failf("a sign before %s", typeName(v))
+	}
+	return out
 }
 
 func (x *logicExpr) eval(r *run) Value {

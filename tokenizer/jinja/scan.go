@@ -115,8 +115,9 @@ func (s *scanner) root() {
 		s.lineStart = false
 		s.inside('}')
 	case '%':
-		if end := s.raw(); end > 0 {
-			s.at = end
+		if m := rawForm.FindStringSubmatchIndex(s.src[s.at:]); m != nil {
+			s.at += m[2]
+			s.close("%}", false)
 			s.verbatim()
 			return
 		}
@@ -183,47 +184,18 @@ func (s *scanner) comment() {
 	s.fail("a comment is not closed")
 }
 
-// raw returns where the tag {% raw %} that begins here ends, or 0.
-func (s *scanner) raw() int {
-	from := s.at
-	defer func() { s.at = from }()
-	s.space()
-	if !strings.HasPrefix(s.src[s.at:], "raw") {
-		return 0
-	}
-	s.at += len("raw")
-	s.space()
-	if strings.HasPrefix(s.src[s.at:], "+") || !s.close("%}", false) {
-		return 0
-	}
-	return s.at
-}
-
 // verbatim adds everything up to {% endraw %}.
 func (s *scanner) verbatim() {
-	from := s.at
-	for {
-		k := strings.Index(s.src[s.at:], "{%")
-		if k < 0 {
-			s.fail("a raw block is not closed")
-		}
-		end := s.at + k
-		s.at = end + 2
-		sign := s.sign()
-		s.space()
-		if strings.HasPrefix(s.src[s.at:], "endraw") {
-			start := s.lineStart
-			s.at += len("endraw")
-			if s.space(); s.close("%}", true) {
-				after := s.lineStart
-				s.lineStart = start
-				s.text(s.src[from:end], sign, true)
-				s.lineStart = after
-				return
-			}
-		}
-		s.at = end + 2
+	m := endForm.FindStringSubmatchIndex(s.src[s.at:])
+	if m == nil {
+		s.fail("a raw block is not closed")
 	}
+	from := s.at
+	s.at += m[2]
+	sign := s.sign()
+	s.text(s.src[from:from+m[0]], sign, true)
+	s.at = from + m[4]
+	s.close("%}", true)
 }
 
 // inside reads an expression or a statement to its end.
@@ -293,10 +265,13 @@ func (s *scanner) operator(c byte) {
 	s.at += n
 }
 
-// What jinja2's lexer knows: where a tag begins, names, and numbers.
+// What jinja2's lexer knows: where a tag begins, names, what is behind the {% of a raw block and
+// what ends one, and numbers.
 var (
 	tagForm  = regexp.MustCompile(`\{[{%#]`)
 	nameForm = regexp.MustCompile(`^[_\pL\p{Nd}\pM]+`)
+	rawForm  = regexp.MustCompile(`^\s*raw\s*(-?%\})`)
+	endForm  = regexp.MustCompile(`\{%([-+]?)\s*endraw\s*([-+]?%\})`)
 	numForm  = regexp.MustCompile(`^([0-9]+)(\.[0-9]+)?([eE][+-]?[0-9]+)?([_\pL\p{Nd}\pM]*)`)
 )
 
