@@ -241,7 +241,7 @@ func isChinese(r rune) bool {
 // strings to offsets into a block of replacements that end in a zero byte.
 type precompiled struct {
 	trie []uint32
-	text string // of which replacements are parts
+	text string // the replacements, each ended by a zero byte
 }
 
 func newPrecompiled(b []byte) (normalizer, error) {

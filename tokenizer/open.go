@@ -14,8 +14,8 @@ import (
 	"github.com/axle-llm/axle/internal/regular"
 )
 
-// Config is what a package's configuration says about its tokenizer and the tokenizer's own file
-// may not. The zero Config leaves everything to the file.
+// Config is what a package's configuration says about its tokenizer, where the tokenizer's own file
+// may not say it. The zero Config leaves everything to the file.
 type Config struct {
 	// Type is the vendor's tokenizer_type. For files that do not say how they cut words
 	// (*_tokenizer.txt, tiktoken) it picks the pattern; where it is empty or unknown, the
@@ -111,7 +111,8 @@ func pick(fsys fs.FS, dir string) (string, error) {
 		return "", &Error{File: dir, What: "cannot be read", Err: err}
 	}
 	best := ""
-	for _, form := range []string{"tokenizer.json", "*tokenizer.txt", "tokenizer.model", "*.tiktoken", "tiktoken.model", "*tokenizer*.model"} {
+	for _, form := range []string{"tokenizer.json", "*tokenizer.txt", "tokenizer.model", "*.tiktoken", "tiktoken.model",
+		"*tokenizer*.model"} {
 		at := slices.IndexFunc(list, func(e fs.DirEntry) bool {
 			ok, _ := path.Match(form, e.Name())
 			return ok && !e.IsDir()
@@ -208,7 +209,7 @@ func tokenText(raw json.RawMessage) string {
 var usualEOS = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|endoftext|>",
 	"<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>"}
 
-// setEnds settles EOS: the files beside the tokenizer and its own, or else custom.
+// setEnds fills in EOS: from the files next to the tokenizer and from its own, or else by usualEOS.
 func (t *Tokenizer) setEnds(side sideFiles) {
 	var eos []int32
 	put := func(id int32) {

@@ -188,6 +188,43 @@ func (collapseSpaces) apply(s string, _ *room) string {
 	return s
 }
 
+// tokens lists what is to be looked for in the text, and finds the piece for what is unknown, or
+// -1.
+func (p *pieceInfo) tokens(plain *vocab, listed map[int]bool) (tokens []added, unk int32) {
+	unk = -1
+	override := make(map[int32]added)
+	for _, a := range p.added {
+		override[a.id] = a
+	}
+	for id, kind := range p.kinds {
+		s := string(plain.bytes(int32(id)))
+		a := added{id: int32(id), content: s}
+		o, told := override[int32(id)]
+		switch {
+		case s == "" || plain.find(s) != int32(id):
+			continue
+		case told:
+			a = o
+		case kind == pieceUnknown, kind == pieceControl:
+			a.special = true
+		case kind == pieceUser, listed[id] && kind != pieceByte:
+			a.special = listed[id] && controlName(a.content) && !htmlTag(a.content) || controlTurn[a.content]
+		default:
+			continue
+		}
+		if kind == pieceUnknown && unk < 0 {
+			unk = int32(id)
+		}
+		tokens = append(tokens, a)
+	}
+	for _, a := range p.added {
+		if int(a.id) >= len(p.kinds) {
+			tokens = append(tokens, a)
+		}
+	}
+	return tokens, unk
+}
+
 // piecesDecoder is a SentencePiece vocabulary's decoder as tokenizer.json has it.
 const piecesDecoder = `{"type": "Sequence", "decoders": [
 	{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
@@ -223,38 +260,7 @@ func buildPieces(b *vocabBuilder, p *pieceInfo, listed map[int]bool, c Config) (
 	}
 	t.norm = append(t.norm, replaceAll{" ", spaceMark})
 
-	var tokens []added
-	unk := int32(-1)
-	override := make(map[int32]added)
-	for _, a := range p.added {
-		override[a.id] = a
-	}
-	for id, kind := range p.kinds {
-		s := string(plain.bytes(int32(id)))
-		a := added{id: int32(id), content: s}
-		o, told := override[int32(id)]
-		switch {
-		case s == "" || plain.find(s) != int32(id):
-			continue
-		case told:
-			a = o
-		case kind == pieceUnknown, kind == pieceControl:
-			a.special = true
-		case kind == pieceUser, listed[id] && kind != pieceByte:
-			a.special = listed[id] && controlName(a.content) && !htmlTag(a.content) || controlTurn[a.content]
-		default:
-			continue
-		}
-		if kind == pieceUnknown && unk < 0 {
-			unk = int32(id)
-		}
-		tokens = append(tokens, a)
-	}
-	for _, a := range p.added {
-		if int(a.id) >= len(p.kinds) {
-			tokens = append(tokens, a)
-		}
-	}
+	tokens, unk := p.tokens(plain, listed)
 	t.setAdded(b, tokens, false)
 	if t.vocab, err = b.build(); err != nil {
 		return nil, err

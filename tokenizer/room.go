@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A file's normalizers and decoders are a program that somebody else wrote: forty replacements of a
+// A file's normalizers and decoders are a program from outside: forty replacements of a
 // by aa make a terabyte of a letter. So what may be made of a text is a multiple of it, asked for
 // before it is made.
 const (

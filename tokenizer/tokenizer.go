@@ -1,19 +1,20 @@
 // Package tokenizer turns text into token ids and ids back into text, exactly as Hugging Face's
 // Rust library does, from the files models come with: tokenizer.json, the vendor's *_tokenizer.txt,
-// SentencePiece's tokenizer.model and tiktoken files.
+// SentencePiece's tokenizer.model and tiktoken files. Of tokenizer.json it reads what the supported
+// families of models use; a file that asks for more gives [ErrUnsupported].
 //
 // A [Tokenizer] is immutable once opened: any goroutine may use it at any time, and nothing needs
-// closing. A [Stream] belongs to one goroutine. Neither is of use at its zero value. Files are
+// closing. A [Stream] belongs to one goroutine. Their zero values are not usable. Files are
 // untrusted: every count and size is checked against the file before memory is taken for it, and a
 // bad one gives an [*Error].
 //
-// What a user writes can never become a control token: [Tokenizer.Encode] recognizes control tokens
+// What a user writes can never become a control token. [Tokenizer.Encode] recognizes control tokens
 // only when told to, and [Tokenizer.EncodeParts] only inside the parts that are marked as control.
-// Control tokens are those that the file marks special: all that begin and end turns. Added tokens
-// without that mark that are written <|…|> or <｜…｜> are kept from text in the same way, but for
-// those of fill-in-the-middle. What else a file adds (Qwen's <think> and <tool_call>) is a word
-// like any other to Encode, as it is to Hugging Face's library: text that spells it becomes it. To
-// EncodeParts tags are the template's: where people spell one it is plain text.
+// Control tokens are those that the file marks special, as it does with all that begin and end
+// turns. Text does not become an added token written <|…|> or <｜…｜> either, except those of
+// fill-in-the-middle. Other added tokens (Qwen's <think> and <tool_call>) are words like any other
+// to Encode, as they are to Hugging Face's library: text that spells one becomes it. EncodeParts
+// recognizes such a tag only in control parts, and elsewhere it is plain text.
 package tokenizer
 
 import (
@@ -209,7 +210,7 @@ func (t *Tokenizer) kept(id int32) bool {
 	return t.Control(id) || id >= 0 && int(id) < len(t.flags) && t.flags[id]&flagMarker != 0
 }
 
-// EOS returns the ids that end an answer, as far as the files tell. The caller must not modify it.
+// EOS returns the ids that end an answer, where the files name them. The caller must not modify it.
 func (t *Tokenizer) EOS() []int32 { return t.eos }
 
 func (t *Tokenizer) special(id int32) bool {

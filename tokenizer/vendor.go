@@ -54,8 +54,8 @@ func (r *lineReader) ints(most int) ([]int, error) {
 
 func truncate(b []byte) []byte { return b[:min(len(b), 48)] }
 
-// count reads a line with want numbers, none of which may promise more lines than the file can
-// hold.
+// counts reads a line of want numbers. Each says how many lines follow, and may not say more than
+// the file can hold.
 func (r *lineReader) counts(want int) ([]int, error) {
 	c, err := r.ints(want)
 	if err != nil {

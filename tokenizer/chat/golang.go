@@ -142,8 +142,7 @@ func goData(c Conversation) map[string]any {
 	return map[string]any{"Think": on, "ThinkLevel": level, "IsThinkSet": c.Think != ThinkDefault}
 }
 
-// What templates see of messages and tools: Ollama's types for them, which are its own secret. Maps
-// print as JSON.
+// What templates see of messages and tools, in the form of Ollama's types. Maps print as JSON.
 type (
 	goMessage struct {
 		Role, Content, Thinking string

@@ -12,7 +12,7 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// JinjaOptions are what a Jinja template may print beside the conversation.
+// JinjaOptions are what a Jinja template may print in addition to the conversation.
 type JinjaOptions struct {
 	BOS, EOS string // bos_token and eos_token; may be empty
 	// Family overrides the output format that the source shows.

@@ -332,8 +332,7 @@ func (p *Parser) open(space, rest []byte, o parseOpener) {
 	p.json, p.seek, p.amid, p.quoted = parseScan{}, 0, false, false
 }
 
-// giveUp turns the opener and the first n bytes of buf into text, or into thinking as far as that
-// goes.
+// giveUp turns the opener and the first n bytes of buf into text, or into thinking up to its end.
 func (p *Parser) giveUp(n int) {
 	if p.amid {
 		if i := bytes.Index(p.buf[:n], []byte(p.think.close)); i >= 0 {

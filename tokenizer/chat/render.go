@@ -20,7 +20,7 @@ var (
 	// ErrBudget: the template does more than any honest one would. The request or the package that
 	// brought it is at fault.
 	ErrBudget = origin.ErrBudget
-	// ErrRoom: there is no room beside the renderings that run. The same works later.
+	// ErrRoom: other renderings have all the room. The same rendering works later.
 	ErrRoom = origin.ErrRoom
 )
 

@@ -1,8 +1,8 @@
 // Package chat turns conversations into the pieces a model reads, and what a model writes back into
 // thinking, tool calls and text.
 //
-// Templates, families and tools are immutable once built and safe for concurrent use; a [Parser]
-// belongs to one answer and one goroutine. Nothing here holds a resource, so nothing needs closing.
+// Templates, families and tools are immutable once built, and any goroutine may use them at any
+// time. A [Parser] belongs to one answer and one goroutine. Nothing needs closing.
 package chat
 
 import (

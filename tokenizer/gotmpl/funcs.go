@@ -321,8 +321,8 @@ func (r *run) sprint(args []any) origin.Text {
 	return origin.Join(texts, origin.Text{})
 }
 
-// sprintf is fmt.Sprintf with the verbs %v, %s of a string and %d of a whole number. Each byte keeps
-// its origin.
+// sprintf is fmt.Sprintf with the verbs %v, %s of a string and %d of a whole number. Each byte
+// keeps its origin.
 func (r *run) sprintf(format any, args []any) origin.Text {
 	f, ok := format.(origin.Text)
 	if !ok {

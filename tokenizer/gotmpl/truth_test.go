@@ -14,7 +14,8 @@ import (
 func TestAsTextTemplate(t *testing.T) {
 	type inner struct{ Name string }
 	data := map[string]any{
-		"Empty": "", "Text": "a<b", "Other": "b", "Yes": true, "No": false, "Zero": 0, "One": 1, "Neg": int8(-3), "Half": 0.5, "Small": float32(0.25), "Nil": nil, "Words": []string{"x", "y", "z"},
+		"Empty": "", "Text": "a<b", "Other": "b", "Yes": true, "No": false, "Zero": 0, "One": 1, "Neg": int8(-3), "Half": 0.5,
+		"Small": float32(0.25), "Nil": nil, "Words": []string{"x", "y", "z"},
 		"Any": []any{1, "a", nil, 2.5}, "None": []int{}, "Map": map[string]any{"b": 2, "a": "x"},
 		"Numbers": map[int]string{2: "two", -1: "less"}, "Struct": inner{"n"},
 		"Pointer": &inner{"p"}, "Nothing": (*inner)(nil), "Bytes": []byte("hi"),
@@ -71,7 +72,8 @@ func TestAsTextTemplate(t *testing.T) {
 
 // TestPrintf: what printf does not know is an error.
 func TestPrintf(t *testing.T) {
-	for _, src := range []string{"{{ printf `%5s` `a` }}", "{{ printf `%d` `a` }}", "{{ printf `%s` }}", "{{ printf `x` 1 }}", "{{ printf `%` 1 }}"} {
+	for _, src := range []string{"{{ printf `%5s` `a` }}", "{{ printf `%d` `a` }}", "{{ printf `%s` }}", "{{ printf `x` 1 }}",
+		"{{ printf `%` 1 }}"} {
 		tmpl, err := Parse(src)
 		if err != nil {
 			t.Fatal(err)

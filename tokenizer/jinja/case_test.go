@@ -9,16 +9,6 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// prints holds what templates print without a variable against what is wanted of each.
-func prints(t *testing.T, wanted map[string]string) {
-	t.Helper()
-	for src, want := range wanted {
-		if out, err := render(t, src, nil); err != nil || out.String() != want {
-			t.Errorf("%s: %q %v, want %q", src, out, err, want)
-		}
-	}
-}
-
 // TestAsPython: what random templates do not come upon.
 func TestAsPython(t *testing.T) {
 	prints(t, map[string]string{
@@ -38,12 +28,15 @@ func TestAsPython(t *testing.T) {
 	}
 }
 
-// TestUnsupported: what Python knows and no template in use needs is refused, and the error says so.
+// TestUnsupported: what Python knows and no template in use needs is refused, and the error says
+// so.
 func TestUnsupported(t *testing.T) {
 	for _, src := range []string{"{{ 'a'|center(9) }}", "{{ 1 is divisibleby 3 }}", "{{ ['a']|map('wordcount')|list }}", "{{ '%s' % 1 }}",
-		"{{ '{}'.format(1) }}", "{{ 'ab'.partition('a') }}", "{% with x = 1 %}{{ x }}{% endwith %}", "{% macro m() %}{{ varargs }}{% endmacro %}{{ m() }}",
-		"{% for x in [] recursive %}{% endfor %}", "{% for x in [1] %}{{ loop.cycle(1) }}{% endfor %}", "{{ cycler(1) }}", "{{ 0x1f }}", "{{ 1_000 }}",
-		"{{ '\\0' }}", "{{ {(1, 2): 3} }}", "{{ [1][0, 1] }}", "{{ 'a'|replace('', 'b') }}", "{{ [{}]|sort(attribute='a,b') }}",
+		"{{ '{}'.format(1) }}", "{{ 'ab'.partition('a') }}", "{% with x = 1 %}{{ x }}{% endwith %}",
+		"{% macro m() %}{{ varargs }}{% endmacro %}{{ m() }}",
+		"{% for x in [] recursive %}{% endfor %}", "{% for x in [1] %}{{ loop.cycle(1) }}{% endfor %}", "{{ cycler(1) }}", "{{ 0x1f }}",
+		"{{ 1_000 }}", "{{ '\\0' }}", "{{ {(1, 2): 3} }}", "{{ [1][0, 1] }}", "{{ 'a'|replace('', 'b') }}",
+		"{{ [{}]|sort(attribute='a,b') }}",
 		"{{ strftime_now('%U') }}", "{% macro m() %}{% endmacro %}{{ m }}"} {
 		tmpl, err := Parse(src)
 		if err == nil {
@@ -76,6 +69,16 @@ func TestAllCompared(t *testing.T) {
 			if word := n[0] >= 'a'; word && !seen[n] && not[n] == "" {
 				t.Errorf("the generator never uses %s", n)
 			}
+		}
+	}
+}
+
+// prints holds what templates print without a variable against what is wanted of each.
+func prints(t *testing.T, wanted map[string]string) {
+	t.Helper()
+	for src, want := range wanted {
+		if out, err := render(t, src, nil); err != nil || out.String() != want {
+			t.Errorf("%s: %q %v, want %q", src, out, err, want)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// Dict is a mapping that keeps the order in which its keys came. Its zero value is empty. What
-// fills it is whoever makes it: templates cannot.
+// Dict is a mapping that keeps the order in which its keys came. Its zero value is empty. The code
+// that makes a Dict fills it; templates cannot change it.
 type Dict struct {
 	keys, values []Value
 	index        map[any]int // only for more than a few keys

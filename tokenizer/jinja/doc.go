@@ -10,8 +10,8 @@
 //	                                                               what they do to texts: text.go, letters.go
 //
 // A string is an [origin.Text], so each byte of the result is known as the template's own or as
-// given. An [origin.Meter] counts steps and bytes before they are made, and looks at the context, so
-// every rendering ends.
+// given. An [origin.Meter] counts steps and bytes before they are made, and looks at the context,
+// so every rendering ends.
 //
 // A [Template] is immutable, and any goroutine may use it at any time. Nothing needs closing. The
 // values that a rendering makes belong to that rendering.
@@ -23,21 +23,23 @@
 // template that uses one fails with an error that says "not supported":
 //
 //   - the filters attr, batch, center, format, groupby, max, min, pprint, random, round, slice,
-//     truncate, wordcount, and those for web pages (escape, urlize, xmlattr …); safe changes nothing
+//     truncate, wordcount, and those for web pages (escape, urlize, xmlattr …)
 //   - the tests divisibleby, escaped, filter, sameas, test
-//   - the methods of strings but for capitalize, count, endswith, find, join, lower, lstrip, replace,
-//     rsplit, rstrip, split, splitlines, startswith, strip, title, upper; of dicts but for get, items,
-//     keys, values; all of lists and numbers
-//   - the statements with, autoescape, print, include, import, extends, block; recursive loops;
-//     loop.cycle, loop.changed, loop.depth
-//   - the functions cycler, joiner, lipsum; varargs and kwargs of a macro
-//   - formatting by % and format; replacing an empty text; several subscripts, or attributes to sort
-//     by, at once; keys of dicts that are tuples
-//   - numbers written as 1_000 or 0x1f; escapes in strings by an octal number, by a name, or with \U
+//   - all methods of lists and numbers; those of strings except capitalize, count, endswith, find,
+//     join, lower, lstrip, replace, rsplit, rstrip, split, splitlines, startswith, strip, title,
+//     upper; those of dicts except get, items, keys, values
+//   - the statements with, autoescape, print, include, import, extends, block
+//   - recursive loops, loop.cycle, loop.changed, loop.depth
+//   - the functions cycler, joiner, lipsum, and varargs and kwargs of a macro
+//   - formatting by % and format
+//   - replacing an empty text, several subscripts at once, several attributes to sort by, and keys
+//     of dicts that are tuples
+//   - numbers written as 1_000 or 0x1f, and escapes in strings by an octal number, by a name, or
+//     with \U
 //
-// Some things differ from Python. Whole numbers have 64 bits, and there are no infinities: what does
-// not fit is an error. The numbers that int and float read have no underscores. A range, and a
-// dict's keys, values and items, are lists. A letter whose other case is several letters keeps its
-// own (ß). A name that is set at the end of a block does not hide a variable of the same name from
-// the loops before it.
+// Some things differ from Python. Whole numbers have 64 bits, and there are no infinities: what
+// does not fit is an error. The filters int and float read no underscores, and safe changes
+// nothing. A range, and a dict's keys, values and items, are lists. A letter whose other case is
+// several letters stays as it is (ß). A name that is set at the end of a block does not hide a
+// variable of the same name from the loops before it.
 package jinja

@@ -8,7 +8,7 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// Raised is what a template says with raise_exception: it is meant for who sent the conversation.
+// Raised is what a template says with raise_exception, for the client that sent the conversation.
 type Raised struct{ Message string }
 
 func (e *Raised) Error() string { return e.Message }

@@ -45,7 +45,9 @@ func init() {
 		"title": none(func(r *run, v Value) Value {
 			return r.words(r.str(v), func(c rune) bool { return isSpace(c) || strings.ContainsRune("-({[<", c) })
 		}),
-		"trim":  {params: []string{"chars"}, fn: func(r *run, v Value, o opts) Value { return r.strip(r.str(v), o.or(0, nil), true, true) }},
+		"trim": {params: []string{"chars"}, fn: func(r *run, v Value, o opts) Value {
+			return r.strip(r.str(v), o.or(0, nil), true, true)
+		}},
 		"first": none(firstOf),
 		"last":  none(lastOf),
 		"join": {params: []string{"d", "attribute"}, fn: func(r *run, v Value, o opts) Value {

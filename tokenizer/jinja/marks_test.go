@@ -11,7 +11,7 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// Example_marks: each byte of the result tells whether the template said it or somebody else.
+// Example_marks: each byte of the result is marked as the template's own or as given.
 func Example_marks() {
 	t, err := Parse("<|user|>{{ question | trim | upper }}<|end|>")
 	if err != nil {
@@ -52,7 +52,8 @@ func TestMarksSurvive(t *testing.T) {
 	values["lists"], values["n"] = newList([]Value{newList([]Value{text})}), -2.5
 	check := func(expression string) bool {
 		out, err := render(t, "<|own|>{% set r = "+expression+
-			" %}{{ r|list if r is iterable and r is not string else '' }}{{ r if r is string or r is mapping or r is not iterable }}<|own|>", values)
+			" %}{{ r|list if r is iterable and r is not string else '' }}"+
+			"{{ r if r is string or r is mapping or r is not iterable }}<|own|>", values)
 		if err != nil {
 			return false // it does not go with this value
 		}
@@ -122,7 +123,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestNested: what is nested deep is refused at once, and a long chain is none of it.
+// TestNested: what is nested deep is refused at once. A long chain is not nested.
 func TestNested(t *testing.T) {
 	//proves:T7
 	for name, src := range map[string]string{

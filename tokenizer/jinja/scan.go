@@ -56,9 +56,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("line %d: %s", e.Line, e.Msg)
 }
 
-// scanner cuts a source into tokens. White space beside tags is trimmed here, as jinja2's lexer
-// does: a minus takes all of it, a block or a comment takes the indentation of its line and the new
-// line behind it, a plus keeps both.
+// scanner cuts a source into tokens. It trims the white space around tags as jinja2's lexer does: a
+// minus takes all of it, a block or a comment takes the indentation of its line and the new line
+// behind it, a plus keeps both.
 type scanner struct {
 	src       string
 	at        int

@@ -70,7 +70,8 @@ func (r *run) growBy(n, k, size int) {
 	r.Grow(max(0, n+k*max(size, 0)))
 }
 
-// split cuts s at most n times, where n is not negative: at sep, or at white space where sep is nil.
+// split cuts s at most n times, where n is not negative: at sep, or at white space where sep is
+// nil.
 func (r *run) split(s origin.Text, sep Value, n int) []Value {
 	str, at := s.String(), 0
 	next := func(rest string) (from, to int) { // where it is cut next; from < 0: nowhere

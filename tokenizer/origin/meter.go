@@ -26,8 +26,8 @@ const grain = 256 << 10
 // request or the package that brought it is at fault.
 var ErrBudget = errors.New("the template does not come to an end")
 
-// ErrRoom is in the chain of errors of renderings that found no room beside those that run: the
-// same works later.
+// ErrRoom is in the chain of errors of renderings that found no room because of others that run.
+// The same rendering works later.
 var ErrRoom = errors.New("too many large prompts are rendered at once, try again")
 
 // Room is the memory that renderings share. The zero Room has none beyond what each may make

@@ -39,7 +39,7 @@ func (r *Run) Step(n int) { r.End(r.m.Step(n)) }
 // Grow is asked before a value of n bytes is made.
 func (r *Run) Grow(n int) { r.End(r.m.Grow(n)) }
 
-// Fits is asked before a value comes to n bytes of which most were asked for already.
+// Fits is asked before a value grows to n bytes, most of them asked for already.
 func (r *Run) Fits(n int) {
 	if n > MaxText {
 		r.Grow(n)

@@ -1,13 +1,13 @@
 // Package origin has text that knows where it came from, and a meter that counts what is made of
 // it.
 //
-// A prompt mixes a template's own words with what people and tools wrote. Only the former may hold
-// control tokens, so a [Text] marks each of its bytes as the template's own or as given, and every
-// operation keeps the marks. The template languages (packages jinja and gotmpl) compute with such
-// text only; whatever else they compute from given text is given too.
+// A prompt mixes a template's own words with what people and tools wrote. Only the template's words
+// may hold control tokens. So a [Text] marks each of its bytes as the template's own or as given,
+// and every operation keeps the marks. The template languages (packages jinja and gotmpl) compute
+// with such text only. What they compute from given text in another way is given too.
 //
-// A [Text] is immutable and safe for concurrent use. A [Builder] and a [Meter] belong to one
-// goroutine. A Meter must be closed: it holds a part of its [Room].
+// A [Text] is immutable, and any goroutine may use it at any time. A [Builder] and a [Meter] belong
+// to one goroutine. The caller that makes a Meter closes it, for it holds a part of its [Room].
 package origin
 
 import (
