@@ -33,7 +33,6 @@ type bpe struct {
 	// Where no token that a merge makes holds the characters x and y side by side, no merge crosses
 	// from x to y, and the text may be cut there. That turns the one long word of SentencePiece
 	// vocabularies into short ones without changing an id. It is known for y = ▁ and for ASCII.
-	cut   bool
 	touch [128][2]uint64 // ASCII pairs that stand in one token
 	join  map[rune]bool  // characters that stand before ▁ in one token
 }
@@ -88,10 +87,10 @@ func (m *bpe) usable(id int32) int32 {
 
 // findCuts learns where words may be cut.
 func (m *bpe) findCuts() {
-	if m.raw || m.whole {
+	if m.raw {
 		return
 	}
-	m.cut, m.join = true, make(map[rune]bool)
+	m.join = make(map[rune]bool)
 	seen := make([]bool, m.v.size())
 	for i := range m.merges.slots {
 		s := &m.merges.slots[i]
@@ -131,9 +130,6 @@ func (m *bpe) encode(dst []int32, word string, sc *scratch) []int32 {
 	}
 	if m.raw {
 		return m.encodeBytes(dst, word, sc)
-	}
-	if !m.cut {
-		return m.merge(dst, m.symbols(sc.syms[:0], word), sc)
 	}
 	from, last := 0, rune(-1)
 	unk := false // neighbouring unknown characters may be one: do not cut there

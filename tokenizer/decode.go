@@ -333,23 +333,17 @@ func (t *Tokenizer) setRaw(mark, continuing string) {
 		x, isByte := byteToken(b)
 		switch {
 		case t.dec.fallback && isByte:
-			raw.text = append(raw.text, x)
+			b = []byte{x}
 		case t.flags[id]&flagSpecial != 0:
-			raw.text = append(raw.text, b...)
 		case mark != "":
-			raw.text = append(raw.text, bytes.ReplaceAll(b, []byte(mark), []byte(" "))...)
-		case t.flags[id]&flagAdded != 0:
-			raw.text = append(raw.text, b...)
-		case continuing != "" && len(b) > 0:
-			if s, ok := bytes.CutPrefix(b, []byte(continuing)); ok {
-				b = s
-			} else {
-				raw.text = append(raw.text, ' ')
-			}
-			raw.text = append(raw.text, b...)
+			b = bytes.ReplaceAll(b, []byte(mark), []byte(" "))
+		case t.flags[id]&flagAdded != 0 || continuing == "" || len(b) == 0:
+		case bytes.HasPrefix(b, []byte(continuing)):
+			b = b[len(continuing):]
 		default:
-			raw.text = append(raw.text, b...)
+			raw.text = append(raw.text, ' ')
 		}
+		raw.text = append(raw.text, b...)
 	}
 	raw.off = append(raw.off, uint32(len(raw.text)))
 	t.raw = raw

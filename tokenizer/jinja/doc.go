@@ -19,8 +19,9 @@
 // # What is left out
 //
 // The package has what known chat templates use: those in testdata, and all that transformers.js
-// renders of Hugging Face's hub. The following parts of jinja2 and Python are missing, and a
-// template that uses one fails with an error that says "not supported":
+// renders of Hugging Face's hub. The following parts of jinja2 and Python are missing. A template
+// that uses one fails with an error that says "not supported", or, for a method of a dict, that it
+// is not there:
 //
 //   - the filters attr, batch, center, format, groupby, max, min, pprint, random, round, slice,
 //     truncate, wordcount, and those for web pages (escape, urlize, xmlattr …)
