@@ -91,13 +91,17 @@ func (v *vocab) index(id int32) {
 	if len(t) == 0 {
 		return
 	}
+	if slot, known := v.look(t); known < 0 {
+		v.slots[slot] = uint32(id) + 1
+	}
+}
+
+// look returns the slot of a token's text, and its id, or -1 and the slot where it belongs.
+func (v *vocab) look(t []byte) (slot uint32, id int32) {
 	for h := uint32(maphash.Bytes(v.seed, t)) & v.mask; ; h = (h + 1) & v.mask {
-		switch s := v.slots[h]; {
-		case s == 0:
-			v.slots[h] = uint32(id) + 1
-			return
-		case string(v.bytes(int32(s-1))) == string(t):
-			return
+		id := int32(v.slots[h]) - 1
+		if id < 0 || string(v.bytes(id)) == string(t) {
+			return h, id
 		}
 	}
 }
@@ -112,29 +116,12 @@ func (v *vocab) bytes(id int32) []byte {
 	return v.text[a:b:b]
 }
 
-// find returns the id of a token by its text, or -1.
-func (v *vocab) find(t string) int32 {
-	for h := uint32(maphash.String(v.seed, t)) & v.mask; ; h = (h + 1) & v.mask {
-		s := v.slots[h]
-		if s == 0 {
-			return -1
-		}
-		if string(v.bytes(int32(s-1))) == t {
-			return int32(s - 1)
-		}
-	}
-}
+// find and findBytes return the id of a token by its text, or -1.
+func (v *vocab) find(t string) int32 { return v.findBytes([]byte(t)) }
 
 func (v *vocab) findBytes(t []byte) int32 {
-	for h := uint32(maphash.Bytes(v.seed, t)) & v.mask; ; h = (h + 1) & v.mask {
-		s := v.slots[h]
-		if s == 0 {
-			return -1
-		}
-		if string(v.bytes(int32(s-1))) == string(t) {
-			return int32(s - 1)
-		}
-	}
+	_, id := v.look(t)
+	return id
 }
 
 // pairs maps two adjacent token ids to the rank of their merge and the token it makes. It is
