@@ -25,32 +25,19 @@ type Config struct {
 	PerLayer        string  // Gemma-4: a table of what each layer is given in addition, row by token
 	PerLayerProject string  // and what of a token's embedding is added to it, and its norm
 	PerLayerNorm    string
-	SystemPrompt    string
 	PostConfig      string
-	AddBOS, AddEOS  *bool
-	PadID           *int32
 	Think           chat.Think
-	Devices         []int
-
-	MmapEmbed, MmapLayers *bool
-	DynamicLoad           bool
-	DynamicPool           int
-	MemGuard              *bool
-	MemGuardFloorMB       int
-	MemGuardOnUnsafe      string
-	CacheSlots            int
-	CacheSlotLocation     string
 
 	FullAttentionInterval int
 	KVSharedLayers        int
 	LayerTypes            []string
 	SlidingWindow         int
 
-	Blind         bool // vlm_type says that the model does not see
-	VisionType    string
-	VisionEncoder string
-	Vision        map[string]string // vision_* keys, as written
-	Embedding     bool
+	Blind                     bool // vlm_type says that the model does not see
+	VisionType                string
+	VisionEncoder             string
+	VisionWidth, VisionHeight int // of a picture; 0 where it is no size of one
+	Embedding                 bool
 }
 
 // Keys of config.json. The first name is today's, the others are what older or mistyped packages
@@ -73,30 +60,19 @@ const (
 // sizes.
 func parseConfig(o object) (Config, error) {
 	c := Config{
-		ModelName:         o.str("model_name"),
-		TokenizerType:     o.str("tokenizer_type"),
-		Tokenizer:         o.str(keyTokenizer...),
-		Template:          o.str("template_filename_axmodel"),
-		PrefillTemplate:   o.str("template_prefill_filename_axmodel"),
-		Head:              o.str("filename_post_axmodel"),
-		Embed:             o.str("filename_tokens_embed"),
-		PerLayer:          o.str("filename_tokens_embed_per_layer"),
-		PerLayerProject:   o.str("filename_per_layer_model_projection"),
-		PerLayerNorm:      o.str("filename_per_layer_projection_norm"),
-		SystemPrompt:      o.str("system_prompt"),
-		PostConfig:        o.str("post_config_path"),
-		AddBOS:            o.flag("bos", "b_bos"),
-		AddEOS:            o.flag("eos", "b_eos"),
-		MmapEmbed:         o.flag("use_mmap_load_embed", "b_use_mmap_load_embed"),
-		MmapLayers:        o.flag("use_mmap_load_layer", "b_use_mmap_load_layer"),
-		MemGuard:          o.flag("mem_guard_enable"),
-		MemGuardOnUnsafe:  o.str("mem_guard_on_unsafe"),
-		CacheSlotLocation: o.str("kv_cache_slot_location"),
-		VisionType:        o.str("vlm_type", "VLM_TYPE"),
-		VisionEncoder:     o.str(keyEncoder...),
-	}
-	if f := o.flag("dynamic_load_enable", "b_dynamic_load_axmodel_layer", "dynamic_load_axmodel_layer"); f != nil {
-		c.DynamicLoad = *f
+		ModelName:       o.str("model_name"),
+		TokenizerType:   o.str("tokenizer_type"),
+		Tokenizer:       o.str(keyTokenizer...),
+		Template:        o.str("template_filename_axmodel"),
+		PrefillTemplate: o.str("template_prefill_filename_axmodel"),
+		Head:            o.str("filename_post_axmodel"),
+		Embed:           o.str("filename_tokens_embed"),
+		PerLayer:        o.str("filename_tokens_embed_per_layer"),
+		PerLayerProject: o.str("filename_per_layer_model_projection"),
+		PerLayerNorm:    o.str("filename_per_layer_projection_norm"),
+		PostConfig:      o.str("post_config_path"),
+		VisionType:      o.str("vlm_type", "VLM_TYPE"),
+		VisionEncoder:   o.str(keyEncoder...),
 	}
 	if f := o.flag(keyEmbedding...); f != nil {
 		c.Embedding = *f
@@ -105,25 +81,8 @@ func parseConfig(o object) (Config, error) {
 		c.VisionType, c.Blind = "", true
 	}
 	c.Think = parseThinking(o)
-	if ids := o.ids("pad_token_id"); len(ids) == 1 {
-		c.PadID = &ids[0]
-	}
-	for k, v := range o {
-		if strings.HasPrefix(k, "vision_") {
-			if c.Vision == nil {
-				c.Vision = map[string]string{}
-			}
-			c.Vision[k] = strings.Trim(string(v), `"`)
-		}
-	}
-	for old, key := range map[string]string{"img_width": "vision_width", "img_height": "vision_height"} { // of the oldest packages' scripts
-		if v := o.str(old); v != "" && c.Vision[key] == "" {
-			if c.Vision == nil {
-				c.Vision = map[string]string{}
-			}
-			c.Vision[key] = v
-		}
-	}
+	c.VisionWidth = pixels(o, "vision_width", "img_width") // img_…: of the oldest packages' scripts
+	c.VisionHeight = pixels(o, "vision_height", "img_height")
 	var err error
 	num := func(to *int, lo, hi int64, keys ...string) {
 		n, ok, e := o.num(lo, hi, keys...)
@@ -134,9 +93,6 @@ func parseConfig(o object) (Config, error) {
 	num(&c.Layers, 0, maxLayers, "axmodel_num")
 	num(&c.Vocab, 0, maxVocab, "tokens_embed_num")
 	num(&c.Hidden, 0, maxHidden, "tokens_embed_size")
-	num(&c.DynamicPool, 0, maxLayers, "dynamic_load_pool_size")
-	num(&c.MemGuardFloorMB, 0, 1<<20, "mem_guard_floor_mb")
-	num(&c.CacheSlots, 0, 1<<16, "kv_cache_slots")
 	if _, said := o.get(keyScale); said && err == nil {
 		// √hidden of the widest model there may be is below 400: what is far from that is no scale
 		// but a damaged file.
@@ -149,25 +105,16 @@ func parseConfig(o object) (Config, error) {
 	if err == nil {
 		err = c.mixed(o)
 	}
-	if v, ok := o.get("devices"); ok && err == nil {
-		err = c.devices(strings.Trim(string(v), "[]\" \n\t"))
-	}
 	return c, err
 }
 
-// devices reads [0, 1] or "0,1".
-func (c *Config) devices(list string) error {
-	for part := range strings.SplitSeq(list, ",") {
-		if part = strings.TrimSpace(part); part == "" {
-			continue
-		}
-		var id int
-		if _, err := fmt.Sscanf(part, "%d", &id); err != nil || id < 0 || id > 255 || len(c.Devices) == 256 {
-			return fmt.Errorf("devices holds %.20q, want card numbers 0 to 255", part)
-		}
-		c.Devices = append(c.Devices, id)
+// pixels reads a side of a picture.
+func pixels(o object, keys ...string) int {
+	n, _, err := o.num(0, 1<<14, keys...)
+	if err != nil {
+		return 0
 	}
-	return nil
+	return int(n)
 }
 
 // mixed takes what o says of families whose layers differ, unless it was said already: the keys may

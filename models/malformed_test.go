@@ -179,7 +179,6 @@ var malformed = []struct {
 	{"embedding scale negative", func(b bench) { b.config("tokens_embed_scale", -2) }, models.ErrMalformed, "tokens_embed_scale"},
 	{"embedding scale huge", func(b bench) { b.config("tokens_embed_scale", 1e300) }, models.ErrMalformed, "tokens_embed_scale"},
 	{"embedding scale not finite", func(b bench) { b.config("tokens_embed_scale", "Inf") }, models.ErrMalformed, "tokens_embed_scale"},
-	{"devices no numbers", func(b bench) { b.config("devices", []string{"all"}) }, models.ErrMalformed, "devices"},
 	{"layer types too few", func(b bench) { b.config("layer_types", []string{"full_attention"}) }, models.ErrMismatch, "layer_types"},
 	{"layer types too many", func(b bench) { b.config("layer_types", make([]string, 5000)) }, models.ErrMalformed, "layer_types"},
 	{"more shared than layers", func(b bench) { b.config("num_kv_shared_layers", 3) }, models.ErrMismatch, "num_kv_shared_layers"},

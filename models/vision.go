@@ -7,7 +7,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/axle-llm/axle/axcl"
@@ -137,7 +136,7 @@ func (pkg *Package) readEncoder(name string) error {
 	if err := v.readTensors(m, pkg.Hidden); err != nil {
 		return bad(whole, "%v", err)
 	}
-	if err := v.readLayout(pkg.Config.Vision, pkg.Shape.Pos); err != nil {
+	if err := v.readLayout(&pkg.Config); err != nil {
 		return bad("take a package that axllm runs", "%s", strings.TrimPrefix(err.Error(), "vision: "))
 	}
 	switch wide := pkg.Shape.Shape().MaxRows(); {
@@ -193,19 +192,12 @@ func (v *Vision) readTensors(m *axmodel.Meta, hidden int) error {
 }
 
 // readLayout tells how the picture is written, and where its rows lie in it.
-func (v *Vision) readLayout(keys map[string]string, pos int) (err error) {
+func (v *Vision) readLayout(c *Config) (err error) {
 	typ := map[axcl.Type]vision.Type{axcl.Uint8: vision.U8, axcl.FP32: vision.F32}[v.Input.Type]
 	if typ == 0 {
 		return fmt.Errorf("input %q is %v; pictures are written as uint8 or fp32", v.Input.Name, v.Input.Type)
 	}
-	side := func(key string) int {
-		n, err := strconv.Atoi(keys[key])
-		if err != nil || n < 0 || n > 1<<14 {
-			return 0
-		}
-		return n
-	}
-	hints := vision.Hints{Rows: v.PerCall, Width: side("vision_width"), Height: side("vision_height"), File: path.Base(v.File)}
+	hints := vision.Hints{Rows: v.PerCall, Width: c.VisionWidth, Height: c.VisionHeight, File: path.Base(v.File)}
 	if v.Layout, err = vision.ReadLayout(v.Input.Shape, typ, hints); err != nil {
 		return err
 	}
