@@ -12,10 +12,10 @@ import (
 // configuration says so, or its nets have the tensors of one.
 type kind struct {
 	name, does string
-	says       func(o object) bool                           // of one configuration; may be nil
-	nets       func(e *evidence) (layout string, found bool) // may be nil
-	named      bool                                          // nets is also asked where a configuration names layers
-	open       func(k *KindError) (Opened, error)            // nil: axle does not run it yet
+	says       func(o object) bool                // of one configuration; may be nil
+	nets       func(e *evidence) bool             // may be nil
+	named      bool                               // nets is also asked where a configuration names layers
+	open       func(k *KindError) (Opened, error) // nil: axle does not run it yet
 }
 
 // kinds is every kind that is recognised beside language models. The first that fits counts:
@@ -35,27 +35,31 @@ var kinds = []kind{
 		return listed || calls("embeddinggemma2")(o)
 	}, nets: single(func(n net) bool { return n.takes("inputs_embeds", "valid") && n.gives("embedding") })},
 	{name: "jina-embeddings-v5-omni", does: "embedding", says: calls("jinaembeddingsv5omni"), named: true,
-		nets: func(e *evidence) (string, bool) {
-			return "", e.any(adapted) && e.any(func(n net) bool { return n.gives("output_norm") })
+		nets: func(e *evidence) bool {
+			return e.any(adapted) && e.any(func(n net) bool { return n.gives("output_norm") })
 		}},
 	{name: "LoRA", does: "a language model whose layers take adapters as inputs", nets: single(adapted), named: true},
 
-	// Speech. Whisper's encoder tells the layout; FireRedASR's gives tensors of the same names.
+	// Speech. FireRedASR's encoder gives tensors of the same names as Whisper's.
 	{name: "FireRedASR", does: "speech recognition", nets: single(func(n net) bool {
 		return n.takes("encoder_input") && n.gives("cross_attn_mask")
 	})},
-	{name: "Whisper", does: "speech recognition", nets: whisper},
-	{name: "SenseVoice", does: "speech recognition", nets: senseVoice},
+	{name: "Whisper", does: "speech recognition", nets: single(whisper)},
+	{name: "SenseVoice", does: "speech recognition", nets: single(func(n net) bool {
+		return shaped(n.input("speech"), 1, -1, 560) && n.takes("mask", "language") || shaped(n.input("x"), 1, -1, 560) && n.takes("prompt")
+	})},
 	{name: "Fun-ASR", does: "speech recognition", nets: single(func(n net) bool { return n.takes("speech", "speech_lengths") })},
 	{name: "Zipformer", does: "streaming speech recognition", nets: single(func(n net) bool {
 		return n.takes("x", "cached_len_0", "cached_key_0") && n.gives("encoder_out")
 	})},
-	{name: "Kokoro", does: "speech synthesis", nets: kokoro},
+	{name: "Kokoro", does: "speech synthesis", nets: single(func(n net) bool {
+		return n.takes("ref_s", "text_mask") && (n.gives("duration", "d") || n.gives("F0_pred", "N_pred"))
+	})},
 	{name: "MeloTTS", does: "speech synthesis", nets: single(func(n net) bool {
 		return shaped(n.input("z_p"), 1, 192, -1) && n.takes("g")
 	})},
-	{name: "openWakeWord", does: "wake words", nets: func(e *evidence) (string, bool) {
-		return "", slices.ContainsFunc(e.p.t.names, func(name string) bool {
+	{name: "openWakeWord", does: "wake words", nets: func(e *evidence) bool {
+		return slices.ContainsFunc(e.p.t.names, func(name string) bool {
 			return path.Base(name) == "openwakeword_mel_weights.npz"
 		})
 	}},
@@ -64,7 +68,9 @@ var kinds = []kind{
 	})},
 
 	// Pictures made.
-	{name: "Stable Diffusion 1.5", does: "image generation", nets: stableDiffusion},
+	{name: "Stable Diffusion 1.5", does: "image generation", nets: single(func(n net) bool {
+		return shaped(n.input("sample"), 1, 4, -1, -1) && shaped(n.input("encoder_hidden_states"), 1, 77, -1)
+	})},
 	{name: "image generation", does: "pictures made from text", says: func(o object) bool {
 		f := o.flag("is_image_generation")
 		return f != nil && *f || squeeze(o.str("model_type")) == "imagegeneration" || squeeze(o.str("task_type")) == "imagegeneration"
@@ -84,9 +90,9 @@ var kinds = []kind{
 	{name: "text encoder", does: "embedding", nets: single(encodesText), open: openTextEncoder},
 }
 
-// single is a kind of one layout, which one net tells.
-func single(is func(n net) bool) func(e *evidence) (string, bool) {
-	return func(e *evidence) (string, bool) { return "", e.any(is) }
+// single is a kind that one net tells.
+func single(is func(n net) bool) func(e *evidence) bool {
+	return func(e *evidence) bool { return e.any(is) }
 }
 
 // calls says whether a configuration calls its model so, in letters and digits alone.
@@ -106,77 +112,21 @@ func adapted(n net) bool {
 	return n.takes("K_cache") && slices.ContainsFunc(n.in, func(t axcl.Tensor) bool { return strings.HasPrefix(t.Name, "lora_") })
 }
 
-// whisper goes by the encoder, whose outputs the three layouts name differently; by the decoder
-// where that is missing.
-func whisper(e *evidence) (layout string, found bool) {
-	for _, n := range e.nets() {
-		switch {
-		case n.takes("in_n_layer_self_k_cache", "positional_embedding"), n.takes("tokens", "n_layer_cross_k"):
-			return "A", true
-		case n.takes("tokens", "self_k", "cross_k", "offset"):
-			return "B", true
-		}
-		if len(n.in) != 1 || !shaped(n.in[0], 1, 80, 3000) && !shaped(n.in[0], 1, 128, 3000) {
-			continue
-		}
-		switch {
-		case n.gives("n_layer_cross_k", "n_layer_cross_v"):
-			return "A", true
-		case n.gives("cross_k", "cross_v"):
-			return "B", true
-		case len(n.out) >= 8 && len(n.out)%2 == 0: // K and V of each layer
-			return "C", true
-		}
+// whisper is the encoder, whose outputs three tools name differently, or the decoder.
+func whisper(n net) bool {
+	if n.takes("in_n_layer_self_k_cache", "positional_embedding") || n.takes("tokens", "n_layer_cross_k") ||
+		n.takes("tokens", "self_k", "cross_k", "offset") {
+		return true
 	}
-	return "", false
-}
-
-func senseVoice(e *evidence) (layout string, found bool) {
-	for _, n := range e.nets() {
-		switch {
-		case shaped(n.input("speech"), 1, -1, 560) && n.takes("mask", "language"):
-			return "Axera", true
-		case shaped(n.input("x"), 1, -1, 560) && n.takes("prompt"):
-			return "sherpa", true
-		}
+	if len(n.in) != 1 || !shaped(n.in[0], 1, 80, 3000) && !shaped(n.in[0], 1, 128, 3000) {
+		return false
 	}
-	return "", false
-}
-
-// kokoro's two packings have the same nets: in B a config.json has the vocabulary.
-func kokoro(e *evidence) (layout string, found bool) {
-	if !e.any(func(n net) bool {
-		return n.takes("ref_s", "text_mask") && (n.gives("duration", "d") || n.gives("F0_pred", "N_pred"))
-	}) {
-		return "", false
-	}
-	if slices.ContainsFunc(e.configs, func(o object) bool { return len(o.sub("vocab")) > 0 }) {
-		return "B", true
-	}
-	return "A", true
-}
-
-// stableDiffusion tells by the denoiser how it learns the time: as a number, or as rows that were
-// computed for fixed steps. Of those, a scheduler's package is known by the name of its decoder's
-// input.
-func stableDiffusion(e *evidence) (layout string, found bool) {
-	for _, n := range e.nets() {
-		if !shaped(n.input("sample"), 1, 4, -1, -1) || !shaped(n.input("encoder_hidden_states"), 1, 77, -1) {
-			continue
-		}
-		switch {
-		case n.takes("timestep"):
-			return "Euler", true
-		case e.any(func(n net) bool { return shaped(n.input("latent"), 1, 4, -1, -1) }):
-			return "DPM++", true
-		}
-		return "LCM", true
-	}
-	return "", false
+	layers := len(n.out) >= 8 && len(n.out)%2 == 0 // K and V of each layer
+	return n.gives("n_layer_cross_k", "n_layer_cross_v") || n.gives("cross_k", "cross_v") || layers
 }
 
 // clip is a pair of nets whose vectors are as long: one of pictures, one of texts.
-func clip(e *evidence) (layout string, found bool) {
+func clip(e *evidence) bool {
 	one := func(n net) bool { return len(n.in) == 1 && len(n.out) > 0 && shaped(n.out[0], 1, -1) }
 	for _, text := range e.nets() {
 		if !one(text) || !integer(text.in[0]) || !shaped(text.in[0], 1, -1) || text.in[0].Shape[1] > 256 {
@@ -186,10 +136,10 @@ func clip(e *evidence) (layout string, found bool) {
 			return one(n) && !integer(n.in[0]) && (shaped(n.in[0], 1, 3, -1, -1) || shaped(n.in[0], 1, -1, -1, 3)) &&
 				n.out[0].Shape[1] == text.out[0].Shape[1]
 		}) {
-			return "", true
+			return true
 		}
 	}
-	return "", false
+	return false
 }
 
 // detects is a net that takes one picture and gives a detector's heads: at strides 8, 16 and 32, or

@@ -23,10 +23,9 @@ var ErrKind = errors.New("models: a package of a kind that axle does not run yet
 // KindError is what [Open] gives, inside an *Error, for a package that is no language model: a
 // speech recogniser, a detector.
 type KindError struct {
-	Kind   string // Whisper
-	Does   string // speech recognition
-	Layout string // where packages of the kind are built in several ways: the one that this is; else empty
-	Info   Info   // what there is to say of it; empty where it was recognised in a listing ([Select])
+	Kind string // Whisper
+	Does string // speech recognition
+	Info Info   // what there is to say of it; empty where it was recognised in a listing ([Select])
 
 	files []string
 	plan  *plan
@@ -42,15 +41,11 @@ func (e *KindError) Error() string {
 	if strings.ContainsRune("AEIOaeio", rune(e.Kind[0])) {
 		article = "an"
 	}
-	layout := ""
-	if e.Layout != "" {
-		layout = ", layout " + e.Layout
-	}
 	why := "axle does not run it yet"
 	if e.open != nil {
 		why = "it is no language model"
 	}
-	return fmt.Sprintf("%s %s package (%s%s): %s", article, e.Kind, e.Does, layout, why)
+	return fmt.Sprintf("%s %s package (%s): %s", article, e.Kind, e.Does, why)
 }
 
 // Runs reports whether axle runs the kind: [OpenAny] opens the package.
@@ -89,14 +84,9 @@ func (p *plan) recognise() error {
 	e := &evidence{p: p, named: p.cfg.Template != ""}
 	e.readConfigs()
 	for _, k := range kinds {
-		layout, ok := "", k.says != nil && slices.ContainsFunc(e.configs, k.says)
-		if k.nets != nil && (!e.named || k.named && !p.t.listed) {
-			if l, found := k.nets(e); found {
-				layout, ok = l, true
-			}
-		}
-		if ok {
-			ke := &KindError{Kind: k.name, Does: k.does, Layout: layout, files: p.everything(), plan: p, nets: e.list, open: k.open}
+		said := k.says != nil && slices.ContainsFunc(e.configs, k.says)
+		if said || k.nets != nil && (!e.named || k.named && !p.t.listed) && k.nets(e) {
+			ke := &KindError{Kind: k.name, Does: k.does, files: p.everything(), plan: p, nets: e.list, open: k.open}
 			return &Error{Path: p.t.label, What: ke.Error(), Err: ke}
 		}
 	}
@@ -197,14 +187,9 @@ func hasAll(ts []axcl.Tensor, names []string) bool {
 }
 
 // input is an input by its name; the zero Tensor where there is none.
-func (n net) input(name string) axcl.Tensor { return named(n.in, name) }
-
-// output is an output by its name, likewise.
-func (n net) output(name string) axcl.Tensor { return named(n.out, name) }
-
-func named(ts []axcl.Tensor, name string) (t axcl.Tensor) {
-	if i := slices.IndexFunc(ts, func(t axcl.Tensor) bool { return t.Name == name }); i >= 0 {
-		t = ts[i]
+func (n net) input(name string) (t axcl.Tensor) {
+	if i := slices.IndexFunc(n.in, func(t axcl.Tensor) bool { return t.Name == name }); i >= 0 {
+		t = n.in[i]
 	}
 	return t
 }
@@ -260,8 +245,7 @@ func (p *plan) describe(err error, name string) error {
 	if d, ok := p.t.fsys.(*dirFS); ok {
 		dir = d.dir
 	}
-	k.Info = Info{Name: name, Kind: k.Kind, Says: k.Error(), Architecture: squeeze(k.Kind), Family: squeeze(k.Kind), Layout: k.Layout,
-		Path: dir, Source: p.source}
+	k.Info = Info{Name: name, Kind: k.Kind, Says: k.Error(), Architecture: squeeze(k.Kind), Family: squeeze(k.Kind), Path: dir, Source: p.source}
 	size, digest, derr := identify(p.t, k.files, nil)
 	if derr != nil {
 		return derr

@@ -86,8 +86,7 @@ type Kind struct {
 
 	Name         string   `json:"name"`
 	Kind         string   `json:"kind"`
-	Says         string   `json:"says"` // where axle does not run it: the sentence that tells kind and layout
-	Layout       string   `json:"layout,omitempty"`
+	Says         string   `json:"says"` // where axle does not run it: that in a sentence
 	Path         string   `json:"path"`
 	Digest       string   `json:"digest"`
 	Capabilities []string `json:"capabilities"`
@@ -99,7 +98,7 @@ type Kind struct {
 }
 
 func described(i models.Info) *Kind {
-	k := &Kind{info: i, Name: i.Name, Kind: i.Kind, Says: i.Says, Layout: i.Layout, Path: i.Path, Digest: i.Digest,
+	k := &Kind{info: i, Name: i.Name, Kind: i.Kind, Says: i.Says, Path: i.Path, Digest: i.Digest,
 		Capabilities: []string{}, Size: i.Size, Context: i.Context, Dims: i.Hidden, Card: i.Memory.Card, Most: i.Memory.Load}
 	k.Capabilities = append(k.Capabilities, i.Capabilities...)
 	return k
