@@ -58,7 +58,7 @@ func (p *plan) findDecoder() bool {
 func (pkg *Package) readDecoder() error {
 	p := pkg.p
 	for i, name := range p.layers {
-		full, real, err := pkg.realPath(name)
+		full, _, err := pkg.realPath(name)
 		if err != nil {
 			return err
 		}
@@ -77,9 +77,6 @@ func (pkg *Package) readDecoder() error {
 			return pkg.malformed(name, err)
 		}
 		l := Layer{Name: name, Size: p.t.files[name], Weights: m.WeightBytes, Kind: FullAttention}
-		if real {
-			l.Path = full
-		}
 		if l.Weights == 0 {
 			l.Weights = l.Size
 		}

@@ -40,7 +40,6 @@ func (e elem) String() string { return [...]string{"bf16", "f16", "f32"}[e] }
 // packages are replaced, never rewritten in place.
 type Embeddings struct {
 	Rows, Cols int
-	Kind       string  // bf16, f16 or f32
 	Scale      float32 // 1 unless the package says otherwise; applied by Row
 
 	kind   elem
@@ -108,7 +107,7 @@ func (e *Embeddings) open(f fs.File, npy bool, vocab, hidden int64) error {
 			return fmt.Errorf("%d bytes, want %d (%d tokens × hidden size %d × 2)", size, vocab*row, vocab, hidden)
 		}
 	}
-	e.Rows, e.Cols, e.Kind = int(vocab), int(hidden), e.kind.String()
+	e.Rows, e.Cols = int(vocab), int(hidden)
 	e.sound = make([]atomic.Uint64, (e.Rows+63)/64)
 	if osf, ok := f.(*os.File); ok && size <= math.MaxInt {
 		if e.mapped, err = unix.Mmap(int(osf.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED); err != nil {

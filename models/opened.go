@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Opened is a package of a kind that axle runs: a *Package is a language model, a *TextEncoder
-// gives vectors. Package engine has the other half of the list: how each is put on a card.
+// Opened is a package of a kind that axle runs. A *Package is a language model, a *TextEncoder
+// gives vectors. Package engine says how each kind is put on a card.
 type Opened interface {
 	// Info is what there is to say of it.
 	Info() Info
@@ -48,7 +48,18 @@ func OpenAnyFS(fsys fs.FS, name string) (Opened, error) {
 	return openAny(fsys, "", path.Base(name))
 }
 
-// openAny opens a language model, and where the package is of another kind that runs, one of that.
+// LanguageModel is what [OpenAny] gave, if that is a language model. A package of another kind is
+// closed, and the error is its [KindError].
+func LanguageModel(o Opened, err error) (*Package, error) {
+	if e, ok := o.(*TextEncoder); ok {
+		_ = e.Close()
+		return nil, e.kind
+	}
+	p, _ := o.(*Package)
+	return p, err
+}
+
+// openAny opens a package of any kind that runs.
 func openAny(fsys fs.FS, label, name string) (Opened, error) {
 	p, err := open(fsys, label, name)
 	if err == nil {
@@ -58,5 +69,6 @@ func openAny(fsys fs.FS, label, name string) (Opened, error) {
 	if !errors.As(err, &k) || k.opened == nil {
 		return nil, err
 	}
+	k.opened.kind = err
 	return k.opened, nil
 }

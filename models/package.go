@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -28,7 +27,6 @@ const (
 // Layer is one decoder layer.
 type Layer struct {
 	Name    string // its path inside the package
-	Path    string // where the vendor's library finds it; empty when the package has no real paths (see [Materialize])
 	Size    int64
 	Weights int64 // what it takes on a card, as far as the file tells
 	Kind    string
@@ -54,7 +52,6 @@ type Package struct {
 
 	Layers   []string // the layers' real paths, in order; names inside the file system when it has no real paths
 	Head     string
-	Prefill  []string // layout H only: separate prefill layers, which nothing here uses
 	Encoders []string // of pictures, as names inside the package: none or one; see [Package.Vision]
 
 	Vocab  int // rows of the embedding table
@@ -86,14 +83,13 @@ type Package struct {
 	words
 }
 
-// opened is what a package holds open, and what its files were when it was opened.
+// opened is what a package holds open.
 type opened struct {
 	p      *plan
 	fsys   fs.FS
 	closer io.Closer
 	owned  io.Closer // see Own
 	digest string
-	stamps map[string]stamp
 	closed atomic.Bool
 }
 
@@ -127,34 +123,12 @@ type words struct {
 // [ErrNotPackage], [ErrMissing], [ErrPointer], [ErrSize], [ErrMismatch], [ErrEscape] and
 // [ErrMalformed] tell them apart, and [ErrKind] a package that is whole and no language model. The
 // caller closes the package.
-func Open(dir string) (*Package, error) {
-	d, err := openDir(dir)
-	if err != nil {
-		return nil, &Error{Path: dir, What: cause(err), Fix: "name a folder that holds an .axmodel package",
-			Err: errors.Join(ErrNotPackage, err)}
-	}
-	p, err := open(d, dir, filepath.Base(d.dir))
-	if err != nil {
-		_ = d.Close()
-		return nil, err
-	}
-	p.closer, p.Dir = d, d.dir
-	return p, nil
-}
+func Open(dir string) (*Package, error) { return LanguageModel(OpenAny(dir)) }
 
 // OpenFS is Open for a package in the folder name of a file system. Its files must be able to read
 // at an offset (embed.FS's and os.DirFS's can). Where fsys also is a [RealPather], layers have real
 // paths; else see [Materialize].
-func OpenFS(fsys fs.FS, name string) (*Package, error) {
-	if name != "." && name != "" {
-		sub, err := subFS(fsys, name)
-		if err != nil {
-			return nil, &Error{Path: name, What: cause(err), Err: errors.Join(ErrNotPackage, err)}
-		}
-		fsys = sub
-	}
-	return open(fsys, "", path.Base(name))
-}
+func OpenFS(fsys fs.FS, name string) (*Package, error) { return LanguageModel(OpenAnyFS(fsys, name)) }
 
 // subFS is fs.Sub that keeps real paths.
 func subFS(fsys fs.FS, dir string) (fs.FS, error) {
@@ -186,9 +160,8 @@ func open(fsys fs.FS, label, name string) (*Package, error) {
 		return nil, p.describe(err, name)
 	}
 	pkg := &Package{
-		Layout: p.layout, Source: p.source, Family: p.family, TokenizerType: p.tokenizerType, Config: p.cfg, Prefill: p.prefill,
-		Encoders: p.encoders,
-		opened:   opened{p: p, fsys: fsys, stamps: map[string]stamp{}},
+		Layout: p.layout, Source: p.source, Family: p.family, TokenizerType: p.tokenizerType, Config: p.cfg, Encoders: p.encoders,
+		opened: opened{p: p, fsys: fsys},
 	}
 	pkg.Name = cmp.Or(p.cfg.ModelName, name)
 	if pkg.Name == "." {
@@ -221,7 +194,7 @@ func open(fsys fs.FS, label, name string) (*Package, error) {
 	}
 	pkg.readVision()
 	pkg.settle()
-	if err := pkg.identify(); err != nil {
+	if pkg.Size, pkg.digest, err = identify(t, p.files()); err != nil {
 		return fail(err)
 	}
 	return pkg, nil
@@ -291,14 +264,11 @@ func (pkg *Package) readLayers() error {
 	// kinds are held against.
 	first, state, told := -1, -1, false
 	for i, name := range p.layers {
-		full, real, err := pkg.realPath(name)
+		full, _, err := pkg.realPath(name)
 		if err != nil {
 			return err
 		}
 		l := Layer{Name: name, Size: p.t.files[name], Kind: layerKind(c, i), Shares: c.KVSharedLayers > 0 && i >= n-c.KVSharedLayers}
-		if real {
-			l.Path = full
-		}
 		m, err := pkg.meta(name)
 		if err != nil {
 			return err
@@ -471,7 +441,7 @@ func (pkg *Package) settle() {
 	if !wide {
 		p.note("no prefill group: prompts are fed a token at a time")
 	}
-	if len(p.prefill) > 0 {
+	if p.cfg.PrefillTemplate != "" {
 		p.note("separate prefill layers (%s) are not used", p.cfg.PrefillTemplate)
 	}
 	if _, ok := pkg.builtin(); !ok && p.chatTemplate == "" && !pkg.Embedding {

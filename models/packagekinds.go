@@ -12,10 +12,10 @@ import (
 // configuration says so, or its nets have the tensors of one.
 type kind struct {
 	name, does string
-	says       func(o object) bool                // of one configuration; may be nil
-	nets       func(e *evidence) bool             // may be nil
-	named      bool                               // nets is also asked where a configuration names layers
-	open       func(k *KindError) (Opened, error) // nil: axle does not run it yet
+	says       func(o object) bool                      // of one configuration; may be nil
+	nets       func(e *evidence) bool                   // may be nil
+	named      bool                                     // nets is also asked where a configuration names layers
+	open       func(k *KindError) (*TextEncoder, error) // nil: axle does not run it yet
 }
 
 // kinds is every kind that is recognised beside language models. The first that fits counts:

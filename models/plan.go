@@ -24,8 +24,7 @@ type plan struct {
 	facts    facts
 	template string
 	layers   []string
-	prefill  []string // layout H
-	whole    bool     // layout I: layers are whole decoders, the one for tokens first
+	whole    bool // layout I: layers are whole decoders, the one for tokens first
 	head     string
 	embed    string
 
@@ -242,11 +241,6 @@ func (p *plan) findLayers() error {
 	if p.template, p.layers, err = p.expand(p.cfg.Template, p.cfg.Layers); err != nil {
 		return err
 	}
-	if p.cfg.PrefillTemplate != "" {
-		if _, p.prefill, err = p.expand(p.cfg.PrefillTemplate, len(p.layers)); err != nil {
-			return err
-		}
-	}
 	switch {
 	case p.layout == "A" && p.source != "" && path.Dir(p.template) != p.base:
 		p.layout = "C"
@@ -258,7 +252,7 @@ func (p *plan) findLayers() error {
 	if p.layout == "A" && !strings.Contains(p.template, "_together") && !regexp.MustCompile(`_p\d+_l%d`).MatchString(p.template) {
 		p.layout = "G"
 	}
-	for _, name := range slices.Concat(p.layers, p.prefill) {
+	for _, name := range p.layers {
 		if err := p.t.checkPointer(name); err != nil {
 			return err
 		}

@@ -30,9 +30,9 @@ type KindError struct {
 	files []string
 	plan  *plan
 	nets  []net
-	open  func(k *KindError) (Opened, error) // nil: axle does not run it yet
+	open  func(k *KindError) (*TextEncoder, error) // nil: axle does not run it yet
 
-	opened Opened // where it does
+	opened *TextEncoder // where it does
 }
 
 // Error is the sentence that is said of the package wherever a model's abilities would stand.
@@ -246,7 +246,7 @@ func (p *plan) describe(err error, name string) error {
 		dir = d.dir
 	}
 	k.Info = Info{Name: name, Kind: k.Kind, Says: k.Error(), Architecture: squeeze(k.Kind), Family: squeeze(k.Kind), Path: dir, Source: p.source}
-	size, digest, derr := identify(p.t, k.files, nil)
+	size, digest, derr := identify(p.t, k.files)
 	if derr != nil {
 		return derr
 	}

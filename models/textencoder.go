@@ -24,6 +24,7 @@ type TextEncoder struct {
 
 	tok    *tokenizer.Tokenizer
 	info   Info
+	kind   error // what [Open] says of it
 	closer io.Closer
 }
 
@@ -51,9 +52,9 @@ func encodesText(n net) bool {
 		vectorOf(n) != nil
 }
 
-// vectorOf is the output that has the vector: the one that is nothing but a vector, else the one
-// with a row for each token, of which the first is the text's. Weights of words, and rows of all
-// tokens but the first, are neither.
+// vectorOf finds the output that has the text's vector: one that is a single vector, else one with a
+// row for each token, where the first row is the text's. It is nil where the net has no such
+// output. Other outputs (weights of words, rows without the first token's) do not count.
 func vectorOf(n net) *axcl.Tensor {
 	length := n.in[0].Shape[1]
 	for _, fits := range []func(t axcl.Tensor) bool{
@@ -68,7 +69,7 @@ func vectorOf(n net) *axcl.Tensor {
 }
 
 // openTextEncoder opens the package that was recognised as one.
-func openTextEncoder(k *KindError) (Opened, error) {
+func openTextEncoder(k *KindError) (*TextEncoder, error) {
 	p := k.plan
 	var nets []net
 	for _, n := range k.nets {

@@ -266,7 +266,7 @@ func (p *plan) findEncoder() error {
 	for _, name := range p.t.names {
 		file := path.Base(name)
 		if strings.HasSuffix(strings.ToLower(file), ".axmodel") && encoderName.MatchString(file) && !foreign.MatchString(name) &&
-			!layerName.MatchString(file) && name != p.head && !slices.Contains(p.layers, name) && !slices.Contains(p.prefill, name) {
+			!layerName.MatchString(file) && name != p.head && !slices.Contains(p.layers, name) {
 			found = append(found, name)
 		}
 	}

@@ -71,9 +71,6 @@ func number(h hash.Hash, n uint64) {
 	_, _ = h.Write(b[:])
 }
 
-// Block is how many tokens a block has.
-func (c *Chain) Block() int { return c.block }
-
 // Blocks gives the names of the whole blocks that the tokens make, from the first on. Where tokens
 // only hold a place for something (a picture's rows), beside gives what else the token at i stands
 // for, or nil; it is asked once a token, in order. A nil beside is for texts without such things.

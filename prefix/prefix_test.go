@@ -55,7 +55,7 @@ func TestByHand(t *testing.T) {
 		c := New([]byte("s"), block, []string{"a", "", "bcd"}, 7)
 		before := sum(uint64(1), "a", uint64(0), uint64(3), "bcd", uint64(block), uint64(7))
 		names := c.Blocks(ids, nil)
-		if len(names) != len(ids)/block || c.Block() != block {
+		if len(names) != len(ids)/block || c.block != block {
 			t.Fatalf("%d names of %d tokens in blocks of %d", len(names), len(ids), block)
 		}
 		for k, n := range names {

@@ -51,7 +51,6 @@ type Reader struct {
 }
 
 type file struct {
-	path string
 	f    io.ReadCloser
 	size int64
 }
@@ -68,7 +67,7 @@ func Start(paths []string, o Options) *Reader {
 		if err != nil {
 			f, size = nil, 0
 		}
-		r.files = append(r.files, file{p, f, size})
+		r.files = append(r.files, file{f, size})
 	}
 	r.begun = time.Now()
 	go r.read()

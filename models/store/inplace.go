@@ -207,34 +207,27 @@ var programTime = sync.OnceValue(func() time.Time {
 
 // openBuiltin writes a built-in package to the store's cache, where libraries can open its files by
 // path, and opens it there.
-func openBuiltin[T any](s *Store, full string, folder func(string) (T, error), tree func(fs.FS, string) (T, error)) (none T, err error) {
+func (s *Store) openBuiltin(full string) (models.Opened, error) {
 	fsys, ok := s.builtin[full]
 	if !ok {
-		return none, fmt.Errorf("models: this program has no built-in model %s", full)
+		return nil, fmt.Errorf("models: this program has no built-in model %s", full)
 	}
 	cache := s.disk.Path("cache")
 	if cache == "" {
-		return tree(fsys, ".")
+		return models.OpenAnyFS(fsys, ".")
 	}
 	dir, err := models.Materialize(fsys, cache)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
-	return folder(dir)
+	return models.OpenAny(dir)
 }
 
 // verifyOpened checks a package that has no manifest: against SHA256SUMS if it brings one, and by
 // opening it.
 func (m *Model) verifyOpened(ctx context.Context, report func(string, int64, error)) error {
-	p, err := m.Open()
-	if kind := new(models.KindError); errors.As(err, &kind) && kind.Runs() {
-		o, err := m.OpenAny()
-		if err == nil {
-			err = o.Close()
-		}
-		report("the shapes of its net and its tokenizer", m.Size, err)
-		return err
-	} else if errors.As(err, &kind) {
+	o, err := m.OpenAny()
+	if kind := new(models.KindError); errors.As(err, &kind) {
 		report(kind.Error(), m.Size, nil)
 		return nil
 	}
@@ -242,7 +235,12 @@ func (m *Model) verifyOpened(ctx context.Context, report func(string, int64, err
 		report(m.Name.String(), m.Size, err)
 		return err
 	}
-	defer p.Close()
+	defer o.Close()
+	p, ok := o.(*models.Package)
+	if !ok {
+		report("the shapes of its net and its tokenizer", m.Size, nil)
+		return nil
+	}
 	if m.m.Axle.Builtin != "" { // opening it compared every byte
 		report("the same as inside the program", p.Size, nil)
 		return nil

@@ -56,7 +56,6 @@ func TestOddFiles(t *testing.T) {
 						p, err := m.Open()
 						if err == nil {
 							_, terr := p.Tokenizer()
-							p.Changed()
 							err = errors.Join(terr, p.Close())
 						}
 						return err
@@ -64,8 +63,8 @@ func TestOddFiles(t *testing.T) {
 					if err != nil && !strings.Contains(err.Error(), filepath.Base(file)) && !strings.Contains(err.Error(), "Odd") {
 						t.Errorf("%v names no file", err)
 					}
-					needed := strings.HasSuffix(file, ".axmodel") || strings.HasSuffix(file, ".bin") ||
-						strings.HasSuffix(file, "tokenizer.txt")
+					needed := !strings.HasPrefix(file, "prefill_axmodel/") && (strings.HasSuffix(file, ".axmodel") || strings.HasSuffix(file, ".bin") ||
+						strings.HasSuffix(file, "tokenizer.txt"))
 					if err == nil && needed && file != "qwen3_l1.axmodel" { // layout G has as many layers as there are files
 						t.Error("opened without it")
 					}
@@ -136,9 +135,6 @@ func TestOddSwap(t *testing.T) {
 		if err := soon(t, "Open", func() error { _, err := p.FS().Open(file); return err }); !errors.Is(err, regular.ErrNot) {
 			t.Errorf("%s: %v", file, err)
 		}
-	}
-	if !p.Changed() {
-		t.Error("it did not change")
 	}
 }
 

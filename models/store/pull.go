@@ -124,20 +124,14 @@ func (p *pull) run(ctx context.Context, n models.Name, src hub.Source) (err erro
 		} else if bad && round < 3 {
 			continue
 		}
-		err = p.check(m)
-		if kind := new(models.KindError); errors.As(err, &kind) {
-			p.sayKind(kind)
-			//rule:G24 TestPullKinds false
-			if !p.whole { // what of its tensors could not be read before is here now
-				p.whole = true
-				if err := p.choose(ctx); err != nil {
-					return err
-				}
-				continue
+		other, err := p.check(m)
+		//rule:G24 TestPullKinds false
+		if other && !p.whole { // what of its tensors could not be read before is here now
+			p.whole = true
+			if err := p.choose(ctx); err != nil {
+				return err
 			}
-			if err = nil; kind.Runs() {
-				err = p.checkKind(m)
-			}
+			continue
 		}
 		if err != nil {
 			if p.gone(m) && round < 3 { // a delete came between
@@ -518,22 +512,19 @@ func (p *pull) verify(ctx context.Context, m *manifest) (bad bool, err error) {
 	return bad, nil
 }
 
-// check opens the package as it will be, before it gets a name.
-func (p *pull) check(m *manifest) error {
-	pkg, err := models.OpenFS(newPackageFS(p.s.disk, m.files()), ".")
-	if err != nil {
-		return fmt.Errorf("models: what %s holds was fetched whole but does not fit together: %w", p.snap.Repo, err)
-	}
-	return pkg.Close()
-}
-
-// checkKind is check of a package that is no language model and runs.
-func (p *pull) checkKind(m *manifest) error {
+// check opens the package as it will be, before it gets a name. other says that it is no language
+// model.
+func (p *pull) check(m *manifest) (other bool, err error) {
 	o, err := models.OpenAnyFS(newPackageFS(p.s.disk, m.files()), ".")
-	if err != nil {
-		return fmt.Errorf("models: what %s holds was fetched whole but does not fit together: %w", p.snap.Repo, err)
+	if kind := new(models.KindError); errors.As(err, &kind) {
+		p.sayKind(kind)
+		return true, nil
 	}
-	return o.Close()
+	if err != nil {
+		return false, fmt.Errorf("models: what %s holds was fetched whole but does not fit together: %w", p.snap.Repo, err)
+	}
+	_, language := o.(*models.Package)
+	return !language, o.Close()
 }
 
 // gone says whether a blob of m is missing.

@@ -161,9 +161,6 @@ type Model struct {
 // any other.
 func (m *Model) BuiltinName() string { return m.m.Axle.Builtin }
 
-// Managed says whether the model can be deleted: packages found in place and built-in ones cannot.
-func (m *Model) Managed() bool { return m.path != "" }
-
 // List returns all models, newest first. What cannot be read is passed over: a manifest of Ollama's
 // own, a damaged one.
 func (s *Store) List(ctx context.Context) ([]*Model, error) {
@@ -386,45 +383,33 @@ func (m *Model) take(l descriptor) error {
 // where there is a server (see [Store.Guard]). Derived models open the package they share: it has
 // the same digest.
 func (m *Model) Open() (*models.Package, error) {
-	p, err := opened(m, models.Open, models.OpenFS)
-	if err == nil && m.pulled() && p.Config.ModelName == "" {
-		p.Name = m.Name.String()
-	}
-	return p, err
+	return models.LanguageModel(m.OpenAny())
 }
 
 // OpenAny is Open for a package of any kind that axle runs.
 func (m *Model) OpenAny() (models.Opened, error) {
-	o, err := opened(m, models.OpenAny, models.OpenAnyFS)
-	if p, ok := o.(*models.Package); ok && err == nil && m.pulled() && p.Config.ModelName == "" {
-		p.Name = m.Name.String()
-	}
-	return o, err
-}
-
-// pulled: the package lies among the store's blobs.
-func (m *Model) pulled() bool { return m.m.Axle.Folder == "" && m.m.Axle.Builtin == "" }
-
-func opened[T any](m *Model, folder func(string) (T, error), tree func(fs.FS, string) (T, error)) (none T, err error) {
 	m.s.wanted(m.Name)
 	switch {
 	case m.m.Axle.Folder != "":
 		if err := m.s.sound(m.Folder, m.Digest); err != nil {
-			return none, err
+			return nil, err
 		}
-		return folder(m.m.Axle.Folder)
+		return models.OpenAny(m.m.Axle.Folder)
 	case m.m.Axle.Builtin != "":
-		return openBuiltin(m.s, m.m.Axle.Builtin, folder, tree)
+		return m.s.openBuiltin(m.m.Axle.Builtin)
 	}
 	fsys, err := m.fs()
 	if err != nil {
-		return none, err
+		return nil, err
 	}
-	p, err := tree(fsys, ".")
+	o, err := models.OpenAnyFS(fsys, ".")
 	if err != nil {
-		return none, fmt.Errorf("models: %s: %w", m.Name, err)
+		return nil, fmt.Errorf("models: %s: %w", m.Name, err)
 	}
-	return p, nil
+	if p, ok := o.(*models.Package); ok && p.Config.ModelName == "" {
+		p.Name = m.Name.String()
+	}
+	return o, nil
 }
 
 func (m *Model) fs() (*packageFS, error) {

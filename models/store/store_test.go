@@ -374,7 +374,7 @@ func TestInPlace(t *testing.T) {
 	var names []string
 	for _, m := range list {
 		names = append(names, m.Name.String())
-		if len(m.Digest) != 64 || m.Size == 0 || m.ModifiedAt.IsZero() || m.Managed() || m.Folder == "" {
+		if len(m.Digest) != 64 || m.Size == 0 || m.ModifiedAt.IsZero() || m.path != "" || m.Folder == "" {
 			t.Errorf("%+v", m)
 		}
 		p, err := m.Open()
@@ -409,7 +409,7 @@ func TestInPlace(t *testing.T) {
 	if base := get(t, s, "Qwen3-0.6B"); m.Size != base.Size+3 || len(m.Files) != len(base.Files) || m.Digest == base.Digest {
 		t.Errorf("size %d of a base of %d", m.Size, base.Size)
 	}
-	if m.System != "Hi." || m.Folder != filepath.Join(root, "many/Qwen3-0.6B") || !m.Managed() || p.Dir != m.Folder ||
+	if m.System != "Hi." || m.Folder != filepath.Join(root, "many/Qwen3-0.6B") || m.path == "" || p.Dir != m.Folder ||
 		len(blobs(t, s)) != 1 {
 		t.Errorf("%+v", m)
 	}
@@ -463,7 +463,7 @@ func TestBuiltin(t *testing.T) {
 	}
 	defer s.Close()
 	m := get(t, s, "pocket")
-	if !m.Builtin || m.Managed() || len(m.Digest) != 64 || m.Size == 0 {
+	if !m.Builtin || m.path != "" || len(m.Digest) != 64 || m.Size == 0 {
 		t.Errorf("%+v", m)
 	}
 	var wg sync.WaitGroup
