@@ -60,7 +60,7 @@ type house struct {
 // small are packages that everybody may use, which would draw an arrow from everything and explain
 // nothing, and two that hold files only.
 func small(dir string) bool {
-	return slices.Contains([]string{"internal/plain", "internal/ranked", "internal/regular", "internal/fuzzguard", "internal/lane",
+	return slices.Contains([]string{"internal/plain", "internal/ranked", "internal/regular", "internal/folder", "internal/fuzzguard", "internal/lane",
 		"packaging", "models/pocket/golden"}, dir)
 }
 

@@ -1,62 +1,41 @@
 package rows
 
 import (
+	"crypto/rand"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	folders "github.com/axle-llm/axle/internal/folder"
 	_ "github.com/axle-llm/axle/internal/plain" // says which machines this cannot be built for
-	"github.com/axle-llm/axle/internal/regular"
 )
 
 var errFull = syscall.ENOSPC
 
-// How long a change waits for another process's, and how often it looks. A server does not listen,
-// nor end, while it waits: whoever holds the lock for longer does not make room, it hangs or was
+// lockWait is how long a change waits for another process's. A server does not listen, nor end,
+// while it waits. A process that holds the lock for longer does not make room: it hangs or was
 // stopped.
-const (
-	lockWait = 2 * time.Second
-	lockLook = 5 * time.Millisecond
-)
+const lockWait = 2 * time.Second
 
 // ErrHeld is a lock file that another process has held for two seconds.
-var ErrHeld = errors.New("another process holds the lock, and has not let go for two seconds")
+var ErrHeld = folders.ErrHeld
 
 // file is an open file of a [disk].
-type file interface {
-	io.ReadWriteCloser
-	Stat() (fs.FileInfo, error)
-	Sync() error
-}
+type file = folders.File
 
 // disk is every operation on files that is done here, so that a test can make each of them fail, or
 // forget what was not synced.
 type disk interface {
-	Open(name string) (file, error)
-	Create(name string) (file, error) // a new one, for its owner only
-	Rename(old, new string) error
-	Remove(name string) error
-	Mkdir(name string) error
-	SyncDir(name string) error
-	Stat(name string) (fs.FileInfo, error)
-	ReadDir(name string) ([]fs.DirEntry, error)
+	folders.Disk
 	Touch(name string, at time.Time) error
-	Free() (int64, error) // negative: unknown
-	Lock() (func() error, error)
-	Close() error
 }
 
-// folder is a real one. Nothing reaches outside it, by whatever links someone put there.
+// folder is a real one, whose files are for their owner only.
 type folder struct {
-	root *os.Root
-	dir  string
+	*folders.Root
 	wait time.Duration // for the lock
 }
 
@@ -66,96 +45,30 @@ func openFolder(dir string, create bool) (disk, error) {
 			return nil, err
 		}
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := folders.Open(dir, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &folder{root, dir, lockWait}, nil
+	return &folder{root, lockWait}, nil
 }
 
-func (d *folder) Open(name string) (file, error) {
-	f, err := regular.Open(d.root, name)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-func (d *folder) Create(name string) (file, error) {
-	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-func (d *folder) Rename(old, new string) error               { return d.root.Rename(old, new) }
-func (d *folder) Remove(name string) error                   { return d.root.Remove(name) }
-func (d *folder) Mkdir(name string) error                    { return d.root.Mkdir(name, 0o700) }
-func (d *folder) Stat(name string) (fs.FileInfo, error)      { return d.root.Lstat(name) }
-func (d *folder) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(d.root.FS(), name) }
-func (d *folder) Touch(name string, at time.Time) error      { return d.root.Chtimes(name, at, at) }
-func (d *folder) Close() error                               { return d.root.Close() }
-
-func (d *folder) SyncDir(name string) error {
-	f, err := d.root.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	// Some file systems cannot sync folders and say so; there is nothing better to do there.
-	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
-		return err
-	}
-	return nil
-}
-
-func (d *folder) Free() (int64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(d.dir, &st); err != nil {
-		return -1, err
-	}
-	return int64(st.Bavail) * int64(st.Bsize), nil // of different types on different processors
-}
-
-// Lock waits in turn: who holds the lock and wants it again comes after the one that waits for it.
-// Without .turn, a server that keeps many blocks one after the other would leave another only the
-// moments in between.
+// Lock waits in turn: a process that holds the lock and wants it again comes after the one that
+// waits for it. Without .turn, a server that keeps many blocks one after the other would leave
+// another only the moments in between.
 func (d *folder) Lock() (func() error, error) {
 	end := time.Now().Add(d.wait)
-	turn, err := d.flock(".turn", end)
+	turn, err := d.Root.Lock(".turn", true, end)
+	if errors.Is(err, errors.ErrUnsupported) { // network file systems without locks: alone we are safe still
+		return func() error { return nil }, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	f, err := d.flock(".lock", end)
+	f, err := d.Root.Lock(".lock", true, end)
 	if err = errors.Join(err, turn.Close()); err != nil {
 		return nil, err
 	}
 	return f.Close, nil
-}
-
-// flock waits for the lock of a file, which closing it gives back.
-func (d *folder) flock(name string, end time.Time) (*os.File, error) {
-	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for ; ; <-time.After(lockLook) {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err != unix.EINTR && err != unix.EWOULDBLOCK {
-			break
-		}
-		if err == unix.EWOULDBLOCK && time.Now().After(end) {
-			_ = f.Close()
-			return nil, fmt.Errorf("%s: %w", path.Join(d.dir, name), ErrHeld)
-		}
-	}
-	if err != nil && !errors.Is(err, unix.ENOTSUP) && !errors.Is(err, unix.ENOLCK) {
-		// network file systems without locks: alone we are safe still
-		_ = f.Close()
-		return nil, fmt.Errorf("lock: %w", err)
-	}
-	return f, nil
 }
 
 func locked(d disk, f func() error) error {
@@ -164,4 +77,17 @@ func locked(d disk, f func() error) error {
 		return err
 	}
 	return errors.Join(f(), unlock())
+}
+
+// remove removes a file. It is no error when it is gone already.
+func remove(d disk, name string) error {
+	if err := d.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// write makes a file that is there whole or not at all.
+func write(d disk, name string, parts ...[]byte) error {
+	return folders.Write(d, path.Join(path.Dir(name), ".new-"+rand.Text()[:12]), name, parts...)
 }

@@ -76,6 +76,7 @@ func (m *mem) cut(rng *rand.Rand) *mem {
 }
 
 type memFile struct {
+	file // what is not done here
 	m    *mem
 	name string
 	i    *inode
@@ -140,7 +141,7 @@ func (m *mem) Open(name string) (file, error) {
 	if i == nil {
 		return nil, fs.ErrNotExist
 	}
-	return &memFile{m, name, i, 0}, nil
+	return &memFile{m: m, name: name, i: i}, nil
 }
 
 func (m *mem) Create(name string) (file, error) {
@@ -151,7 +152,7 @@ func (m *mem) Create(name string) (file, error) {
 		return nil, fs.ErrInvalid
 	}
 	m.names[name] = &inode{}
-	return &memFile{m, name, m.names[name], 0}, nil
+	return &memFile{m: m, name: name, i: m.names[name]}, nil
 }
 
 func (m *mem) Rename(old, new string) error {

@@ -63,7 +63,7 @@ func (d *Disk) room(all []entry, need int64) error {
 	total := int64(0)
 	for _, e := range all {
 		if e.unfinished() {
-			if err := d.disk.Remove(e.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := remove(d.disk, e.name); err != nil {
 				return err
 			}
 			continue
@@ -94,7 +94,7 @@ func (d *Disk) room(all []entry, need int64) error {
 		if e.unfinished() || e.label() {
 			continue
 		}
-		if err := d.disk.Remove(e.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := remove(d.disk, e.name); err != nil {
 			return err
 		}
 		total -= e.size

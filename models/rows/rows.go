@@ -25,7 +25,6 @@
 package rows
 
 import (
-	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -35,7 +34,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -373,7 +371,7 @@ func (s *Space) save(name string, k Key, head []byte, parts ...[]byte) error {
 		if err := s.folder(label > 0); err != nil {
 			return err
 		}
-		if err := write(d.disk, s.dir, name, slices.Concat([][]byte{head}, parts, [][]byte{s.sum(head, parts)})...); err != nil {
+		if err := write(d.disk, name, slices.Concat([][]byte{head}, parts, [][]byte{s.sum(head, parts)})...); err != nil {
 			return err
 		}
 		d.saved.Add(1)
@@ -424,35 +422,7 @@ func (s *Space) folder(name bool) error {
 	if !name {
 		return nil
 	}
-	return write(d, s.dir, s.dir+"/name", []byte(s.o.Model))
-}
-
-// write makes a file that is there whole or not at all, once it returns for good.
-func write(d disk, dir, name string, parts ...[]byte) (err error) {
-	temp := path.Join(dir, ".new-"+rand.Text()[:12])
-	f, err := d.Create(temp)
-	if err != nil {
-		return err
-	}
-	for _, p := range parts {
-		if err == nil {
-			_, err = f.Write(p)
-		}
-	}
-	if err == nil {
-		//rule:D13 TestRowsLast f.Sync() => nil
-		err = f.Sync()
-	}
-	err = cmp.Or(err, f.Close())
-	if err == nil {
-		err = d.Rename(temp, name)
-	}
-	if err != nil {
-		_ = d.Remove(temp)
-		return err
-	}
-	//rule:D13 TestRowsLast d.SyncDir(dir) => nil
-	return d.SyncDir(dir)
+	return write(d, s.dir+"/name", []byte(s.o.Model))
 }
 
 // secret reads the folder's secret, or makes one. What was kept with another is never found again,
@@ -480,5 +450,5 @@ func secret(d disk) ([]byte, error) {
 	}
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails
-	return b, write(d, ".", "secret", b)
+	return b, write(d, "secret", b)
 }

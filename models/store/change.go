@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/axle-llm/axle/internal/folder"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -298,37 +299,9 @@ func (s *Store) commit(name models.Name, m *manifest) error {
 			return fmt.Errorf("models: %w", err)
 		}
 	}
-	tmp := "blobs/tmp-" + randomName()
-	if err := s.writeSynced(tmp, data); err != nil {
-		return err
-	}
-	if err := s.disk.Rename(tmp, p); err != nil {
-		_ = s.disk.Remove(tmp)
-		return fmt.Errorf("models: %w", err)
-	}
-	if err := s.disk.SyncDir(path.Dir(p)); err != nil {
-		return fmt.Errorf("models: %w", err)
+	if err := folder.Write(s.disk, "blobs/tmp-"+randomName(), p, data); err != nil {
+		return fmt.Errorf("models: %s: %w", s.where(p), err)
 	}
 	s.keepHashed()
 	return s.drop(refs)
-}
-
-func (s *Store) writeSynced(name string, data []byte) error {
-	f, err := s.disk.Create(name)
-	if err != nil {
-		return fmt.Errorf("models: %w", err)
-	}
-	_, err = f.Write(data)
-	//rule:G9 TestCrashImages drop
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		_ = s.disk.Remove(name)
-		return fmt.Errorf("models: %s: %w", s.where(name), err)
-	}
-	return nil
 }

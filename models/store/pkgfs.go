@@ -57,7 +57,7 @@ func (p *packageFS) Open(name string) (fs.File, error) {
 		return p.disk.Open(blobPath(f))
 	}
 	if list, ok := p.dirs[name]; ok {
-		return &folder{info{path.Base(name), 0, true}, list, 0}, nil
+		return &openDir{info{path.Base(name), 0, true}, list, 0}, nil
 	}
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
@@ -115,19 +115,19 @@ func (i info) Mode() fs.FileMode {
 	return 0o444
 }
 
-type folder struct {
+type openDir struct {
 	info
 	list []fs.DirEntry
 	at   int
 }
 
-func (f *folder) Stat() (fs.FileInfo, error) { return f.info, nil }
-func (f *folder) Close() error               { return nil }
-func (f *folder) Read([]byte) (int, error) {
+func (f *openDir) Stat() (fs.FileInfo, error) { return f.info, nil }
+func (f *openDir) Close() error               { return nil }
+func (f *openDir) Read([]byte) (int, error) {
 	return 0, &fs.PathError{Op: "read", Path: f.name, Err: fs.ErrInvalid}
 }
 
-func (f *folder) ReadDir(n int) ([]fs.DirEntry, error) {
+func (f *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
 	rest := f.list[f.at:]
 	if n > 0 && len(rest) == 0 {
 		return nil, io.EOF

@@ -30,9 +30,9 @@ type stamper interface {
 	stamp(name string) (s stamp, err error)
 }
 
-func (d *rootDisk) stamp(name string) (stamp, error) {
+func (d rootDisk) stamp(name string) (stamp, error) {
 	var st unix.Stat_t
-	switch err := unix.Stat(d.dir+"/"+name, &st); err {
+	switch err := unix.Stat(d.Path(name), &st); err {
 	case nil:
 		//nolint:unconvert // of different types on different processors
 		return stamp{uint64(st.Dev), st.Ino, st.Size, time.Unix(st.Mtim.Unix()), time.Unix(st.Ctim.Unix())}, nil
