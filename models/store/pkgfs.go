@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -48,16 +47,13 @@ func newPackageFS(d Disk, files []descriptor) *packageFS {
 
 func blobPath(d descriptor) string { return "blobs/" + d.Digest.File() }
 
-// Open opens the blob behind a name.
+// Open opens the blob behind a name. Folders are read with ReadDir alone.
 func (p *packageFS) Open(name string) (fs.File, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 	}
 	if f, ok := p.files[name]; ok {
 		return p.disk.Open(blobPath(f))
-	}
-	if list, ok := p.dirs[name]; ok {
-		return &openDir{info{path.Base(name), 0, true}, list, 0}, nil
 	}
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
@@ -113,28 +109,4 @@ func (i info) Mode() fs.FileMode {
 		return fs.ModeDir | 0o555
 	}
 	return 0o444
-}
-
-type openDir struct {
-	info
-	list []fs.DirEntry
-	at   int
-}
-
-func (f *openDir) Stat() (fs.FileInfo, error) { return f.info, nil }
-func (f *openDir) Close() error               { return nil }
-func (f *openDir) Read([]byte) (int, error) {
-	return 0, &fs.PathError{Op: "read", Path: f.name, Err: fs.ErrInvalid}
-}
-
-func (f *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
-	rest := f.list[f.at:]
-	if n > 0 && len(rest) == 0 {
-		return nil, io.EOF
-	}
-	if n > 0 && n < len(rest) {
-		rest = rest[:n]
-	}
-	f.at += len(rest)
-	return slices.Clone(rest), nil
 }

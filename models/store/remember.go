@@ -16,26 +16,26 @@ import (
 // mostKnown bounds how many names are remembered; a client chooses how it spells them.
 const mostKnown = 256
 
+// settled is how old a change must be for its time to tell it from the next one: file systems count
+// as coarsely as this.
+const settled = 2500 * time.Millisecond
+
 // stamp tells a file or folder from what was at its path before; the zero stamp is nothing.
 type stamp struct {
+	dir          bool
 	dev, ino     uint64
 	size         int64
 	mtime, ctime time.Time
 }
 
-// stamper is a [Disk] that can say in one call whether a file is the one it was.
-type stamper interface {
-	// stamp is what is at a path now. It says nothing of whether the path stays inside the disk:
-	// what is read is read through Open.
-	stamp(name string) (s stamp, err error)
-}
-
-func (d rootDisk) stamp(name string) (stamp, error) {
+// stampAt is what is at a path now. It says nothing of whether the path stays inside a folder.
+func stampAt(path string) (stamp, error) {
 	var st unix.Stat_t
-	switch err := unix.Stat(d.Path(name), &st); err {
+	switch err := unix.Stat(path, &st); err {
 	case nil:
 		//nolint:unconvert // of different types on different processors
-		return stamp{uint64(st.Dev), st.Ino, st.Size, time.Unix(st.Mtim.Unix()), time.Unix(st.Ctim.Unix())}, nil
+		return stamp{st.Mode&unix.S_IFMT == unix.S_IFDIR, uint64(st.Dev), st.Ino, st.Size, time.Unix(st.Mtim.Unix()),
+			time.Unix(st.Ctim.Unix())}, nil
 	case unix.ENOENT:
 		return stamp{}, nil
 	default:
@@ -43,48 +43,57 @@ func (d rootDisk) stamp(name string) (stamp, error) {
 	}
 }
 
-// known is a model that Get found.
-type known struct {
-	model *Model
-	began time.Time
-	seen  []seen
-}
-
-// seen is what was at a path.
+// seen is what was at the paths that something was read from, which began at that time.
 type seen struct {
-	name string
-	stamp
+	began time.Time
+	at    map[string]stamp
+	young bool // a path could not be looked at, or changed so lately that the next change might look the same
 }
 
-// look notes what is at a path; false where that cannot be told, or changed so lately that the next
-// change might look the same.
-func (k *known) look(on stamper, name string) bool {
-	s, err := on.stamp(name)
-	k.seen = append(k.seen, seen{name, s})
-	return err == nil && k.began.Sub(s.mtime) >= settled && k.began.Sub(s.ctime) >= settled
+// look notes what is at a path before it is read.
+func (s *seen) look(path string) stamp {
+	st, err := stampAt(path)
+	if s.at == nil {
+		s.at = map[string]stamp{}
+	}
+	s.at[path] = st
+	s.young = s.young || err != nil || s.began.Sub(st.mtime) < settled
+	return st
 }
 
 // holds says whether all is as it was.
-func (k *known) holds(on stamper) bool {
-	for _, was := range k.seen {
-		if now, err := on.stamp(was.name); err != nil || now != was.stamp {
+func (s *seen) holds() bool {
+	if s.young {
+		return false
+	}
+	for path, was := range s.at {
+		if now, err := stampAt(path); err != nil || now != was {
 			return false
 		}
 	}
 	return true
 }
 
+// known is a model that Get found.
+type known struct {
+	seen
+	model *Model
+}
+
+// look is seen's look at a file of the store. Anyone can give a file an old time, but cannot hide
+// when that was done.
+func (k *known) look(s *Store, name string) {
+	st := k.seen.look(s.disk.Path(name))
+	k.young = k.young || k.began.Sub(st.ctime) < settled
+}
+
 // recall is the model that Get found by that name, if it would find it again; nil otherwise.
 func (s *Store) recall(n models.Name) *Model {
-	on, ok := s.disk.(stamper)
-	if !ok {
-		return nil
-	}
 	v, ok := s.known.Load(n)
 	if !ok {
 		return nil
 	}
-	if k := v.(*known); k.holds(on) && (k.model.path != "" || !s.hidden(n)) {
+	if k := v.(*known); k.holds() && (k.model.path != "" || !s.hidden(n)) {
 		return k.model
 	}
 	return nil
@@ -93,30 +102,27 @@ func (s *Store) recall(n models.Name) *Model {
 // remember keeps what Get found, if it can be told later whether it still holds. began is when Get
 // began.
 func (s *Store) remember(n models.Name, m *Model, began time.Time) {
-	on, ok := s.disk.(stamper)
-	if !ok || m.Folder != "" { // what is in folders of others is looked at each time
+	if _, real := s.disk.(rootDisk); !real || m.Folder != "" { // what is in folders of others is looked at each time
 		return
 	}
-	k := &known{model: m, began: began}
+	k := &known{model: m, seen: seen{began: began}}
 	switch exact := "manifests/" + n.Path(); {
 	case m.path == exact:
-		ok = k.look(on, exact)
+		k.look(s, exact)
 		for _, l := range m.m.Layers {
-			if ok && l.MediaType != mediaFile {
-				ok = k.look(on, blobPath(l))
+			if l.MediaType != mediaFile {
+				k.look(s, blobPath(l))
 			}
 		}
 	case m.path == "" && m.Builtin:
-		ok = k.look(on, "manifests")
-		_, err := s.walk(func(dir string) error {
-			ok = ok && k.look(on, dir)
-			return nil
-		})
-		ok = ok && err == nil
+		k.look(s, "manifests")
+		if _, err := s.walk(func(dir string) error { k.look(s, dir); return nil }); err != nil {
+			return
+		}
 	default: // of another spelling
 		return
 	}
-	if !ok {
+	if k.young {
 		return
 	}
 	if _, known := s.known.Swap(n, k); !known && s.names.Add(1) > mostKnown {

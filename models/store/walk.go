@@ -18,9 +18,8 @@ import (
 
 // walk is what was found below a folder, and by what.
 type walk struct {
+	seen
 	found []found
-	began time.Time
-	seen  map[string]looked // by path
 }
 
 // found is a folder that is a package.
@@ -29,55 +28,12 @@ type found struct {
 	dir  string
 }
 
-// looked is what a path was when it was looked at; the zero looked is nothing.
-type looked struct {
-	dir  bool
-	size int64
-	time time.Time
-}
-
-// settled is how old a change must be for its time to tell it from the next one: file systems count
-// as coarsely as this.
-const settled = 2500 * time.Millisecond
-
-func look(path string) looked {
-	st, err := os.Stat(path)
-	if err != nil {
-		return looked{}
-	}
-	l := looked{dir: st.IsDir(), time: st.ModTime()}
-	if !l.dir {
-		l.size = st.Size()
-	}
-	return l
-}
-
-// holds says whether all is as it was.
-func (w *walk) holds() bool {
-	for path, was := range w.seen {
-		if !was.time.IsZero() && w.began.Sub(was.time) < settled {
-			return false // it may have changed since within the same tick
-		}
-		if now := look(path); now.dir != was.dir || now.size != was.size || !now.time.Equal(was.time) {
-			return false
-		}
-	}
-	return true
-}
-
-// look notes what a path is before it is read.
-func (w *walk) look(path string) looked {
-	l := look(path)
-	w.seen[path] = l
-	return l
-}
-
 // packages finds those in dir; walked says that it had to look for them.
 func (s *Store) packages(dir string) (list []found, walked bool) {
 	if last, ok := s.found.Load(dir); ok && last.(*walk).holds() {
 		return last.(*walk).found, false
 	}
-	w := &walk{began: time.Now(), seen: map[string]looked{}}
+	w := &walk{seen: seen{began: time.Now()}}
 	w.packages(dir, nil)
 	s.found.Store(dir, w)
 	return w.found, true
@@ -174,7 +130,7 @@ func (w *walk) reaching(dir string, list []os.DirEntry) bool {
 		if !e.IsDir() {
 			continue
 		}
-		if name := filepath.Join(dir, e.Name(), "config.json"); w.look(name) == (looked{}) {
+		if name := filepath.Join(dir, e.Name(), "config.json"); w.look(name) == (stamp{}) {
 			continue
 		}
 		var c struct {
@@ -191,7 +147,7 @@ func (w *walk) reaching(dir string, list []os.DirEntry) bool {
 			if err != nil || !filepath.IsLocal(rel) {
 				continue
 			}
-			if w.look(layer) != (looked{}) {
+			if w.look(layer) != (stamp{}) {
 				return !strings.HasPrefix(rel, e.Name()+string(filepath.Separator))
 			}
 		}
