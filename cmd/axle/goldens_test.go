@@ -24,7 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/axle-llm/axle/internal/lane"
-	"github.com/axle-llm/axle/models/pocket/golden"
+	"github.com/axle-llm/axle/models/pocket/pockettest"
 )
 
 // TestGoldens asks a server every golden question that its dialect can put, in every dialect,
@@ -35,7 +35,7 @@ func TestGoldens(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: models/pocket asks the goldens, without a server")
 	}
-	all, err := golden.All()
+	all, err := pockettest.All()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func post(ctx context.Context, client *http.Client, url string, body []byte, bus
 }
 
 // check asks one golden question one way and compares all that the way tells.
-func check(t *testing.T, client *http.Client, base string, w way, c golden.Case, stream bool, busy *atomic.Int64) {
+func check(t *testing.T, client *http.Client, base string, w way, c pockettest.Case, stream bool, busy *atomic.Int64) {
 	t.Helper()
 	question, err := json.Marshal(w.body(c, stream))
 	if err != nil {
@@ -211,7 +211,7 @@ func TestGoldensLoad(t *testing.T) {
 	if s, err := strconv.Atoi(os.Getenv("AXLE_REQUESTS")); err == nil {
 		n = s
 	}
-	all, err := golden.All()
+	all, err := pockettest.All()
 	if err != nil {
 		t.Fatal(err)
 	}

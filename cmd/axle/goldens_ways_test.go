@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axle-llm/axle/models/pocket/golden"
+	"github.com/axle-llm/axle/models/pocket/pockettest"
 )
 
 type obj map[string]any
@@ -24,28 +24,28 @@ const goldenLimit = 160
 type way struct {
 	path  string
 	hides bool // it has no place for thinking
-	fits  func(golden.Case) bool
-	body  func(c golden.Case, stream bool) obj
-	read  func(b []byte, stream bool) (a golden.Answer, reason string, err error)
+	fits  func(pockettest.Case) bool
+	body  func(c pockettest.Case, stream bool) obj
+	read  func(b []byte, stream bool) (a pockettest.Answer, reason string, err error)
 	ends  map[bool]string // the reason of the end, with calls and without
 }
 
 var ways = []way{
-	{path: "/api/chat", fits: func(golden.Case) bool { return true }, body: chatAsk, read: readNative,
+	{path: "/api/chat", fits: func(pockettest.Case) bool { return true }, body: chatAsk, read: readNative,
 		ends: map[bool]string{false: "stop", true: "stop"}},
 	{path: "/api/generate", fits: oneTurn, body: generateAsk, read: readNative, ends: map[bool]string{false: "stop"}},
-	{path: "/v1/chat/completions", fits: func(golden.Case) bool { return true }, body: openaiAsk, read: readOpenAI,
+	{path: "/v1/chat/completions", fits: func(pockettest.Case) bool { return true }, body: openaiAsk, read: readOpenAI,
 		ends: map[bool]string{false: "stop", true: "tool_calls"}},
-	{path: "/v1/completions", hides: true, fits: func(c golden.Case) bool { return c.Think == nil && oneTurn(c) && len(c.Messages) == 1 },
+	{path: "/v1/completions", hides: true, fits: func(c pockettest.Case) bool { return c.Think == nil && oneTurn(c) && len(c.Messages) == 1 },
 		body: completionAsk, read: readOpenAI, ends: map[bool]string{false: "stop"}},
-	{path: "/v1/responses", fits: func(golden.Case) bool { return true }, body: responsesAsk, read: readResponses,
+	{path: "/v1/responses", fits: func(pockettest.Case) bool { return true }, body: responsesAsk, read: readResponses,
 		ends: map[bool]string{false: "completed", true: "completed"}},
-	{path: "/v1/messages", fits: func(c golden.Case) bool { return c.Format == nil }, body: anthropicAsk, read: readAnthropic,
+	{path: "/v1/messages", fits: func(c pockettest.Case) bool { return c.Format == nil }, body: anthropicAsk, read: readAnthropic,
 		ends: map[bool]string{false: "end_turn", true: "tool_use"}},
 }
 
 // oneTurn says whether a question is one turn without tools, perhaps after a system prompt.
-func oneTurn(c golden.Case) bool {
+func oneTurn(c pockettest.Case) bool {
 	n := len(c.Messages)
 	return len(c.Tools) == 0 && (n == 1 || n == 2 && c.Messages[0].Role == "system")
 }
@@ -58,7 +58,7 @@ func (o obj) option(key string, set bool, v any) obj {
 	return o
 }
 
-func chatAsk(c golden.Case, stream bool) obj {
+func chatAsk(c pockettest.Case, stream bool) obj {
 	var messages []obj
 	for _, m := range c.Messages {
 		x := obj{"role": m.Role, "content": m.Content}
@@ -77,18 +77,18 @@ func chatAsk(c golden.Case, stream bool) obj {
 	return nativeAsk(c, stream).option("messages", true, messages).option("tools", c.Tools != nil, c.Tools)
 }
 
-func nativeAsk(c golden.Case, stream bool) obj {
+func nativeAsk(c pockettest.Case, stream bool) obj {
 	return obj{"model": "pocket", "stream": stream, "options": obj{"temperature": 0, "num_predict": goldenLimit}}.
 		option("think", c.Think != nil, c.Think).option("format", c.Format != nil, c.Format)
 }
 
-func generateAsk(c golden.Case, stream bool) obj {
+func generateAsk(c pockettest.Case, stream bool) obj {
 	n := len(c.Messages)
 	return nativeAsk(c, stream).option("prompt", true, c.Messages[n-1].Content).option("system", n > 1, c.Messages[0].Content)
 }
 
 // readNative reads both of Ollama's own, a line or many.
-func readNative(b []byte, stream bool) (a golden.Answer, reason string, err error) {
+func readNative(b []byte, stream bool) (a pockettest.Answer, reason string, err error) {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	if !stream && len(lines) != 1 {
 		return a, "", fmt.Errorf("%d lines", len(lines))
@@ -97,7 +97,7 @@ func readNative(b []byte, stream bool) (a golden.Answer, reason string, err erro
 		var v struct {
 			Message struct {
 				Content, Thinking string
-				Calls             []struct{ Function golden.Call } `json:"tool_calls"`
+				Calls             []struct{ Function pockettest.Call } `json:"tool_calls"`
 			}
 			Response, Thinking string
 			Done               bool
@@ -122,9 +122,11 @@ func readNative(b []byte, stream bool) (a golden.Answer, reason string, err erro
 }
 
 // effort is OpenAI's word for thinking or not.
-func effort(c golden.Case) string { return map[bool]string{false: "none", true: "medium"}[*c.Think] }
+func effort(c pockettest.Case) string {
+	return map[bool]string{false: "none", true: "medium"}[*c.Think]
+}
 
-func openaiAsk(c golden.Case, stream bool) obj {
+func openaiAsk(c pockettest.Case, stream bool) obj {
 	var messages []obj
 	id := ""
 	for i, m := range c.Messages {
@@ -157,7 +159,7 @@ func openaiAsk(c golden.Case, stream bool) obj {
 	return o
 }
 
-func completionAsk(c golden.Case, stream bool) obj {
+func completionAsk(c pockettest.Case, stream bool) obj {
 	return obj{"model": "pocket", "stream": stream, "temperature": 0, "max_tokens": goldenLimit, "prompt": c.Messages[0].Content}.
 		option("stream_options", stream, obj{"include_usage": true})
 }
@@ -183,7 +185,7 @@ func compact(s string) json.RawMessage {
 	return b.Bytes()
 }
 
-func readOpenAI(b []byte, stream bool) (a golden.Answer, reason string, err error) {
+func readOpenAI(b []byte, stream bool) (a pockettest.Answer, reason string, err error) {
 	type part struct {
 		Content, Reasoning string
 		Calls              []struct {
@@ -217,7 +219,7 @@ func readOpenAI(b []byte, stream bool) (a golden.Answer, reason string, err erro
 			a.Text += c.Text + c.Message.Content + c.Delta.Content
 			a.Thinking += c.Message.Reasoning + c.Delta.Reasoning
 			for _, call := range append(c.Message.Calls, c.Delta.Calls...) {
-				a.Calls = append(a.Calls, golden.Call{Name: call.Function.Name, Arguments: compact(call.Function.Arguments)})
+				a.Calls = append(a.Calls, pockettest.Call{Name: call.Function.Name, Arguments: compact(call.Function.Arguments)})
 			}
 			reason += c.Reason
 		}
@@ -228,7 +230,7 @@ func readOpenAI(b []byte, stream bool) (a golden.Answer, reason string, err erro
 	return a, reason, nil
 }
 
-func responsesAsk(c golden.Case, stream bool) obj {
+func responsesAsk(c pockettest.Case, stream bool) obj {
 	var input []obj
 	id := ""
 	for i, m := range c.Messages {
@@ -262,7 +264,7 @@ func responsesAsk(c golden.Case, stream bool) obj {
 	return o
 }
 
-func readResponses(b []byte, stream bool) (a golden.Answer, reason string, err error) {
+func readResponses(b []byte, stream bool) (a pockettest.Answer, reason string, err error) {
 	type item struct {
 		Type, Name, Arguments string
 		Content, Summary      []struct{ Text string }
@@ -277,7 +279,7 @@ func readResponses(b []byte, stream bool) (a golden.Answer, reason string, err e
 	}
 	calls := func(i item) {
 		if i.Type == "function_call" {
-			a.Calls = append(a.Calls, golden.Call{Name: i.Name, Arguments: compact(i.Arguments)})
+			a.Calls = append(a.Calls, pockettest.Call{Name: i.Name, Arguments: compact(i.Arguments)})
 		}
 	}
 	var r response
@@ -320,7 +322,7 @@ func readResponses(b []byte, stream bool) (a golden.Answer, reason string, err e
 	return a, r.Status, nil
 }
 
-func anthropicAsk(c golden.Case, stream bool) obj {
+func anthropicAsk(c pockettest.Case, stream bool) obj {
 	var messages []obj
 	system, id := "", ""
 	for i, m := range c.Messages {
@@ -353,7 +355,7 @@ func anthropicAsk(c golden.Case, stream bool) obj {
 	return o
 }
 
-func readAnthropic(b []byte, stream bool) (a golden.Answer, reason string, err error) {
+func readAnthropic(b []byte, stream bool) (a pockettest.Answer, reason string, err error) {
 	type block struct {
 		Type, Text, Thinking, Name string
 		Input                      json.RawMessage
@@ -368,7 +370,7 @@ func readAnthropic(b []byte, stream bool) (a golden.Answer, reason string, err e
 		a.Text += x.Text
 		a.Thinking += x.Thinking
 		if x.Type == "tool_use" {
-			a.Calls = append(a.Calls, golden.Call{Name: x.Name, Arguments: compact(string(x.Input))})
+			a.Calls = append(a.Calls, pockettest.Call{Name: x.Name, Arguments: compact(string(x.Input))})
 		}
 	}
 	ended := !stream
@@ -421,7 +423,7 @@ func readAnthropic(b []byte, stream bool) (a golden.Answer, reason string, err e
 
 // checkVendor asks the vendor's way: whole, and by polling. Its temperature cannot be nought: one
 // token to choose from is as good.
-func checkVendor(t *testing.T, url string, c golden.Case) {
+func checkVendor(t *testing.T, url string, c pockettest.Case) {
 	t.Helper()
 	send := func(path string, body obj) []byte {
 		q, err := json.Marshal(body)

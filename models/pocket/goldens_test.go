@@ -11,11 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/axle-llm/axle/engine"
-	"github.com/axle-llm/axle/models/pocket/golden"
+	"github.com/axle-llm/axle/models/pocket/pockettest"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-var update = flag.Bool("update", false, "write golden/goldens.json anew from the weights in the tree")
+var update = flag.Bool("update", false, "write pockettest/goldens.json anew from the weights in the tree")
 
 // leastTaught is the share of the goldens that are what the corpus teaches. They are asked as the
 // corpus asks, so it is near one where training was long enough; it rises when better weights are
@@ -25,7 +25,7 @@ const leastTaught = 0.9
 // TestGoldens asks the engine every golden question, greedily. The answers are what the end-to-end
 // tests of the dialects compare with.
 func TestGoldens(t *testing.T) {
-	all, err := golden.All()
+	all, err := pockettest.All()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,18 +51,18 @@ func TestGoldens(t *testing.T) {
 		t.Errorf("%d of %d goldens are as taught, want %.0f %%", taught, len(all), 100*leastTaught)
 	}
 	if *update {
-		b, err := golden.Encode(all)
+		b, err := pockettest.Encode(all)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile("golden/goldens.json", b, 0o644); err != nil {
+		if err := os.WriteFile("pockettest/goldens.json", b, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // brief is an answer on a line.
-func brief(a golden.Answer) string {
+func brief(a pockettest.Answer) string {
 	s := strconv.Quote(a.Text)
 	for _, c := range a.Calls {
 		s += " " + c.Name + string(c.Arguments)
@@ -71,7 +71,7 @@ func brief(a golden.Answer) string {
 }
 
 // answer asks the engine directly.
-func answer(t *testing.T, m *engine.Model, c golden.Case) (a golden.Answer) {
+func answer(t *testing.T, m *engine.Model, c pockettest.Case) (a pockettest.Answer) {
 	t.Helper()
 	r := engine.Request{Sampling: m.Sampling(), Limit: 160}
 	r.Sampling.Temperature = 0
@@ -110,7 +110,7 @@ func answer(t *testing.T, m *engine.Model, c golden.Case) (a golden.Answer) {
 			if err := json.Compact(&b, e.ToolCall.Arguments); err != nil {
 				t.Fatalf("%s: arguments %s: %v", c.Name, e.ToolCall.Arguments, err)
 			}
-			a.Calls = append(a.Calls, golden.Call{Name: e.ToolCall.Name, Arguments: b.Bytes()})
+			a.Calls = append(a.Calls, pockettest.Call{Name: e.ToolCall.Name, Arguments: b.Bytes()})
 		}
 		if e.Done != nil {
 			a.In, a.Out = e.Done.Usage.Prompt, e.Done.Usage.Output

@@ -14,7 +14,7 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/pocket"
-	"github.com/axle-llm/axle/models/pocket/golden"
+	"github.com/axle-llm/axle/models/pocket/pockettest"
 	"github.com/axle-llm/axle/tokenizer"
 )
 
@@ -49,7 +49,7 @@ func said(t *testing.T) (from string, texts [][]int32) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := golden.All()
+	all, err := pockettest.All()
 	if err != nil {
 		t.Fatal(err)
 	}

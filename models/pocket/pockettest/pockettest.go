@@ -1,9 +1,9 @@
-// Package golden holds questions to pocket with its greedy answers, for tests of everything that an
+// Package pockettest holds questions to pocket with its greedy answers, for tests of everything that an
 // answer passes on its way out: the engine, each dialect of the API, streamed and whole. `make
 // pocket-goldens` asks the engine again and rewrites goldens.json; add questions there by hand.
 //
 // It is for tests only, and safe for concurrent use.
-package golden
+package pockettest
 
 import (
 	"bytes"
@@ -86,7 +86,7 @@ func All() ([]Case, error) {
 	dec := json.NewDecoder(bytes.NewReader(file))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&all); err != nil {
-		return nil, fmt.Errorf("golden: goldens.json: %w", err)
+		return nil, fmt.Errorf("pockettest: goldens.json: %w", err)
 	}
 	for i := range all {
 		for _, raw := range all[i].raws() {
@@ -95,7 +95,7 @@ func All() ([]Case, error) {
 			}
 			var b bytes.Buffer
 			if err := json.Compact(&b, *raw); err != nil {
-				return nil, fmt.Errorf("golden: %s: %w", all[i].Name, err)
+				return nil, fmt.Errorf("pockettest: %s: %w", all[i].Name, err)
 			}
 			*raw = b.Bytes()
 		}
@@ -129,7 +129,7 @@ func Encode(all []Case) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", " ")
 	if err := enc.Encode(all); err != nil {
-		return nil, fmt.Errorf("golden: %w", err)
+		return nil, fmt.Errorf("pockettest: %w", err)
 	}
 	return b.Bytes(), nil
 }
