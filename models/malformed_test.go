@@ -219,8 +219,6 @@ var malformed = []struct {
 	{"head missing, nothing configured", func(b bench) { b.remove("config.json"); b.remove(head) }, models.ErrMissing, head},
 	{"embeddings missing", func(b bench) { b.remove(table) }, models.ErrMissing, table},
 	{"embeddings missing, nothing configured", func(b bench) { b.remove("config.json"); b.remove(table) }, models.ErrMissing, table},
-	{"prefill layer missing", func(b bench) { b.config("template_prefill_filename_axmodel", "prefill_l%d.axmodel") }, models.ErrMissing,
-		"prefill_l0"},
 	{"vision encoder missing", func(b bench) { b.config("filename_image_encoder_axmodedl", "vit.axmodel") }, models.ErrMissing,
 		"vit.axmodel"},
 

@@ -1,15 +1,13 @@
 package models
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
+
+	"github.com/axle-llm/axle/internal/npy"
 )
 
-// npyHeader is what a .npy file says before its data.
+// npyHeader is what a .npy file says of its table before the values.
 type npyHeader struct {
 	kind       elem
 	dims       int
@@ -17,11 +15,12 @@ type npyHeader struct {
 	offset     int64
 }
 
-const maxNpyHeader = 64 << 10
+// npyTypes are the types of a table. bf16 comes as two opaque bytes, as the name that ml_dtypes
+// gives it, or as the raw bits.
+var npyTypes = map[string]elem{"<f2": f16, "<f4": f32, "bfloat16": bf16, "<V2": bf16, "|V2": bf16, "<u2": bf16, "<i2": bf16}
 
 // readNpy reads the header of a two-dimensional .npy table of f2, f4 or bf16 and checks it against
-// the file's size. numpy has no bf16: such files come as two opaque bytes (V2), as the ml_dtypes
-// name, or as the raw bits (u2).
+// the file's size.
 func readNpy(r io.ReaderAt, size int64) (h npyHeader, err error) {
 	if h, err = readNpyAny(r, size); err == nil && h.dims != 2 {
 		err = fmt.Errorf("a .npy file of %d dimensions; a table has two dimensions", h.dims)
@@ -31,34 +30,22 @@ func readNpy(r io.ReaderAt, size int64) (h npyHeader, err error) {
 
 // readNpyAny is readNpy for one to three dimensions: all but the last count as rows.
 func readNpyAny(r io.ReaderAt, size int64) (h npyHeader, err error) {
-	var fixed [12]byte
-	n, _ := r.ReadAt(fixed[:], 0) // a short file is told by what lacks
-	if n < 10 || string(fixed[:6]) != "\x93NUMPY" {
-		return h, errors.New("not a .npy file")
-	}
-	var length int64
-	switch fixed[6] {
-	case 1:
-		length, h.offset = int64(binary.LittleEndian.Uint16(fixed[8:])), 10
-	case 2, 3:
-		if n < 12 {
-			return h, errors.New("a .npy header cut short")
-		}
-		length, h.offset = int64(binary.LittleEndian.Uint32(fixed[8:])), 12
-	default:
-		return h, fmt.Errorf("a .npy file of version %d; versions 1 to 3 are known", fixed[6])
-	}
-	if length > maxNpyHeader || h.offset+length > size {
-		return h, fmt.Errorf("a .npy header of %d bytes in a file of %d", length, size)
-	}
-	text := make([]byte, length)
-	if _, err := r.ReadAt(text, h.offset); err != nil {
-		return h, fmt.Errorf("a .npy header cut short: %w", err)
-	}
-	h.offset += length
-	if err := h.parse(string(text)); err != nil {
+	a, offset, err := npy.ReadHeader(io.NewSectionReader(r, 0, size))
+	if err != nil {
 		return h, err
 	}
+	kind, ok := npyTypes[a.Type]
+	if !ok {
+		return h, fmt.Errorf("a .npy file of %s; f2, f4 and bf16 are known", a.Type)
+	}
+	h = npyHeader{kind: kind, dims: len(a.Dims), rows: 1, offset: offset}
+	if h.dims < 1 || h.dims > 3 {
+		return h, fmt.Errorf("a .npy file of shape %v; a table has two dimensions", a.Dims)
+	}
+	for _, d := range a.Dims[:h.dims-1] { // two at the most, each below 2³¹: no product overflows
+		h.rows *= int64(d)
+	}
+	h.cols = int64(a.Dims[h.dims-1])
 	if h.rows > maxVocab || h.cols > maxHidden || h.rows < 1 || h.cols < 1 {
 		return h, fmt.Errorf("a table of %d × %d; at most %d × %d makes sense", h.rows, h.cols, maxVocab, maxHidden)
 	}
@@ -66,74 +53,4 @@ func readNpyAny(r io.ReaderAt, size int64) (h npyHeader, err error) {
 		return h, fmt.Errorf("a table of %d × %d %s takes %d bytes, the file has %d", h.rows, h.cols, h.kind, want, size)
 	}
 	return h, nil
-}
-
-// parse reads the header's Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (2,
-// 3), }
-func (h *npyHeader) parse(s string) error {
-	field := func(key string) (string, error) {
-		for _, q := range []string{"'", `"`} {
-			if _, rest, ok := strings.Cut(s, q+key+q); ok {
-				rest = strings.TrimLeft(rest, " ")
-				if rest, ok := strings.CutPrefix(rest, ":"); ok {
-					return strings.TrimLeft(rest, " "), nil
-				}
-			}
-		}
-		return "", fmt.Errorf("a .npy header without %s", key)
-	}
-	descr, err := field("descr")
-	if err != nil {
-		return err
-	}
-	if descr == "" || descr[0] != '\'' && descr[0] != '"' {
-		return errors.New("a .npy file of structured records; a plain table is needed")
-	}
-	name, _, _ := strings.Cut(descr[1:], descr[:1])
-	switch name {
-	case "<f2", "=f2", "f2", "float16":
-		h.kind = f16
-	case "<f4", "=f4", "f4", "float32":
-		h.kind = f32
-	case "bfloat16", "<V2", "|V2", "V2", "<u2", "<i2":
-		h.kind = bf16
-	default:
-		return fmt.Errorf("a .npy file of %.20q; f2, f4 and bf16 are known", name)
-	}
-	order, err := field("fortran_order")
-	if err != nil {
-		return err
-	}
-	if !strings.HasPrefix(order, "False") {
-		return errors.New("a .npy file in column order; save it in C order")
-	}
-	shape, err := field("shape")
-	if err != nil {
-		return err
-	}
-	shape, ok := strings.CutPrefix(shape, "(")
-	if !ok {
-		return errors.New("a .npy header without a shape")
-	}
-	shape, _, ok = strings.Cut(shape, ")")
-	dims := strings.Split(strings.TrimSuffix(strings.TrimSpace(shape), ","), ",")
-	if !ok || len(dims) > 3 {
-		return fmt.Errorf("a .npy file of shape (%.40s); a table has two dimensions", shape)
-	}
-	h.dims, h.rows = len(dims), 1
-	for i, text := range dims {
-		n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(text), "L"), 10, 64)
-		switch {
-		case err != nil:
-			return fmt.Errorf("a .npy file of shape (%.40s)", shape)
-		case i == len(dims)-1:
-			h.cols = n
-		case n < 1 || len(dims) > 2 && n > maxHidden: // of two numbers that small no product overflows
-			h.rows = n
-			return nil
-		default:
-			h.rows *= n
-		}
-	}
-	return nil
 }

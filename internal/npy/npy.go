@@ -21,7 +21,8 @@ type Array struct {
 }
 
 // widths are the bytes of a value of each type that is known.
-var widths = map[string]int{"<f4": 4, "<f2": 2, "<f8": 8, "<i4": 4, "<u4": 4, "<i8": 8, "<u2": 2, "<i2": 2, "|u1": 1, "|i1": 1, "|V2": 2}
+var widths = map[string]int{"<f4": 4, "<f2": 2, "<f8": 8, "<i4": 4, "<u4": 4, "<i8": 8, "<u2": 2, "<i2": 2, "|u1": 1, "|i1": 1,
+	"|V2": 2, "<V2": 2, "bfloat16": 2} // the last three are bf16: NumPy has no such type, and each writer does as it likes
 
 const (
 	magic     = "\x93NUMPY"
@@ -38,32 +39,41 @@ func (a *Array) Len() int {
 	return n
 }
 
-// Read reads a file of at most limit bytes of values. Its size is checked before memory is taken.
-func Read(r io.Reader, limit int64) (*Array, error) {
+// ReadHeader reads what a file says before its values: an array without Data. The values begin at
+// the offset.
+func ReadHeader(r io.Reader) (a *Array, offset int64, err error) {
 	var head [10]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil || string(head[:6]) != magic {
-		return nil, errors.New("npy: not a .npy file")
+		return nil, 0, errors.New("npy: not a .npy file")
 	}
 	length := int64(binary.LittleEndian.Uint16(head[8:]))
+	offset = int64(len(head))
 	switch head[6] {
 	case 1:
 	case 2, 3:
 		var more [2]byte
 		if _, err := io.ReadFull(r, more[:]); err != nil {
-			return nil, errors.New("npy: the header is cut short")
+			return nil, 0, errors.New("npy: the header is cut short")
 		}
 		length |= int64(binary.LittleEndian.Uint16(more[:])) << 16
+		offset += int64(len(more))
 	default:
-		return nil, fmt.Errorf("npy: version %d; versions 1 to 3 are known", head[6])
+		return nil, 0, fmt.Errorf("npy: version %d; versions 1 to 3 are known", head[6])
 	}
 	if length > maxHeader {
-		return nil, fmt.Errorf("npy: a header of %d bytes", length)
+		return nil, 0, fmt.Errorf("npy: a header of %d bytes", length)
 	}
 	text := make([]byte, length)
 	if _, err := io.ReadFull(r, text); err != nil {
-		return nil, errors.New("npy: the header is cut short")
+		return nil, 0, errors.New("npy: the header is cut short")
 	}
-	a, err := parse(string(text))
+	a, err = parse(string(text))
+	return a, offset + length, err
+}
+
+// Read reads a file of at most limit bytes of values. Its size is checked before memory is taken.
+func Read(r io.Reader, limit int64) (*Array, error) {
+	a, _, err := ReadHeader(r)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +117,7 @@ func parse(s string) (*Array, error) {
 		return nil, fmt.Errorf("npy: values of %.20q; little-endian numbers are known", a.Type)
 	}
 	if !strings.HasPrefix(field("fortran_order"), "False") {
-		return nil, errors.New("npy: columns come first; save the array in C order")
+		return nil, errors.New("npy: an array in column order; save it in C order")
 	}
 	shape, ok := strings.CutPrefix(field("shape"), "(")
 	shape, _, closed := strings.Cut(shape, ")")
