@@ -2,6 +2,7 @@ package models
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 )
 
@@ -20,18 +21,17 @@ func parseScript(src string) object {
 		return nil
 	}
 	vars := map[string]string{}
-	for _, line := range joinLines(src) {
-		words := shellWords(line, vars)
+	for src != "" {
+		var words []string
+		words, src = shellWords(src, vars)
 		for len(words) > 0 { // export NAME=value, NAME=value command …
 			name, value, ok := strings.Cut(words[0], "=")
-			if words[0] == "export" {
-				words = words[1:]
-				continue
-			}
-			if !ok || !isIdent(name) {
+			if words[0] != "export" && (!ok || !isIdent(name)) {
 				break
 			}
-			vars[name] = value
+			if words[0] != "export" {
+				vars[name] = value
+			}
 			words = words[1:]
 		}
 		if o := scriptFlags(words); o.str("template_filename_axmodel") != "" {
@@ -41,87 +41,61 @@ func parseScript(src string) object {
 	return nil
 }
 
-// joinLines splits a script into commands: a backslash at a line's end continues it, also before a
-// comment, as people write them.
-func joinLines(src string) []string {
-	var out []string
-	var cur strings.Builder
-	for line := range strings.SplitSeq(src, "\n") {
-		line = strings.TrimRight(line, " \t\r")
-		bare := line
-		if i := commentAt(line); i >= 0 {
-			bare = strings.TrimRight(line[:i], " \t")
-		}
-		if rest, ok := strings.CutSuffix(bare, `\`); ok {
-			cur.WriteString(rest)
-			cur.WriteByte(' ')
-			continue
-		}
-		cur.WriteString(bare)
-		out = append(out, cur.String())
-		cur.Reset()
-	}
-	return append(out, cur.String())
-}
+// continued is a line's end that does not end a command: a backslash, also before a comment, as
+// people write them.
+var continued = regexp.MustCompile(`^\\[ \t\r]*(#[^\n]*)?(\n|$)`)
 
-// commentAt finds a # that begins a word outside quotes, or -1.
-func commentAt(line string) int {
-	var quote byte
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case c == '\\' && quote != '\'':
-			i++
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '\'':
-			quote = c
-		case c == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t'):
-			return i
-		}
-	}
-	return -1
-}
-
-func shellWords(line string, vars map[string]string) []string {
-	var words []string
+// shellWords reads the words of the first command, with variables set in, and gives what follows
+// its line.
+func shellWords(src string, vars map[string]string) (words []string, rest string) {
 	var w strings.Builder
 	var quote byte
 	open := false // a word has begun, perhaps an empty one in quotes
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case c == '\\' && quote != '\'' && i+1 < len(line):
+	end := func() {
+		if open {
+			words = append(words, w.String())
+		}
+		w.Reset()
+		open = false
+	}
+	for i := 0; i < len(src); i++ {
+		switch c := src[i]; {
+		case c == '\\' && continued.MatchString(src[i:]):
+			i += len(continued.FindString(src[i:])) - 1
+			if quote != 0 {
+				w.WriteByte(' ')
+			} else {
+				end()
+			}
+		case c == '\\' && quote != '\'' && i+1 < len(src):
 			i++
-			w.WriteByte(line[i])
+			w.WriteByte(src[i])
 			open = true
+		case c == '\n', c == '#' && quote == 0 && !open:
+			end()
+			_, rest, _ = strings.Cut(src[i:], "\n")
+			return words, rest
 		case quote != 0 && c == quote:
 			quote = 0
 		case quote == 0 && (c == '"' || c == '\''):
 			quote, open = c, true
 		case c == '$' && quote != '\'':
-			name, n := varName(line[i+1:])
+			name, n := varName(src[i+1:])
 			if n == 0 {
 				w.WriteByte(c)
 			} else if w.Len()+len(vars[name]) <= maxWord {
 				w.WriteString(vars[name])
 			}
 			i, open = i+n, true
-		case quote == 0 && (c == ' ' || c == '\t'):
-			if open {
-				words = append(words, w.String())
-				w.Reset()
-				open = false
-			}
+		case quote == 0 && (c == ' ' || c == '\t' || c == '\r'):
+			end()
 		default:
 			w.WriteByte(c)
 			open = true
 		}
 	}
-	if open {
-		words = append(words, w.String())
-	}
-	return words
+	end()
+	return words, ""
 }
 
 // varName reads NAME or {NAME} or {NAME:-x} after a dollar sign and says how many bytes it took.
