@@ -71,7 +71,7 @@ func (h *Header) stored() (w, hh int) {
 }
 
 // Look reads the header of a picture and checks it against limits. It allocates nothing of the
-// picture's size. Its errors are [Decode]'s, of which ErrDamaged may come later, with the pixels.
+// picture's size. Its errors are [Decode]'s. Damage in the pixels is found by Decode alone.
 func Look(data []byte, limits Limits) (Header, error) {
 	l := limits.orDefault()
 	if len(data) > l.Bytes {

@@ -193,7 +193,7 @@ func whole(n int) int {
 	return r
 }
 
-// sizes are two numbers in a file's name: h480_w672, or 576x768, of which the first is the height.
+// sizes are two numbers in a file's name: h480_w672, or 576x768. The first is the height.
 var sizes = []*regexp.Regexp{regexp.MustCompile(`[hH](\d{1,5})_?[wW](\d{1,5})`), regexp.MustCompile(`(\d{1,5})[xX](\d{1,5})`)}
 
 // grid tells how n patches of p × p lie: as a square, as the config says, as the file's name says,

@@ -20,8 +20,8 @@ type webpFile struct {
 }
 
 // leastBlock is how many bits a block of 16 × 16 pixels of a lossy picture takes at least: how it
-// is predicted is told with fixed probabilities, of which the likeliest take 2.5 bits for its
-// brightness and 0.8 for its colours.
+// is predicted is told with fixed probabilities. The likeliest take 2.5 bits for its brightness and
+// 0.8 for its colours.
 const leastBlock = 3
 
 func lookWebP(data []byte, h *Header) error {
@@ -33,7 +33,7 @@ func lookWebP(data []byte, h *Header) error {
 		n := int64(binary.LittleEndian.Uint32(data[at+4:]))
 		body := data[at+8:]
 		if n > int64(len(body)) {
-			return damaged("webp", fmt.Errorf("a chunk of %d bytes, of which %d are there", n, len(body)))
+			return damaged("webp", fmt.Errorf("a chunk of %d bytes, and %d are there", n, len(body)))
 		}
 		body = body[:n]
 		switch string(data[at : at+4]) {
@@ -211,7 +211,7 @@ func paintVP8(p *Picture, h *Header, m *image.YCbCr, alpha []byte) {
 	}
 }
 
-// webpRow doubles a row of chroma, of which far is the row next nearest: weights 9, 3, 3 and 1,
+// webpRow doubles a row of chroma; far is the second nearest row. The weights are 9, 3, 3 and 1,
 // rounded as libwebp's diagonals do.
 func webpRow(dst, near, far []byte) {
 	end := func(i int) byte { return byte((3*int(near[i]) + int(far[i]) + 2) >> 2) }
