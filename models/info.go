@@ -62,7 +62,7 @@ func (p *Package) TextMemory() Memory {
 	if d := p.Whole; d != nil {
 		return p.decoderMemory()
 	}
-	lent := p.lent()
+	shared := p.sharedKV()
 	for i, l := range p.Facts {
 		take(&m.Layers, l.Weights)
 		if l.Kind == LinearAttention {
@@ -72,8 +72,8 @@ func (p *Package) TextMemory() Memory {
 			continue
 		}
 		row, cells := 2*int64(l.Shape.KV), int64(l.Shape.Cells)
-		if lent.of[i] {
-			cells += lent.behind
+		if shared.sources[i] {
+			cells += shared.extra
 		}
 		for range 2 { // K and V
 			//rule:D3 TestGemma4$ false
@@ -84,8 +84,8 @@ func (p *Package) TextMemory() Memory {
 			if rows > 1 { // a wide pass's new rows wait in buffers of each layer's own
 				take(&m.IO, rows*row)
 			}
-			if lent.of[i] && lent.apart > 0 {
-				take(&m.IO, lent.apart*row)
+			if shared.sources[i] && shared.second > 0 {
+				take(&m.IO, shared.second*row)
 			}
 		}
 		if s.Added > 0 { // what the layer is given of a pass's rows
@@ -115,7 +115,7 @@ func (p *Package) TextMemory() Memory {
 	if p.head.Argmax {
 		take(&m.IO, 4)
 	}
-	if len(lent.of) > 0 { // K and V that layers put out which use another's: they are not read
+	if len(shared.sources) > 0 { // K and V that layers put out which use another's: they are not read
 		take(&m.IO, 2*rows*kv)
 		take(&m.IO, 2*rows*kv)
 	}

@@ -83,28 +83,28 @@ func (pkg *Package) widest() (kv int) {
 	return kv
 }
 
-// lending is what a card keeps for layers that use the K and V of others.
-type lending struct {
-	of map[int]bool // layers whose K and V others use; empty where none does
-	// Rows of a pass lie behind the cells that it sees: this many behind the last cell, for passes
-	// that see all of them, and for others this many cells and rows in a cache apart.
-	behind, apart int64
+// sharedKV is what a card keeps where layers use the K and V of others.
+type sharedKV struct {
+	sources map[int]bool // layers whose K and V others use; empty where none does
+	// The new rows of a pass lie after the cells that it sees. A pass that sees all cells needs
+	// this many rows after the last one; others need a second cache of this many cells and rows.
+	extra, second int64
 }
 
-func (pkg *Package) lent() (t lending) {
+func (pkg *Package) sharedKV() (t sharedKV) {
 	for _, l := range pkg.Facts {
 		if l.Shares {
-			if t.of == nil {
-				t.of = map[int]bool{}
+			if t.sources == nil {
+				t.sources = map[int]bool{}
 			}
-			t.of[l.Source] = true
+			t.sources[l.Source] = true
 		}
 	}
 	for _, g := range pkg.Shape.Groups {
 		if g.Group.Cells == pkg.Shape.Cells {
-			t.behind = max(t.behind, int64(g.Rows))
+			t.extra = max(t.extra, int64(g.Rows))
 		} else {
-			t.apart = max(t.apart, int64(g.Group.Cells+g.Rows))
+			t.second = max(t.second, int64(g.Group.Cells+g.Rows))
 		}
 	}
 	return t

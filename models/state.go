@@ -9,9 +9,9 @@ import (
 
 // read fills in the tensors' part of a layer. Its kind is the configuration's, by layer_types and
 // then by full_attention_interval; where that says nothing, a layer whose states go out as they
-// came in, and which is no layer of attention, has a state: found says that it is so. behind says
-// that layers which share K and V have a call's rows behind those of the cache.
-func (l *Layer) read(m *axmodel.Meta, behind bool) (found bool, err error) {
+// came in, and which is no layer of attention, has a state: found says that it is so. sharesKV says
+// that the family has layers which use the K and V of others.
+func (l *Layer) read(m *axmodel.Meta, sharesKV bool) (found bool, err error) {
 	has, said := m.HasState(), l.Kind
 	if said == "" {
 		if l.Kind = FullAttention; has {
@@ -20,7 +20,7 @@ func (l *Layer) read(m *axmodel.Meta, behind bool) (found bool, err error) {
 	}
 	if l.Kind == LinearAttention {
 		l.State, err = m.State()
-	} else if l.Shares && behind {
+	} else if l.Shares && sharesKV {
 		l.Shape, err = m.SharingLayer()
 	} else {
 		l.Shape, err = m.Layer()
