@@ -115,7 +115,7 @@ func (e Entry) Size() (bytes int64, told bool) {
 // published is not in it.
 func (e Entry) CardMemory() (bytes int64, told bool) {
 	need := max(overhead*e.weights()+float64(e.encoder), float64(e.Download)-e.embeddings())
-	if h, ok := e.Hollow(); ok {
+	if h, ok := e.Shape(); ok {
 		state := int64(0)
 		for i := range h.Layers {
 			if s := h.StateBytes(i); s > 0 {
@@ -131,10 +131,10 @@ func (e Entry) CardMemory() (bytes int64, told bool) {
 	return max(e.Card, int64(need)), e.Card > int64(need)
 }
 
-// Hollow is the model as a shape without weights, to plan by: its layers as its checkpoint has
+// Shape is the model as a shape without weights, to plan by: its layers as its checkpoint has
 // them, with the groups that the repository's name tells, else those of the vendor's most common
 // build, 2047 rows in calls of 128. ok is false where too little of it is known.
-func (e Entry) Hollow() (s axmodel.HollowShape, ok bool) {
+func (e Entry) Shape() (s axmodel.HollowShape, ok bool) {
 	x := e.shape
 	if !x.known() || e.Layers == 0 {
 		return s, false

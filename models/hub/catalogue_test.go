@@ -25,7 +25,7 @@ func TestTakes(t *testing.T) {
 		if need < e.Card || need < 200e6 || told && need != e.Card {
 			t.Errorf("%s takes %d, told %v; somebody has seen %d", e.Name, need, told, e.Card)
 		}
-		if h, ok := e.Hollow(); ok {
+		if h, ok := e.Shape(); ok {
 			weights := h.HeadBytes
 			for i := range h.Layers {
 				if h.StateBytes(i) > 0 {

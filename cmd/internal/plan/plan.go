@@ -82,7 +82,7 @@ func shapeOf(e hub.Entry) string { return strings.ReplaceAll(e.Name, ":", "-") }
 func Listed(e hub.Entry) Model {
 	m, ok := Shape(shapeOf(e))
 	if !ok {
-		h, known := e.Hollow()
+		h, known := e.Shape()
 		if known {
 			m = hollow(e.Name, h)
 		}
