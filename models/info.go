@@ -183,7 +183,7 @@ type Info struct {
 	Memory        Memory
 	Mixed         string      // kinds of layers, when they differ
 	Each          []LayerInfo // of layers, when they differ
-	Given         string      // what layers are given of a token beyond the hidden state, in words; empty where that is nothing
+	LayerInputs   string      // what layers are given of a token beyond the hidden state, in words; empty where that is nothing
 	State         string      // what a layer with a state keeps, in words
 	StateBytes    int64       // what a sequence has in all of them: a slot, and a snapshot
 	Slots         int         // how many of those a load takes room for, unless it is told otherwise
@@ -222,7 +222,7 @@ func (p *Package) Info() Info {
 	} else if v != nil {
 		i.Encoder, i.Pictures = v.String(), v.pictures()
 	}
-	i.Each, i.Given = p.each(), p.PerLayer.words()
+	i.Each, i.LayerInputs = p.each(), p.PerLayer.words()
 	i.Mixed = kindsOf(i.Each)
 	if at := slices.IndexFunc(p.Facts, func(l Layer) bool { return l.Kind == LinearAttention }); at >= 0 {
 		s := p.Facts[at].State
@@ -269,7 +269,7 @@ func (p *Package) quantization() string {
 
 // softLayerCount is how many parameters a layer has.
 func softLayerCount(h *axmodel.Header) int64 {
-	d, q, kv, given := int64(h.Hidden), int64(h.Heads)*int64(h.HeadDim), int64(h.KVHeads)*int64(h.HeadDim), int64(0)
+	d, q, kv, inputs := int64(h.Hidden), int64(h.Heads)*int64(h.HeadDim), int64(h.KVHeads)*int64(h.HeadDim), int64(0)
 	mixer := 2*q + 2*kv
 	switch {
 	case h.Kind == axmodel.Linear:
@@ -280,9 +280,9 @@ func softLayerCount(h *axmodel.Header) int64 {
 		mixer += q
 	}
 	if h.Flags&axmodel.FlagGemma4 != 0 {
-		given = int64(h.Out)
+		inputs = int64(h.Out)
 	}
-	return d * (mixer + 3*int64(h.Intermediate) + 2*given + 2)
+	return d * (mixer + 3*int64(h.Intermediate) + 2*inputs + 2)
 }
 
 // Gemma says E2B, for the parameters that are not in tables.
@@ -375,7 +375,7 @@ func (i Info) Write(w io.Writer) error {
 	}
 	row("window", windows(i.Each))
 	row("shared k and v", shared(i.Each))
-	row("layer inputs", i.Given)
+	row("layer inputs", i.LayerInputs)
 	if i.State != "" {
 		row("states", fmt.Sprintf("%s a layer, %s a sequence or snapshot, room for %d", i.State, HumanBytes(i.StateBytes), i.Slots))
 	}

@@ -74,7 +74,7 @@ func describePackage(p *models.Package) *Package {
 		Slots: i.Slots, Notes: append([]string{}, i.Notes...),
 		Memory: Memory{Layers: i.Memory.Layers, Head: i.Memory.Head, Cache: i.Memory.Cache, States: i.Memory.States, IO: i.Memory.IO,
 			Card: i.Memory.Card, Load: i.Memory.Load, Host: i.Memory.Host, Encoder: i.Memory.Encoder},
-		Encoder: i.Encoder, Pictures: i.Pictures, Each: i.Each, Given: i.Given}
+		Encoder: i.Encoder, Pictures: i.Pictures, Each: i.Each, Given: i.LayerInputs}
 }
 
 // Print writes it for people.
