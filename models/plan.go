@@ -462,20 +462,25 @@ func (p *plan) noLayers(alone string) error {
 	return e
 }
 
+// named finds a file that the configuration names.
+func (p *plan) named(file string, to *string) error {
+	name, found, err := p.t.resolve(p.base, file)
+	if err != nil {
+		return err
+	}
+	if !found || !p.t.has(name) {
+		return p.t.missing(name, "")
+	}
+	*to = name
+	return p.t.checkPointer(name)
+}
+
 func (p *plan) findHead() error {
 	if p.whole {
 		return nil
 	}
 	if p.cfg.Head != "" {
-		name, found, err := p.t.resolve(p.base, p.cfg.Head)
-		if err != nil {
-			return err
-		}
-		if !found || !p.t.has(name) {
-			return p.t.missing(name, "")
-		}
-		p.head = name
-		return p.t.checkPointer(name)
+		return p.named(p.cfg.Head, &p.head)
 	}
 	dir := path.Dir(p.template)
 	prefix, _, _ := strings.Cut(path.Base(p.template), "l%d")
@@ -500,15 +505,7 @@ func (p *plan) findHead() error {
 
 func (p *plan) findEmbed() error {
 	if p.cfg.Embed != "" {
-		name, found, err := p.t.resolve(p.base, p.cfg.Embed)
-		if err != nil {
-			return err
-		}
-		if !found || !p.t.has(name) {
-			return p.t.missing(name, "")
-		}
-		p.embed = name
-		return p.t.checkPointer(name)
+		return p.named(p.cfg.Embed, &p.embed)
 	}
 	for _, dir := range []string{path.Dir(p.template), p.base, "."} {
 		for _, name := range p.t.in(dir) {
@@ -577,22 +574,14 @@ func (p *plan) related(dir string) bool {
 }
 
 func (p *plan) findRest() error {
-	for i, given := range []string{p.cfg.PerLayer, p.cfg.PerLayerProject, p.cfg.PerLayerNorm} {
-		if given == "" {
+	for i, file := range []string{p.cfg.PerLayer, p.cfg.PerLayerProject, p.cfg.PerLayerNorm} {
+		if file == "" {
 			continue
 		}
-		name, found, err := p.t.resolve(p.base, given)
-		if err != nil {
+		if err := p.named(file, &p.perLayer[i]); err != nil {
 			return err
 		}
-		if !found || !p.t.has(name) {
-			return p.t.missing(name, "")
-		}
-		if err := p.t.checkPointer(name); err != nil {
-			return err
-		}
-		p.perLayer[i] = name
-		p.extra = append(p.extra, name)
+		p.extra = append(p.extra, p.perLayer[i])
 	}
 	if p.cfg.PostConfig != "" {
 		name, found, err := p.t.resolve(p.base, p.cfg.PostConfig)

@@ -152,64 +152,64 @@ func (c *Client) Describe(ctx context.Context, s *Snapshot, f File) (File, error
 	return f, err
 }
 
-// Read fetches a small file whole; more than limit bytes is an error. The content is not compared
-// with its hash.
-func (c *Client) Read(ctx context.Context, s *Snapshot, f File, limit int64) (data []byte, err error) {
+// get asks for a file, or for a range of it, and gives the answer's body to read, whose error is
+// told with the hub's name.
+func (c *Client) get(ctx context.Context, s *Snapshot, f File, header http.Header,
+	read func(resp *http.Response, body io.Reader) error) error {
 	c.init()
-	if f.Size > limit {
-		return nil, &Error{What: f.Path, Detail: fmt.Sprintf("%d bytes, limit %d", f.Size, limit)}
-	}
-	err = c.try(ctx, func(endpoint string) error {
+	return c.try(ctx, func(endpoint string) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		resp, err := c.do(ctx, f.Path, http.MethodGet, s.fileURL(endpoint, f.Path), nil, true)
+		resp, err := c.do(ctx, f.Path, http.MethodGet, s.fileURL(endpoint, f.Path), header, true)
 		if err != nil {
 			return err
 		}
-		if resp.StatusCode != http.StatusOK {
+		if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusPartialContent {
 			return refuse(f.Path, resp)
 		}
 		body := watch(resp.Body, c.Stall, cancel)
 		defer body.Close()
-		data, err = io.ReadAll(io.LimitReader(body, limit+1))
-		if err == nil && int64(len(data)) > limit {
-			err = fmt.Errorf("more than %d bytes", limit)
-		}
-		if err == nil && f.Size > 0 && int64(len(data)) != f.Size {
-			err = fmt.Errorf("%d bytes of %d", len(data), f.Size)
-		}
-		if err != nil {
+		if err := read(resp, body); err != nil {
 			return &Error{What: f.Path, Host: resp.Request.URL.Host, Detail: networkText(err), Err: err}
+		}
+		return nil
+	})
+}
+
+// Read fetches a small file whole; more than limit bytes is an error. The content is not compared
+// with its hash.
+func (c *Client) Read(ctx context.Context, s *Snapshot, f File, limit int64) (data []byte, err error) {
+	if f.Size > limit {
+		return nil, &Error{What: f.Path, Detail: fmt.Sprintf("%d bytes, limit %d", f.Size, limit)}
+	}
+	err = c.get(ctx, s, f, nil, func(_ *http.Response, body io.Reader) (err error) {
+		data, err = io.ReadAll(io.LimitReader(body, limit+1))
+		switch {
+		case err != nil:
+			return err
+		case int64(len(data)) > limit:
+			return fmt.Errorf("more than %d bytes", limit)
+		case f.Size > 0 && int64(len(data)) != f.Size:
+			return fmt.Errorf("%d bytes of %d", len(data), f.Size)
 		}
 		return nil
 	})
 	return data, err
 }
 
+// errWhole is a hub that gives other bytes than were asked for.
+var errWhole = fmt.Errorf("parts of files cannot be read: %w", ErrChanged)
+
 // ReadAt reads len(dst) bytes of a file from the offset at, by one request. It fails where the hub
 // gives other bytes than were asked for.
 func (c *Client) ReadAt(ctx context.Context, s *Snapshot, f File, dst []byte, at int64) error {
-	c.init()
-	return c.try(ctx, func(endpoint string) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		header := http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", at, at+int64(len(dst))-1)}}
-		resp, err := c.do(ctx, f.Path, http.MethodGet, s.fileURL(endpoint, f.Path), header, true)
-		if err != nil {
-			return err
-		}
-		if resp.StatusCode >= 400 {
-			return refuse(f.Path, resp)
-		}
-		body := watch(resp.Body, c.Stall, cancel)
-		defer body.Close()
+	header := http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", at, at+int64(len(dst))-1)}}
+	return c.get(ctx, s, f, header, func(resp *http.Response, body io.Reader) error {
 		from, _, ok := contentRange(resp.Header.Get("Content-Range"))
 		if resp.StatusCode != http.StatusPartialContent || !ok || from != at {
-			return &Error{What: f.Path, Host: resp.Request.URL.Host, Detail: "parts of files cannot be read", Err: ErrChanged}
+			return errWhole
 		}
-		if _, err := io.ReadFull(body, dst); err != nil {
-			return &Error{What: f.Path, Host: resp.Request.URL.Host, Detail: networkText(err), Err: err}
-		}
-		return nil
+		_, err := io.ReadFull(body, dst)
+		return err
 	})
 }

@@ -62,12 +62,7 @@ func (s *Store) Delete(name string) error {
 // remove takes a manifest away for good before any blob goes: a power cut between the two leaves
 // blobs that nothing names, never the reverse.
 func (s *Store) remove(p string) error {
-	var refs []models.Digest
-	if data, err := readAll(s.disk, p, maxManifest); err == nil {
-		if _, refs, err = parseManifest(data); err != nil {
-			refs = nil
-		}
-	}
+	refs := s.named(p)
 	if err := s.disk.Remove(p); err != nil {
 		return fmt.Errorf("models: %w", err)
 	}
@@ -81,6 +76,19 @@ func (s *Store) remove(p string) error {
 		}
 	}
 	return s.drop(refs)
+}
+
+// named are the blobs that the manifest at p names; none where it cannot be read.
+func (s *Store) named(p string) []models.Digest {
+	data, err := readAll(s.disk, p, maxManifest)
+	if err != nil {
+		return nil
+	}
+	_, refs, err := parseManifest(data)
+	if err != nil {
+		return nil
+	}
+	return refs
 }
 
 // drop removes those of the blobs that no manifest names any more.
@@ -277,12 +285,7 @@ func (s *Store) commit(name models.Name, m *manifest) error {
 	if err != nil {
 		return fmt.Errorf("models: %w", err)
 	}
-	var refs []models.Digest
-	if old, err := readAll(s.disk, p, maxManifest); err == nil {
-		if _, refs, err = parseManifest(old); err != nil {
-			refs = nil
-		}
-	}
+	refs := s.named(p)
 	if err := mkdirs(s.disk, "blobs"); err != nil {
 		return fmt.Errorf("models: %w", err)
 	}
