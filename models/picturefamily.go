@@ -8,11 +8,11 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// seeing is what a family of models that see has in common, whatever its encoder's tensors are: how
-// a picture stands in a prompt, how its pixels are normed where the encoder leaves that to the
-// host, and what positions its rows have. Tokens are written as the tokenizer has them; each must
-// be one id there.
-type seeing struct {
+// pictureFamily is what a family of models that see has in common, whatever its encoder's tensors
+// are: how a picture stands in a prompt, how its pixels are normed where the encoder leaves that to
+// the host, and what positions its rows have. Tokens are written as the tokenizer has them; each
+// must be one id there.
+type pictureFamily struct {
 	name   string   // in the vendor's words; vlm_type is compared without case and signs
 	number int      // as vlm_type; 0: none is known
 	alias  []string // further spellings
@@ -35,7 +35,7 @@ type seeing struct {
 // families of models that see. Where the vendor's runtime and the models' own templates differ (its
 // pictures come behind InternVL's and FastVLM's text, and all of a turn's pictures share one pair
 // of brackets), the models were trained with what stands here.
-var seers = []seeing{
+var pictureFamilies = []pictureFamily{
 	{name: "Qwen2_5VL", number: 1, hints: []string{"qwen25vl"}, row: "<|image_pad|>", open: "<|vision_start|>", close: "<|vision_end|>",
 		mrope: true},
 	{name: "Qwen3VL", number: 2, alias: []string{"Qwen3_5VL"}, hints: []string{"qwen3vl", "qwen35"}, row: "<|image_pad|>",
@@ -56,12 +56,12 @@ var seers = []seeing{
 		close: "</img>", before: "<image %d>", first: 1, always: true, norm: vision.Signed, places: 1000},
 }
 
-// seer finds a family by what vlm_type says.
-func seer(typ string) (*seeing, error) {
+// pictureFamilyOf finds a family by what vlm_type says.
+func pictureFamilyOf(typ string) (*pictureFamily, error) {
 	want := squeeze(typ)
 	var known []string
-	for i := range seers {
-		s := &seers[i]
+	for i := range pictureFamilies {
+		s := &pictureFamilies[i]
 		if want == squeeze(s.name) || s.number > 0 && want == fmt.Sprint(s.number) {
 			return s, nil
 		}
@@ -75,14 +75,14 @@ func seer(typ string) (*seeing, error) {
 	return nil, fmt.Errorf("vlm_type is %.40q; known are %s and their numbers", typ, strings.Join(known, ", "))
 }
 
-// seerBy finds a family by the names of things: the family of the package, then what its encoder's
-// file is called.
-func seerBy(names ...string) *seeing {
+// pictureFamilyByName finds a family by the names of things: the family of the package, then what
+// its encoder's file is called.
+func pictureFamilyByName(names ...string) *pictureFamily {
 	for _, n := range names {
-		for i := range seers {
-			for _, h := range seers[i].hints {
+		for i := range pictureFamilies {
+			for _, h := range pictureFamilies[i].hints {
 				if n == h {
-					return &seers[i]
+					return &pictureFamilies[i]
 				}
 			}
 		}
@@ -91,7 +91,7 @@ func seerBy(names ...string) *seeing {
 }
 
 // tokens are every token that a picture is written with.
-func (s *seeing) tokens() []string {
+func (s *pictureFamily) tokens() []string {
 	all := []string{s.row}
 	for _, text := range []string{s.open, s.close, s.before} {
 		for rest := text; ; {
@@ -129,7 +129,7 @@ const (
 
 // inner is what stands for the picture itself, of calls × rows rows: the row's token as often, and
 // between the parts of a picture what tells them apart.
-func (s *seeing) inner(rows int) string {
+func (s *pictureFamily) inner(rows int) string {
 	pad := strings.Repeat(s.row, rows)
 	if s.tiles == 0 {
 		return pad
@@ -147,7 +147,7 @@ func (s *seeing) inner(rows int) string {
 
 // resolve finds the ids of the family's tokens, and fails with the first that the tokenizer has
 // not.
-func (s *seeing) resolve(t *tokenizer.Tokenizer) (row int32, err error) {
+func (s *pictureFamily) resolve(t *tokenizer.Tokenizer) (row int32, err error) {
 	for i, text := range s.tokens() {
 		id, ok := t.ID(text)
 		if ids := t.Encode(nil, text, true); !ok || len(ids) != 1 || ids[0] != id {

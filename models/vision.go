@@ -50,14 +50,14 @@ type Vision struct {
 	Last        bool   // a turn's pictures stand behind its text
 	Inner       string // what a picture's rows are written as: takes the place of a chat template's single placeholder
 
-	seer *seeing
+	family *pictureFamily
 }
 
 // Mark is how the i-th of a turn's n pictures is written, counted from 0, where the chat template
 // says nothing of pictures: all control tokens in it are meant as such. A Vision that is no
 // package's has no family, and writes Inner alone.
 func (v *Vision) Mark(i, n int) string {
-	s, text := v.seer, ""
+	s, text := v.family, ""
 	if s == nil {
 		return v.Inner
 	}
@@ -80,7 +80,7 @@ func (p *Package) Vision() (*Vision, error) {
 			p.visionErr = err
 			return
 		}
-		if p.vision.Placeholder, err = p.vision.seer.resolve(words); err != nil {
+		if p.vision.Placeholder, err = p.vision.family.resolve(words); err != nil {
 			p.visionErr = &Error{Path: p.p.t.where(p.p.tokenizer), What: err.Error(),
 				Fix: "take the tokenizer of the same model, or correct tokenizer_type or vlm_type", Err: ErrMismatch}
 		}
@@ -124,15 +124,15 @@ func (pkg *Package) readEncoder(name string) error {
 		v.Weights = v.Size
 	}
 	pkg.vision = v // what it takes on a card is known, whatever else is wrong
-	if v.seer = seerBy(pkg.Family, familyOf(path.Base(name))); pkg.Config.VisionType != "" {
-		if v.seer, err = seer(pkg.Config.VisionType); err != nil {
+	if v.family = pictureFamilyByName(pkg.Family, familyOf(path.Base(name))); pkg.Config.VisionType != "" {
+		if v.family, err = pictureFamilyOf(pkg.Config.VisionType); err != nil {
 			return bad("correct vlm_type", "the package's %v", err)
 		}
 	}
-	if v.seer == nil {
-		return bad("say it as vlm_type in config.json", "of which family this encoder is, nothing tells")
+	if v.family == nil {
+		return bad("say it as vlm_type in config.json", "nothing tells which family this encoder belongs to")
 	}
-	v.Family, v.Word, v.Last, v.Square, v.Tiles = v.seer.name, v.seer.row, v.seer.last, v.seer.square, v.seer.tiles
+	v.Family, v.Word, v.Last, v.Square, v.Tiles = v.family.name, v.family.row, v.family.last, v.family.square, v.family.tiles
 	if err := v.readTensors(m, pkg.Hidden); err != nil {
 		return bad(whole, "%v", err)
 	}
@@ -177,7 +177,7 @@ func (v *Vision) readTensors(m *axmodel.Meta, hidden int) error {
 	}
 	v.PerCall = n / hidden
 	v.Rows = v.PerCall * (v.Tiles*v.Tiles + 1)
-	if v.Inner = v.seer.inner(v.PerCall); v.Rows > 1<<16 {
+	if v.Inner = v.family.inner(v.PerCall); v.Rows > 1<<16 {
 		return fmt.Errorf("gives %d rows for a picture", v.Rows)
 	}
 	for _, t := range g.Outputs {
@@ -202,9 +202,9 @@ func (v *Vision) readLayout(c *Config) (err error) {
 		return err
 	}
 	if typ == vision.F32 {
-		v.Norm = v.seer.norm
+		v.Norm = v.family.norm
 	}
-	if !v.seer.mrope {
+	if !v.family.mrope {
 		return nil
 	}
 	across, down := v.Layout.Grid()
@@ -249,15 +249,8 @@ var encoderName = regexp.MustCompile(`(?i)vision|image_encoder|(^|[_-])vi[tp]([_
 func (p *plan) findEncoder() error {
 	claims := p.cfg.VisionType
 	if p.cfg.VisionEncoder != "" {
-		name, found, err := p.t.resolve(p.base, p.cfg.VisionEncoder)
-		if err != nil {
-			return err
-		}
-		if !found || !p.t.has(name) {
-			return p.t.missing(name, "")
-		}
-		p.encoders = []string{name}
-		return p.t.checkPointer(name)
+		p.encoders = []string{""}
+		return p.named(p.cfg.VisionEncoder, &p.encoders[0])
 	}
 	if p.cfg.Blind {
 		return nil
