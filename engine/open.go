@@ -466,7 +466,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	for i, f := range order {
 		paths[i], _ = weight(f)
 	}
-	reader := ahead.Start(paths, ahead.Options{})
+	reader := ahead.Start(paths)
 	defer reader.Stop()
 	model, err := c.files(ctx, loader, pace, func(n int) (bytes int64) { _, bytes = weight(order[n]); return bytes },
 		func(n int) {

@@ -24,14 +24,6 @@ const Window = 256 << 20
 
 const chunk = 1 << 20
 
-// Options of a Reader. The zero value reads the system's files.
-type Options struct {
-	Open func(path string) (f io.ReadCloser, size int64, err error) // nil: regular files only
-}
-
-// Rates is how quick the disk and the card are side by side.
-type Rates = ask.Rates
-
 // Reader reads one list of files.
 type Reader struct {
 	files []file
@@ -57,13 +49,12 @@ type file struct {
 
 // Start begins to read the files, in the order in which the card will take them. One that cannot be
 // opened is left to the load.
-func Start(paths []string, o Options) *Reader {
-	if o.Open == nil {
-		o.Open = open
-	}
+func Start(paths []string) *Reader { return start(paths, open) }
+
+func start(paths []string, open func(path string) (f io.ReadCloser, size int64, err error)) *Reader {
 	r := &Reader{stop: make(chan struct{}), moved: make(chan struct{}, 1), ended: make(chan struct{})}
 	for _, p := range paths {
-		f, size, err := o.Open(p)
+		f, size, err := open(p)
 		if err != nil {
 			f, size = nil, 0
 		}
@@ -172,7 +163,7 @@ func (r *Reader) Done() {
 }
 
 // Rates tells how quick the load is so far.
-func (r *Reader) Rates() (x Rates) {
+func (r *Reader) Rates() (x ask.Rates) {
 	if r == nil {
 		return x
 	}

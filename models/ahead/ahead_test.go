@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/lane"
 )
 
@@ -29,7 +30,7 @@ func TestBothAtOnce(t *testing.T) {
 				paths, sizes := qwen(c.layers, c.head, c.layer)
 				before, _ := newMachine(disk, sizes).load(paths, link, nil)
 				m := newMachine(disk, sizes)
-				r := Start(paths, Options{Open: m.open})
+				r := start(paths, m.open)
 				now, rates := m.load(paths, link, r)
 				r.Stop()
 				if ratio := before.Seconds() / now.Seconds(); ratio < 1.7 {
@@ -130,7 +131,7 @@ func (m *machine) open(path string) (io.ReadCloser, int64, error) {
 
 // load is a card that takes the files as the vendor's library does: page by page, each from its
 // mapping and then over the link. It tells how long that took.
-func (m *machine) load(paths []string, link float64, r *Reader) (took time.Duration, rates []Rates) {
+func (m *machine) load(paths []string, link float64, r *Reader) (took time.Duration, rates []ask.Rates) {
 	start := time.Now()
 	for _, p := range paths {
 		for at := int64(0); at < m.sizes[p]; {
@@ -164,7 +165,7 @@ func TestSlowDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		paths, sizes := qwen(10, 50_000_000, 20_000_000)
 		m := newMachine(20e6, sizes)
-		r := Start(paths, Options{Open: m.open})
+		r := start(paths, m.open)
 		took, rates := m.load(paths, 96e6, r)
 		r.Stop()
 		if last := rates[len(rates)-1]; last.Held != "disk" || last.Disk < 15e6 || last.Disk > 21e6 {
@@ -182,7 +183,7 @@ func TestWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		paths, sizes := qwen(60, 20_000_000, 20_000_000)
 		m := newMachine(1e9, sizes)
-		r := Start(paths, Options{Open: m.open})
+		r := start(paths, m.open)
 		_, rates := m.load(paths, link, r)
 		r.Stop()
 		if m.most > Window+20_000_000+2*page || m.most < Window/2 {
@@ -201,14 +202,14 @@ func TestStop(t *testing.T) {
 		paths, sizes := qwen(4, 20_000_000, 20_000_000)
 		delete(sizes, "layer 1")
 		m := newMachine(disk, sizes)
-		r := Start(paths, Options{Open: m.open})
+		r := start(paths, m.open)
 		time.Sleep(100 * time.Millisecond)
 		r.Stop()
 		r.Stop()
 		if m.from > 10_000_000 {
 			t.Errorf("%d bytes were read", m.from)
 		}
-		r = Start(paths, Options{Open: m.open})
+		r = start(paths, m.open)
 		for range 9 {
 			r.Done()
 		}
@@ -221,7 +222,7 @@ func TestStop(t *testing.T) {
 		var none *Reader
 		none.Done()
 		none.Stop()
-		if none.Rates() != (Rates{}) {
+		if none.Rates() != (ask.Rates{}) {
 			t.Error("rates of nothing")
 		}
 	})
@@ -234,7 +235,7 @@ func TestFiles(t *testing.T) {
 	if err := errors.Join(os.WriteFile(a, make([]byte, 3<<20), 0o600), os.WriteFile(b, make([]byte, 100), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	r := Start([]string{a, filepath.Join(dir, "none"), dir, b}, Options{})
+	r := Start([]string{a, filepath.Join(dir, "none"), dir, b})
 	<-r.ended
 	r.Stop()
 	if got := r.Rates(); r.bytes.Load() != 3<<20+100 || got.Disk <= 0 || got.Held != "" {
