@@ -149,15 +149,9 @@ const pullingPrefix = ".pulling-"
 // announce makes a pull known to [Store.Prune] in every process until done is called or this
 // process ends. Where the file system has no locks the pull is known by its files' times only.
 func (s *Store) announce() (done func()) {
-	name := pullingPrefix + randomName()
-	tmp := ".tmp" + name // locked before it has its name: it is never found without its lock
-	release, _, err := s.disk.Hold(tmp, true)
+	name, release, err := s.mark(pullingPrefix)
 	if err != nil {
-		_ = s.disk.Remove(tmp)
 		return func() {}
-	}
-	if s.disk.Rename(tmp, name) != nil {
-		name = tmp
 	}
 	return func() {
 		_ = s.disk.Remove(name)
@@ -165,35 +159,12 @@ func (s *Store) announce() (done func()) {
 	}
 }
 
-// pulling says whether some process pulls. What pulls that were killed have left of their
-// announcements is removed.
-func (s *Store) pulling() (bool, error) {
-	list, err := s.disk.ReadDir(".")
-	if err != nil {
-		return false, fmt.Errorf("models: %w", err)
-	}
-	busy := false
-	for _, e := range list {
-		if !strings.HasPrefix(e.Name(), pullingPrefix) {
-			continue
-		}
-		release, ok, err := s.disk.Hold(e.Name(), false)
-		if err != nil || !ok {
-			busy = busy || !errors.Is(err, fs.ErrNotExist)
-			continue
-		}
-		_ = s.disk.Remove(e.Name())
-		_ = release()
-	}
-	return busy, nil
-}
-
 // Prune removes blobs that no model names and downloads that were left, if untouched for the given
 // time. It returns the bytes freed. Nothing is removed while some process pulls, and no whole blob
 // while there is a manifest that cannot be read: it may be that one's.
 func (s *Store) Prune(idle time.Duration) (freed int64, err error) {
 	err = s.locked(func() error {
-		if busy, err := s.pulling(); busy || err != nil {
+		if busy, _, err := s.marks(pullingPrefix); busy || err != nil {
 			return err
 		}
 		used, whole, err := s.references()

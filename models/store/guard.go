@@ -40,37 +40,17 @@ const markerPrefix = ".serving-"
 // leave stops the hashing, waits for it, and is called once, before Close. Errors: the file
 // system's, or that it has no locks; then nothing is watched and leave is nil.
 func (s *Store) Guard(o GuardOptions) (leave func() error, err error) {
-	marker := markerPrefix + randomName()
-	// Made under another name and locked before it has its own: it is never found without its lock.
-	tmp := ".tmp" + marker
-	release, _, err := s.disk.Hold(tmp, true)
+	marker, release, err := s.mark(markerPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
-	give := func(err error) error {
-		return fmt.Errorf("models: %w", errors.Join(err, s.disk.Remove(tmp), release()))
-	}
-	list, err := s.disk.ReadDir(".")
-	if err != nil {
-		return nil, give(err)
-	}
-	if err := s.disk.Rename(tmp, marker); err != nil {
-		return nil, give(err)
-	}
-	if tmp = marker; s.disk.SyncDir(".") != nil {
-		return nil, give(errors.New("the store's folder cannot be synced"))
-	}
+	err = s.disk.SyncDir(".")
 	unclean := false
-	for _, e := range list {
-		if !strings.HasPrefix(e.Name(), markerPrefix) {
-			continue
-		}
-		if free, ok, err := s.disk.Hold(e.Name(), false); err == nil && ok {
-			// One that is gone by now was removed in order. Of the others ours tells from now on.
-			//rule:D12 TestGuard$ drop
-			unclean = s.disk.Remove(e.Name()) == nil || unclean
-			_ = free()
-		}
+	if err == nil { // markers of others may go now: ours is there after a power cut
+		_, unclean, err = s.marks(markerPrefix)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("models: %w", errors.Join(err, s.disk.Remove(marker), release()))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan bool, 1)
@@ -92,6 +72,44 @@ func (s *Store) Guard(o GuardOptions) (leave func() error, err error) {
 		}
 		return errors.Join(err, release())
 	}, nil
+}
+
+// mark makes a file in the store that is locked until release is called or this process ends. It is
+// made under another name and locked before it has its own: it is never found without its lock.
+func (s *Store) mark(prefix string) (name string, release func() error, err error) {
+	name = prefix + randomName()
+	release, _, err = s.disk.Hold(".tmp"+name, true)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := s.disk.Rename(".tmp"+name, name); err != nil {
+		return "", nil, errors.Join(err, s.disk.Remove(".tmp"+name), release())
+	}
+	return name, release, nil
+}
+
+// marks says whether a process holds a mark of a kind, and whether one was left by a process that
+// was killed. What was left is removed.
+func (s *Store) marks(prefix string) (held, left bool, err error) {
+	list, err := s.disk.ReadDir(".")
+	if err != nil {
+		return false, false, err
+	}
+	for _, e := range list {
+		if !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		release, ok, err := s.disk.Hold(e.Name(), false)
+		if err != nil || !ok {
+			held = held || !errors.Is(err, fs.ErrNotExist)
+			continue
+		}
+		// One that is gone by now was removed in order.
+		//rule:D12 TestGuard$ drop
+		left = s.disk.Remove(e.Name()) == nil || left
+		_ = release()
+	}
+	return held, left, nil
 }
 
 // checking is a store's knowledge of its files' soundness.

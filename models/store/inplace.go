@@ -23,22 +23,26 @@ import (
 // from their folders. Where only is given, none of another name is looked into.
 func (s *Store) inPlace(only ...models.Name) []*Model {
 	var out []*Model
-	for _, p := range s.paths {
-		abs, err := filepath.Abs(p)
-		if err != nil {
+	for _, f := range s.allFound() {
+		if len(only) > 0 && !f.name.EqualFold(only[0]) {
 			continue
 		}
-		list, _ := s.packages(abs)
-		for _, f := range list {
-			if len(only) > 0 && !f.name.EqualFold(only[0]) {
-				continue
-			}
-			if m := s.folderModel(f.name, f.dir); m != nil {
-				out = append(out, m)
-			}
+		if m := s.folderModel(f.name, f.dir); m != nil {
+			out = append(out, m)
 		}
 	}
 	return out
+}
+
+// allFound are the packages in the folders of Paths.
+func (s *Store) allFound() (all []found) {
+	for _, p := range s.paths {
+		if abs, err := filepath.Abs(p); err == nil {
+			list, _ := s.packages(abs)
+			all = append(all, list...)
+		}
+	}
+	return all
 }
 
 // folderName makes a valid name of a folder's path: Qwen3-0.6B, AXERA-TECH/Qwen3-0.6B, and

@@ -1,7 +1,7 @@
 package store
 
 import (
-	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -133,17 +133,5 @@ func (s *Store) remember(n models.Name, m *Model, began time.Time) {
 
 // hidden says whether a package in place has a name, which goes before a built-in one.
 func (s *Store) hidden(n models.Name) bool {
-	for _, p := range s.paths {
-		abs, err := filepath.Abs(p)
-		if err != nil {
-			continue
-		}
-		list, _ := s.packages(abs)
-		for _, f := range list {
-			if f.name.EqualFold(n) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.allFound(), func(f found) bool { return f.name.EqualFold(n) })
 }
