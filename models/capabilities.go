@@ -181,7 +181,8 @@ func (p *Package) beside(file string) string {
 	return path.Join(dir, file)
 }
 
-// templateOf reads chat_template: a text, or several with names, of which the default one is meant.
+// templateOf reads chat_template: a text, or several with names. Of several it takes the one called
+// default, else the first.
 func templateOf(o object) string {
 	v, ok := o.get("chat_template")
 	if !ok {

@@ -11,9 +11,8 @@ type CardSize struct {
 	Room int64 // bytes
 }
 
-// CardSizes are the sizes there are. What models may take is measured for 8 and 16 GB, of which the
-// card itself keeps 1152 MiB; for 4 GB it was never published, and the card is taken to keep as
-// much.
+// CardSizes are the sizes there are. What models may take is measured for 8 and 16 GB: the card
+// itself keeps 1152 MiB. For 4 GB it was never published; we take it to be the same.
 var CardSizes = []CardSize{{4, 2944 << 20}, {8, 7040 << 20}, {16, 15232 << 20}}
 
 // CardsFor are the sizes, in GB, of the cards that hold need bytes.

@@ -134,7 +134,7 @@ func (p *Package) TextMemory() Memory {
 // axcl/native loads them; caches and buffers come after.
 func (p *Package) loading() (most int64) {
 	type part struct{ file, weights int64 }
-	parts := []part{{max(p.headFile, p.headBytes), p.headBytes}} // a hollow file stands for a larger one
+	parts := []part{{max(p.headFile, p.headBytes), p.headBytes}} // a file without weights stands for a larger one
 	for _, l := range p.Facts {
 		parts = append(parts, part{max(l.Size, l.Weights), l.Weights})
 	}

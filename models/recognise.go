@@ -112,8 +112,7 @@ func (e *evidence) readConfigs() {
 	}
 }
 
-// numbered are names of files of which many are alike but for a number, as heads are that are
-// counted.
+// numbered are names that end in a number. Several files may differ in nothing else.
 var numbered = regexp.MustCompile(`^(.*_)(\d{1,4})\.axmodel$`)
 
 // nets reads one of each set of files that differ in nothing but a number. What cannot be read is

@@ -127,7 +127,7 @@ func (r *Reader) one(i int, f file, buf []byte) bool {
 	}
 }
 
-// near: the i-th file is to be read on, of which so much was read.
+// near says whether to read on in the i-th file, after this many of its bytes.
 func (r *Reader) near(i int, done int64) bool {
 	at := int(r.at.Load())
 	if i <= at+1 {

@@ -23,7 +23,7 @@ type State struct {
 	mu ranked.Mutex[ranked.PullParts]
 }
 
-// Part is the bytes [Start, End) of the file, of which the first Have are there.
+// Part is the bytes [Start, End) of the file. The first Have of them are there.
 type Part struct {
 	Start int64 `json:"start"`
 	End   int64 `json:"end"`

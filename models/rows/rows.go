@@ -435,7 +435,7 @@ func secret(d disk) ([]byte, error) {
 		if err == nil && st.Mode().Perm()&0o077 != 0 {
 			_ = f.Close()
 			return nil, fmt.Errorf("others can read its file secret (mode %#o), which is for the server's user only: chmod 600 it if "+
-				"nobody did; else remove the folder, for what it names can be guessed", st.Mode().Perm())
+				"no other did; else remove the folder, for what it names can be guessed", st.Mode().Perm())
 		}
 		b, err := io.ReadAll(io.LimitReader(f, 33))
 		_ = f.Close()

@@ -7,10 +7,10 @@ import (
 	"github.com/axle-llm/axle/prefix"
 )
 
-// This file keeps the states of models whose layers have some. A state belongs after any row, and
-// is of use with all rows before it only: its file, <64 hex>.state, also holds the rows behind the
-// last whole block, and is not found where a block before it is missing. It lasts less long than
-// they do. Otherwise it is a file as blocks are.
+// This file keeps the states of models whose layers have some. A state may stand after any row, and
+// is of use only with all rows before it. So its file, <64 hex>.state, also holds the rows after
+// the last whole block, and is not found where a block before it is missing. It is removed earlier
+// than they are. Otherwise it is a file like those of blocks.
 
 const (
 	stateMagic = "axlesta1"
@@ -26,8 +26,8 @@ type StateKey struct {
 // Length is how many rows the state is after.
 func (s *Space) Length(k StateKey) int { return k.depth*s.d.o.Block + k.tail }
 
-// StateKey is the name of the state after the tokens, of which keys are the whole blocks (or more);
-// there is at least one token.
+// StateKey is the name of the state after the tokens. Keys are the names of their whole blocks, or
+// of more; there is at least one token.
 func (s *Space) StateKey(ids []int32, keys []Key) StateKey {
 	n := s.d.o.Block
 	depth := len(ids) / n

@@ -17,7 +17,7 @@ import (
 func randomName() string { return rand.Text()[:16] }
 
 // HasBlob says whether a blob is in the store, and how large it is. One that was found rotten is
-// not: whoever has it may send it again.
+// not: a client that has it may send it again.
 func (s *Store) HasBlob(d models.Digest) (size int64, ok bool, err error) {
 	st, err := s.disk.Stat("blobs/" + d.File())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -260,7 +260,7 @@ func (s *Store) commit(name models.Name, m *manifest) error {
 	if err := mkdirs(s.disk, "blobs"); err != nil {
 		return fmt.Errorf("models: %w", err)
 	}
-	if err := s.disk.SyncDir("blobs"); err != nil { // whoever put a blob there may not have come to it
+	if err := s.disk.SyncDir("blobs"); err != nil { // the pull that put a blob there may not have come to it
 		return fmt.Errorf("models: %w", err)
 	}
 	if err := mkdirs(s.disk, path.Dir(p)); err != nil {
