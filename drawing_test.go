@@ -60,8 +60,8 @@ type house struct {
 // small are packages that everybody may use, which would draw an arrow from everything and explain
 // nothing, and one that holds files only.
 func small(dir string) bool {
-	return slices.Contains([]string{"internal/plain", "internal/ranked", "internal/regular", "internal/folder", "internal/fuzzguard", "internal/lane",
-		"packaging"}, dir)
+	return slices.Contains([]string{"internal/plain", "internal/ranked", "internal/regular", "internal/folder", "internal/fuzzguard",
+		"internal/lane", "packaging"}, dir)
 }
 
 // readHouse reads the product's packages below root: no tests, no doubles for them, no module

@@ -244,7 +244,8 @@ func (p *plan) describe(err error, name string) error {
 	if d, ok := p.t.fsys.(*dirFS); ok {
 		dir = d.dir
 	}
-	k.Info = Info{Name: name, Kind: k.Kind, Says: k.Error(), Architecture: squeeze(k.Kind), Family: squeeze(k.Kind), Path: dir, Source: p.source}
+	k.Info = Info{Name: name, Kind: k.Kind, Says: k.Error(), Architecture: squeeze(k.Kind), Family: squeeze(k.Kind), Path: dir,
+		Source: p.source}
 	size, digest, derr := identify(p.t, k.files)
 	if derr != nil {
 		return derr

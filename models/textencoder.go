@@ -52,8 +52,8 @@ func encodesText(n net) bool {
 		vectorOf(n) != nil
 }
 
-// vectorOf finds the output that has the text's vector: one that is a single vector, else one with a
-// row for each token, where the first row is the text's. It is nil where the net has no such
+// vectorOf finds the output that has the text's vector: one that is a single vector, else one with
+// a row for each token, where the first row is the text's. It is nil where the net has no such
 // output. Other outputs (weights of words, rows without the first token's) do not count.
 func vectorOf(n net) *axcl.Tensor {
 	length := n.in[0].Shape[1]

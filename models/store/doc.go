@@ -11,8 +11,8 @@
 // What a power cut or a kill leaves behind is only ever something unfinished that nothing points
 // at: a blob is written under another name, synced, hashed whole from disk, renamed, its folder
 // synced; a manifest is written after all its blobs; a blob is removed after all manifests that
-// named it. A pull, a create and a delete may run at once, also in several processes: a commit and a
-// removal hold the lock file, and a commit checks under it that every blob is still there.
+// named it. A pull, a create and a delete may run at once, also in several processes: a commit and
+// a removal hold the lock file, and a commit checks under it that every blob is still there.
 //
 // A [Store] may be used from any goroutine. It holds one folder open; Close releases it. Packages
 // that a [Model] opens belong to the caller.

@@ -74,8 +74,8 @@ type foreignManifest struct {
 }
 
 // foreign is [ErrGGUF] or [ErrForeign] for a manifest of Ollama's own: of GGUF files, of
-// safetensors, of a model in its cloud. All of ours have the key axle. A manifest that is no JSON is
-// damaged, and no error here.
+// safetensors, of a model in its cloud. All of ours have the key axle. A manifest that is no JSON
+// is damaged, and no error here.
 func foreign(data []byte) error {
 	var m struct {
 		Axle   any `json:"axle"`
