@@ -2,6 +2,7 @@ package vision
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"image"
@@ -35,19 +36,8 @@ type Limits struct {
 }
 
 func (l Limits) orDefault() Limits {
-	if l.Side == 0 {
-		l.Side = 16384
-	}
-	if l.Pixels == 0 {
-		l.Pixels = 40_000_000
-	}
-	if l.Bytes == 0 {
-		l.Bytes = 64 << 20
-	}
-	if l.Memory == 0 {
-		l.Memory = 512 << 20
-	}
-	return l
+	return Limits{Side: cmp.Or(l.Side, 16384), Pixels: cmp.Or(l.Pixels, 40_000_000), Bytes: cmp.Or(l.Bytes, 64<<20),
+		Memory: cmp.Or(l.Memory, 512<<20)}
 }
 
 // Header is what a file says of its picture.

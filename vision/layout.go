@@ -1,6 +1,7 @@
 package vision
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -17,13 +18,7 @@ const (
 )
 
 func (t Type) String() string {
-	switch t {
-	case U8:
-		return "u8"
-	case F32:
-		return "f32"
-	}
-	return fmt.Sprintf("type %d", int(t))
+	return cmp.Or(map[Type]string{U8: "u8", F32: "f32"}[t], fmt.Sprintf("type %d", int(t)))
 }
 
 // Kind is how pixels lie in an encoder's input.
@@ -40,23 +35,10 @@ const (
 	Flat                    // [N, p·p·3]: patches, each with channels last
 )
 
-func (k Kind) String() string {
-	switch k {
-	case Qwen:
-		return "patches in blocks of four"
-	case Rows:
-		return "rows of pixels"
-	case Planes:
-		return "planes"
-	case Patches:
-		return "patches of planes"
-	case Strip:
-		return "a strip of patches"
-	case Flat:
-		return "flat patches"
-	}
-	return fmt.Sprintf("kind %d", int(k))
-}
+var kindNames = map[Kind]string{Qwen: "patches in blocks of four", Rows: "rows of pixels", Planes: "planes",
+	Patches: "patches of planes", Strip: "a strip of patches", Flat: "flat patches"}
+
+func (k Kind) String() string { return cmp.Or(kindNames[k], fmt.Sprintf("kind %d", int(k))) }
 
 // Norm is what is done to a value before it is written as a float. Bytes are always written as they
 // are.
