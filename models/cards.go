@@ -28,17 +28,16 @@ func CardsFor(need int64) []int {
 
 // CardWords are those of [CardsFor] in words: "8 or 16 GB", or "none".
 func CardWords(need int64) string {
-	holds := CardsFor(need)
-	if len(holds) == 0 {
-		return "none"
-	}
 	var words []string
-	for _, gb := range holds {
+	for _, gb := range CardsFor(need) {
 		words = append(words, fmt.Sprint(gb))
 	}
-	last := words[len(words)-1] + " GB"
-	if len(words) == 1 {
-		return last
+	switch last := len(words) - 1; last {
+	case -1:
+		return "none"
+	case 0:
+		return words[0] + " GB"
+	default:
+		return strings.Join(words[:last], ", ") + " or " + words[last] + " GB"
 	}
-	return strings.Join(words[:len(words)-1], ", ") + " or " + last
 }

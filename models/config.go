@@ -181,15 +181,14 @@ func (o object) vendor() bool {
 
 // facts is what a Hugging Face config.json knows of a model and the vendor's does not.
 type facts struct {
-	modelType     string
-	vocab, hidden int
-	layers        int
-	heads, kv     int
-	headDim       int
-	intermediate  int
-	context       int
-	bos, eos      []int32
-	pooling       string
+	modelType    string
+	vocab        int
+	heads, kv    int
+	headDim      int
+	intermediate int
+	context      int
+	bos, eos     []int32
+	pooling      string
 }
 
 func parseFacts(o object) (f facts) {
@@ -200,8 +199,7 @@ func parseFacts(o object) (f facts) {
 			to  *int
 			key string
 		}{
-			{&f.vocab, "vocab_size"}, {&f.hidden, "hidden_size"}, {&f.layers, "num_hidden_layers"},
-			{&f.heads, "num_attention_heads"}, {&f.kv, "num_key_value_heads"}, {&f.headDim, "head_dim"},
+			{&f.vocab, "vocab_size"}, {&f.heads, "num_attention_heads"}, {&f.kv, "num_key_value_heads"}, {&f.headDim, "head_dim"},
 			{&f.intermediate, "intermediate_size"}, {&f.context, "max_position_embeddings"},
 		} {
 			if v, ok, err := o.num(1, 1<<30, n.key); ok && err == nil && *n.to == 0 {

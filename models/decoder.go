@@ -76,10 +76,8 @@ func (pkg *Package) readDecoder() error {
 		if err != nil {
 			return pkg.malformed(name, err)
 		}
-		l := Layer{Name: name, Size: p.t.files[name], Weights: m.WeightBytes, Kind: FullAttention}
-		if l.Weights == 0 {
-			l.Weights = l.Size
-		}
+		size := p.t.files[name]
+		l := Layer{Name: name, Size: size, Weights: cmp.Or(m.WeightBytes, size), Kind: FullAttention}
 		if i == 0 {
 			pkg.Whole = &d
 		} else {

@@ -60,11 +60,11 @@ func openEmbeddings(t *tree, name string, vocab, hidden int) (*Embeddings, error
 		return &Error{Path: t.where(name), What: err.Error(), Fix: "fetch it again, or correct tokens_embed_num and tokens_embed_size",
 			Err: cause}
 	}
-	f, err := t.fsys.Open(name)
+	f, err := t.openAt(name)
 	if err != nil {
-		return nil, &Error{Path: t.where(name), What: cause(err), Err: err}
+		return nil, err
 	}
-	e := &Embeddings{file: f, Scale: 1}
+	e := &Embeddings{file: f, src: f, Scale: 1}
 	if err := e.open(f, path.Ext(name) == ".npy", int64(vocab), int64(hidden)); err != nil {
 		_ = e.Close()
 		var pe *fs.PathError
@@ -76,19 +76,14 @@ func openEmbeddings(t *tree, name string, vocab, hidden int) (*Embeddings, error
 	return e, nil
 }
 
-func (e *Embeddings) open(f fs.File, npy bool, vocab, hidden int64) error {
+func (e *Embeddings) open(f fileAt, npy bool, vocab, hidden int64) error {
 	st, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	size := st.Size()
-	src, ok := f.(io.ReaderAt)
-	if !ok {
-		return errors.New("its file system cannot read at an offset")
-	}
-	e.src = src
 	if npy {
-		h, err := readNpy(src, size)
+		h, err := readNpy(f, size)
 		if err != nil {
 			return err
 		}

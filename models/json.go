@@ -132,24 +132,15 @@ func (o object) flag(keys ...string) *bool {
 	return &b
 }
 
-func (o object) strs(key string) []string {
-	var out []string
-	if v, ok := o.get(key); ok && json.Unmarshal(v, &out) != nil {
-		return nil
-	}
-	return out
-}
+func (o object) strs(key string) []string { return decoded[[]string](o, key) }
+func (o object) sub(key string) object    { return decoded[object](o, key) }
 
-func (o object) sub(key string) object {
-	v, ok := o.get(key)
-	if !ok {
-		return nil
+// decoded is a value of a type; its zero value where it is none.
+func decoded[T any](o object, key string) (v T) {
+	if raw, ok := o.get(key); ok && json.Unmarshal(raw, &v) != nil {
+		return *new(T)
 	}
-	var s object
-	if json.Unmarshal(v, &s) != nil {
-		return nil
-	}
-	return s
+	return v
 }
 
 // ids reads one token id or a list of them, as eos_token_id is written; negative ones, which mean

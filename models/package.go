@@ -202,17 +202,12 @@ func open(fsys fs.FS, label, name string) (*Package, error) {
 
 // meta reads one .axmodel's description.
 func (pkg *Package) meta(name string) (*axmodel.Meta, error) {
-	t := pkg.p.t
-	f, err := t.fsys.Open(name)
+	f, err := pkg.p.t.openAt(name)
 	if err != nil {
-		return nil, &Error{Path: t.where(name), What: cause(err), Err: err}
+		return nil, err
 	}
 	defer f.Close()
-	r, ok := f.(io.ReaderAt)
-	if !ok {
-		return nil, &Error{Path: t.where(name), What: "its file system cannot read at an offset", Err: ErrMalformed}
-	}
-	m, err := axmodel.Read(r, t.files[name])
+	m, err := axmodel.Read(f, pkg.p.t.files[name])
 	if err != nil {
 		return nil, pkg.malformed(name, err)
 	}
@@ -268,14 +263,13 @@ func (pkg *Package) readLayers() error {
 		if err != nil {
 			return err
 		}
-		l := Layer{Name: name, Size: p.t.files[name], Kind: layerKind(c, i), Shares: c.KVSharedLayers > 0 && i >= n-c.KVSharedLayers}
 		m, err := pkg.meta(name)
 		if err != nil {
 			return err
 		}
-		if l.Weights = m.WeightBytes; l.Weights == 0 {
-			l.Weights = l.Size
-		}
+		size := p.t.files[name]
+		l := Layer{Name: name, Size: size, Weights: cmp.Or(m.WeightBytes, size), Kind: layerKind(c, i),
+			Shares: c.KVSharedLayers > 0 && i >= n-c.KVSharedLayers}
 		if l.Kind == SlidingAttention {
 			l.Window = c.SlidingWindow
 		}
@@ -371,9 +365,7 @@ func (pkg *Package) readHead() error {
 		return err
 	}
 	pkg.headFile = m.FileBytes
-	if pkg.headBytes = m.WeightBytes; pkg.headBytes == 0 {
-		pkg.headBytes = m.FileBytes
-	}
+	pkg.headBytes = cmp.Or(m.WeightBytes, m.FileBytes)
 	pkg.head, pkg.Out = h, h.Out
 	return nil
 }
@@ -434,11 +426,7 @@ func (pkg *Package) settle() {
 			p.note("pooling is not given: the last token's row")
 		}
 	}
-	wide := false
-	for _, g := range pkg.Shape.Groups {
-		wide = wide || g.Rows > 1
-	}
-	if !wide {
+	if pkg.Shape.Shape().MaxRows() == 1 {
 		p.note("no prefill group: prompts are fed a token at a time")
 	}
 	if p.cfg.PrefillTemplate != "" {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path"
@@ -166,20 +165,12 @@ func (pkg *Package) floats(name string, rows, cols int64) ([]float32, error) {
 	bad := func(err error) error {
 		return &Error{Path: t.where(name), What: err.Error(), Fix: "take it from the build of the layers", Err: ErrSize}
 	}
-	f, err := t.fsys.Open(name)
+	f, err := t.openAt(name)
 	if err != nil {
-		return nil, &Error{Path: t.where(name), What: cause(err), Err: err}
+		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, &Error{Path: t.where(name), What: cause(err), Err: err}
-	}
-	r, ok := f.(io.ReaderAt)
-	if !ok {
-		return nil, bad(errors.New("its file system cannot read at an offset"))
-	}
-	h, err := readNpyAny(r, st.Size())
+	h, err := readNpyAny(f, t.files[name])
 	switch {
 	case err != nil:
 		return nil, bad(err)
@@ -187,7 +178,7 @@ func (pkg *Package) floats(name string, rows, cols int64) ([]float32, error) {
 		return nil, bad(fmt.Errorf("%d × %d values of %v, want %d × %d of f32", h.rows, h.cols, h.kind, rows, cols))
 	}
 	data := make([]byte, rows*cols*4)
-	if n, err := r.ReadAt(data, h.offset); n < len(data) {
+	if n, err := f.ReadAt(data, h.offset); n < len(data) {
 		return nil, &Error{Path: t.where(name), What: cause(err), Err: errors.Join(ErrSize, err, os.ErrInvalid)}
 	}
 	out := make([]float32, rows*cols)

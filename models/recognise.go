@@ -3,7 +3,6 @@ package models
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"regexp"
 	"slices"
@@ -137,15 +136,13 @@ func (e *evidence) nets() []net {
 		if seen[pattern] {
 			continue
 		}
-		f, err := t.fsys.Open(name)
+		f, err := t.openAt(name)
 		if err != nil {
 			continue
 		}
-		if r, ok := f.(io.ReaderAt); ok {
-			if m, err := axmodel.Read(r, t.files[name]); err == nil {
-				e.list = append(e.list, asNet(name, m))
-				seen[pattern] = true
-			}
+		if m, err := axmodel.Read(f, t.files[name]); err == nil {
+			e.list = append(e.list, asNet(name, m))
+			seen[pattern] = true
 		}
 		f.Close()
 	}

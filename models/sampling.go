@@ -1,5 +1,7 @@
 package models
 
+import "cmp"
+
 // Sampling is what the package's makers recommend. A nil field was not said. The numbers are
 // theirs, unchecked: the caller checks them.
 type Sampling struct {
@@ -16,20 +18,14 @@ type Sampling struct {
 
 // fill takes from o what s does not say.
 func (s *Sampling) fill(o Sampling) {
-	for _, f := range []struct{ to, from **float64 }{
-		{&s.Temperature, &o.Temperature}, {&s.TopP, &o.TopP}, {&s.MinP, &o.MinP}, {&s.RepetitionPenalty, &o.RepetitionPenalty},
-		{&s.FrequencyPenalty, &o.FrequencyPenalty}, {&s.PresencePenalty, &o.PresencePenalty},
-	} {
-		if *f.to == nil {
-			*f.to = *f.from
-		}
-	}
-	if s.TopK == nil {
-		s.TopK = o.TopK
-	}
-	if s.PenaltyWindow == nil {
-		s.PenaltyWindow = o.PenaltyWindow
-	}
+	s.Temperature = cmp.Or(s.Temperature, o.Temperature)
+	s.TopK = cmp.Or(s.TopK, o.TopK)
+	s.TopP = cmp.Or(s.TopP, o.TopP)
+	s.MinP = cmp.Or(s.MinP, o.MinP)
+	s.RepetitionPenalty = cmp.Or(s.RepetitionPenalty, o.RepetitionPenalty)
+	s.PenaltyWindow = cmp.Or(s.PenaltyWindow, o.PenaltyWindow)
+	s.FrequencyPenalty = cmp.Or(s.FrequencyPenalty, o.FrequencyPenalty)
+	s.PresencePenalty = cmp.Or(s.PresencePenalty, o.PresencePenalty)
 	s.Source = append(s.Source, o.Source...)
 }
 

@@ -168,6 +168,25 @@ func (t *tree) read(name string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
+// fileAt is a file that can be read at an offset.
+type fileAt interface {
+	fs.File
+	io.ReaderAt
+}
+
+func (t *tree) openAt(name string) (fileAt, error) {
+	f, err := t.fsys.Open(name)
+	if err != nil {
+		return nil, &Error{Path: t.where(name), What: cause(err), Err: err}
+	}
+	at, ok := f.(fileAt)
+	if !ok {
+		_ = f.Close()
+		return nil, &Error{Path: t.where(name), What: "its file system cannot read at an offset", Err: ErrMalformed}
+	}
+	return at, nil
+}
+
 const pointerHead = "version https://git-lfs.github.com/spec"
 
 func isPointer(data []byte) bool {

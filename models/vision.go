@@ -120,9 +120,7 @@ func (pkg *Package) readEncoder(name string) error {
 	if err != nil {
 		return err
 	}
-	if v.Weights = m.WeightBytes; v.Weights == 0 {
-		v.Weights = v.Size
-	}
+	v.Weights = cmp.Or(m.WeightBytes, v.Size)
 	pkg.vision = v // what it takes on a card is known, whatever else is wrong
 	if v.family = pictureFamilyByName(pkg.Family, familyOf(path.Base(name))); pkg.Config.VisionType != "" {
 		if v.family, err = pictureFamilyOf(pkg.Config.VisionType); err != nil {
