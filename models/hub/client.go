@@ -109,7 +109,6 @@ func (c *Client) init() {
 			c.Endpoints = []string{DefaultEndpoint}
 		}
 		c.Connections = cmp.Or(c.Connections, 6)
-		c.Part = cmp.Or(c.Part, 32<<20)
 		c.Stall = cmp.Or(c.Stall, 30*time.Second)
 		c.Retries = cmp.Or(c.Retries, 6)
 		c.Backoff = cmp.Or(c.Backoff, 500*time.Millisecond)

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,10 +31,10 @@ type Part struct {
 	Have  int64 `json:"have"`
 }
 
-// NewState divides size bytes into parts of at most part bytes; more than 1,024 parts are never
-// made.
+// NewState divides size bytes into parts of at most part bytes, 32 MiB where that is 0. It never
+// makes more than 1,024 parts.
 func NewState(size, part int64) *State {
-	part = max(part, size/1024+1, 1)
+	part = max(cmp.Or(part, 32<<20), size/1024+1, 1)
 	s := &State{Size: size}
 	for at := int64(0); at < size; at += part {
 		s.Parts = append(s.Parts, Part{Start: at, End: min(at+part, size)})

@@ -419,11 +419,11 @@ func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 	}
 	st := p.s.readState(key, f.Size)
 	if st == nil {
-		st = hub.NewState(f.Size, p.partSize())
+		st = hub.NewState(f.Size, p.c.Part)
 	}
 	if info, err := w.Stat(); err != nil || info.Size() != f.Size {
 		if err == nil {
-			st = hub.NewState(f.Size, p.partSize())
+			st = hub.NewState(f.Size, p.c.Part)
 			err = w.Truncate(f.Size)
 		}
 		if err != nil {
@@ -474,14 +474,6 @@ func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 func (p *pull) unwritten(key string, err error) error {
 	//rule:D11 ./cmd/axle TestFullDisk return => _ = p.s.disk.Remove(key); return
 	return fmt.Errorf("models: %s cannot be written; what is there stays for resuming: %w", p.s.where(key), err)
-}
-
-// partSize is how much of a file one connection fetches.
-func (p *pull) partSize() int64 {
-	if p.c.Part > 0 {
-		return p.c.Part
-	}
-	return 32 << 20
 }
 
 // verify hashes the blobs that were there before this pull: it is the moment to find a rotten one,

@@ -348,14 +348,7 @@ func (s *Store) load(p string) (*Model, error) {
 
 // take reads one layer of a Modelfile.
 func (m *Model) take(l descriptor) error {
-	var into any
-	switch l.MediaType {
-	case mediaParams:
-		into = &m.Params
-	case mediaMessages:
-		into = &m.Messages
-	case mediaTemplate, mediaSystem, mediaLicense:
-	default:
+	if !slices.Contains([]string{mediaParams, mediaMessages, mediaTemplate, mediaSystem, mediaLicense}, l.MediaType) {
 		return nil
 	}
 	data, err := readAll(m.s.disk, blobPath(l), maxSmall)
@@ -369,10 +362,13 @@ func (m *Model) take(l descriptor) error {
 		m.System = string(data)
 	case mediaLicense:
 		m.License = append(m.License, string(data))
-	default:
-		if err := json.Unmarshal(data, into); err != nil {
-			return fmt.Errorf("%s: %w", l.Digest, err)
-		}
+	case mediaParams:
+		err = json.Unmarshal(data, &m.Params)
+	case mediaMessages:
+		err = json.Unmarshal(data, &m.Messages)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.Digest, err)
 	}
 	return nil
 }
