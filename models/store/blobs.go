@@ -187,14 +187,14 @@ func (s *Store) adopt(name string, d models.Digest) error {
 		return fmt.Errorf("models: %w", err)
 	}
 	if st, err := s.disk.Stat(to); err == nil {
-		s.saw(d, st)
+		s.noteHashed(d, st)
 	}
 	return nil
 }
 
-// hashFile reads a file back from disk whole. A blob that has the hash of its name is known to be
-// sound as it is.
-func (s *Store) hashFile(ctx context.Context, name string) (d models.Digest, size int64, err error) {
+// hashFile reads a file back from disk whole, also into the writers. A blob that has the hash of its
+// name is known to be sound as it is.
+func (s *Store) hashFile(ctx context.Context, name string, also ...io.Writer) (d models.Digest, size int64, err error) {
 	f, err := s.disk.Open(name)
 	if err != nil {
 		return d, 0, fmt.Errorf("models: %w", err)
@@ -202,12 +202,12 @@ func (s *Store) hashFile(ctx context.Context, name string) (d models.Digest, siz
 	defer f.Close()
 	st, serr := f.Stat() // before it is read: what is written meanwhile is not hashed
 	h := sha256.New()
-	if size, err = copyCtx(ctx, h, f); err != nil {
+	if size, err = copyCtx(ctx, io.MultiWriter(append(also, h)...), f); err != nil {
 		return d, size, fmt.Errorf("models: %s: %w", s.where(name), err)
 	}
 	h.Sum(d[:0])
 	if serr == nil && name == "blobs/"+d.File() {
-		s.saw(d, st)
+		s.noteHashed(d, st)
 	}
 	return d, size, nil
 }

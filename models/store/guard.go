@@ -249,11 +249,11 @@ func (s *Store) checkModel(ctx context.Context, m *Model, known map[models.Diges
 			switch {
 			case errors.Is(err, ErrMismatch) && serr == nil:
 				s.setRotten(blobPath(l), stampOf(st), err)
-				s.saw(l.Digest, nil)
+				s.noteHashed(l.Digest, nil)
 			case errors.Is(err, models.ErrMissing), ctx.Err() != nil:
 				err = nil
 			case err != nil:
-				s.saw(l.Digest, nil)
+				s.noteHashed(l.Digest, nil)
 				err = unreadError{err}
 			}
 			known[l.Digest] = err
@@ -287,8 +287,8 @@ func (s *Store) sound(at, stamp string) error {
 	return nil
 }
 
-// wanted moves a model to the front of what is to be hashed.
-func (s *Store) wanted(name models.Name) {
+// hashFirst moves a model to the front of what is to be hashed.
+func (s *Store) hashFirst(name models.Name) {
 	s.checking.mu.Lock()
 	defer s.checking.mu.Unlock()
 	full := name.Full()

@@ -222,7 +222,7 @@ func TestGuardInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.checking.pending[2] = n.Full()
-	s.wanted(n)
+	s.hashFirst(n)
 	if got := s.checking.pending; got[0] != n.Full() || got[1] != "a" || got[2] != "b" {
 		t.Error(got)
 	}

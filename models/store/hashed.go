@@ -15,9 +15,9 @@ import (
 // more.
 const hashedFile = ".hashed"
 
-// saw notes what a blob looked like that was hashed just now. Where st is nil it could not be, or
-// is rotten: the next server hashes it again.
-func (s *Store) saw(d models.Digest, st fs.FileInfo) {
+// noteHashed notes what a blob looked like that was hashed just now. Where st is nil it could not
+// be hashed, or is rotten: the next server hashes it again.
+func (s *Store) noteHashed(d models.Digest, st fs.FileInfo) {
 	stamp := ""
 	if st != nil {
 		stamp = stampOf(st)
@@ -84,9 +84,9 @@ func (s *Store) unhashed(m *Model, all map[string]string) bool {
 	return false
 }
 
-// suspect has a model hashed whose blobs are not as they were hashed last, where there is a server
-// to do it.
-func (s *Store) suspect(m *Model) {
+// hashIfChanged has a model hashed whose blobs are not as they were hashed last, if there is a
+// server to do it.
+func (s *Store) hashIfChanged(m *Model) {
 	c := &s.checking
 	c.mu.Lock()
 	wake := c.wake

@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha1" //nolint:gosec // Git's blob ids are SHA-1; what the store keeps is named by SHA-256
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -351,13 +348,16 @@ func (p *pull) file(ctx context.Context, f hub.File) (models.Digest, int64, erro
 		if err := p.download(ctx, f, key); err != nil {
 			return f.Digest, 0, err
 		}
-		d, size, git, err := p.s.sumBoth(ctx, key, f.Size)
+		blob := sha1.New() //nolint:gosec // see above
+		fmt.Fprintf(blob, "blob %d\x00", f.Size)
+		d, size, err := p.s.hashFile(ctx, key, blob)
 		if errors.Is(err, fs.ErrNotExist) && attempt < 3 { // another process finished it first
 			continue
 		}
 		if err != nil {
 			return d, 0, err
 		}
+		git := hex.EncodeToString(blob.Sum(nil))
 		//rule:T10 TestPullFaults size == f.Size && => size == f.Size ||
 		//rule:G8 TestPullFaults (f.Digest.IsZero() || d == f.Digest) && =>
 		if size == f.Size && (f.Digest.IsZero() || d == f.Digest) && (f.Git == "" || git == f.Git) {
@@ -529,23 +529,7 @@ func (p *pull) gone(m *manifest) bool {
 	return false
 }
 
-// sumBoth reads a file back once for both hashes.
-func (s *Store) sumBoth(ctx context.Context, name string, size int64) (d models.Digest, n int64, git string, err error) {
-	f, err := s.disk.Open(name)
-	if err != nil {
-		return d, 0, "", fmt.Errorf("models: %w", err)
-	}
-	defer f.Close()
-	var h, g hash.Hash = sha256.New(), sha1.New() //nolint:gosec // see above
-	fmt.Fprintf(g, "blob %d\x00", size)
-	if n, err = copyCtx(ctx, io.MultiWriter(h, g), f); err != nil {
-		return d, n, "", fmt.Errorf("models: %s: %w", s.where(name), err)
-	}
-	h.Sum(d[:0])
-	return d, n, hex.EncodeToString(g.Sum(nil)), nil
-}
-
-// isPointer: a file is what Git LFS keeps in place of a large one.
+// isPointer says whether a file is what Git LFS keeps in place of a large one.
 func (s *Store) isPointer(name string) bool {
 	f, err := s.disk.Open(name)
 	if err != nil {

@@ -384,7 +384,7 @@ func (m *Model) Open() (*models.Package, error) {
 
 // OpenAny is Open for a package of any kind that axle runs.
 func (m *Model) OpenAny() (models.Opened, error) {
-	m.s.wanted(m.Name)
+	m.s.hashFirst(m.Name)
 	switch {
 	case m.m.Axle.Folder != "":
 		if err := m.s.sound(m.Folder, m.Digest); err != nil {
@@ -428,7 +428,7 @@ func (m *Model) fs() (*packageFS, error) {
 			return nil, err
 		}
 	}
-	m.s.suspect(m)
+	m.s.hashIfChanged(m)
 	return newPackageFS(m.s.disk, files), nil
 }
 

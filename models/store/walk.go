@@ -47,7 +47,7 @@ func (w *walk) packages(dir string, rel []string) {
 		return
 	}
 	hub := strings.HasPrefix(filepath.Base(dir), "models--") // a repository in a Hugging Face cache
-	if hub || marked(list) || w.reaching(dir, list) || w.apart(dir, list, len(rel) > 0) {
+	if hub || marked(list) || w.pointsOutside(dir, list) || w.isSplit(dir, list, len(rel) > 0) {
 		if len(rel) == 0 {
 			rel = []string{filepath.Base(dir)}
 		}
@@ -84,10 +84,10 @@ func marked(list []os.DirEntry) bool {
 	return false
 }
 
-// apart says whether a folder keeps nets in one sub-folder, without a configuration, and the
+// isSplit says whether a folder keeps nets in one sub-folder, without a configuration, and the
 // tokenizer that belongs to them in itself or, where beside is set, in another: packages of single
 // nets are built so.
-func (w *walk) apart(dir string, list []os.DirEntry, beside bool) bool {
+func (w *walk) isSplit(dir string, list []os.DirEntry, beside bool) bool {
 	nets, tokenizer := false, false
 	for _, e := range list {
 		if e.Name() == "tokenizer.json" {
@@ -117,9 +117,9 @@ func (w *walk) apart(dir string, list []os.DirEntry, beside bool) bool {
 	return nets && tokenizer
 }
 
-// reaching says whether a sub-folder's config.json names layers outside that sub-folder but inside
-// dir: layout B, whose package is dir.
-func (w *walk) reaching(dir string, list []os.DirEntry) bool {
+// pointsOutside says whether a sub-folder's config.json names layers outside that sub-folder but
+// inside dir: layout B, whose package is dir.
+func (w *walk) pointsOutside(dir string, list []os.DirEntry) bool {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return false
