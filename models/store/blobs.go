@@ -192,8 +192,8 @@ func (s *Store) adopt(name string, d models.Digest) error {
 	return nil
 }
 
-// hashFile reads a file back from disk whole, also into the writers. A blob that has the hash of its
-// name is known to be sound as it is.
+// hashFile reads a file back from disk whole, also into the writers. A blob that has the hash of
+// its name is known to be sound as it is.
 func (s *Store) hashFile(ctx context.Context, name string, also ...io.Writer) (d models.Digest, size int64, err error) {
 	f, err := s.disk.Open(name)
 	if err != nil {

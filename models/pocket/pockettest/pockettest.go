@@ -1,6 +1,7 @@
-// Package pockettest holds questions to pocket with its greedy answers, for tests of everything that
-// an answer passes on its way out: the engine, each dialect of the API, streamed and whole. `make
-// pocket-goldens` asks the engine again and rewrites goldens.json; add questions there by hand.
+// Package pockettest holds questions to pocket with its greedy answers, for tests of everything
+// that an answer passes on its way out: the engine, each dialect of the API, streamed and whole.
+// `make pocket-goldens` asks the engine again and rewrites goldens.json; add questions there by
+// hand.
 //
 // It is for tests only, and safe for concurrent use.
 package pockettest
