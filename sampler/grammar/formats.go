@@ -113,7 +113,7 @@ func formatFrame(name string) *frame {
 	p := &program{}
 	f := p.add(name)
 	n := f.nfa
-	n.eps(n.text(p.embed(n, n.text(0, `"`), d, writeString), `"`), n.end)
+	n.eps(p.quoted(n, 0, d), n.end)
 	if err := p.finish(); err != nil {
 		panic("grammar: " + name + ": " + err.Error()) // a constant of this package
 	}

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"encoding/binary"
 	"errors"
 	"slices"
 )
@@ -232,11 +233,6 @@ type leftRecursive struct{ rule string }
 
 func (e leftRecursive) Error() string { return "rule " + e.rule + " is left-recursive" }
 
-// tooLarge is errTooLarge with the name of the frame it happened in.
-type tooLarge struct{ name string }
-
-func (e tooLarge) Error() string { return errTooLarge.Error() }
-
 // full reports whether the frames have too many NFA states. n, if not nil, is being filled: others
 // are counted when they are done, so that asking often is cheap.
 func (p *program) full(n *nfa) bool {
@@ -250,7 +246,7 @@ func (p *program) full(n *nfa) bool {
 	return p.nodes > maxNodes
 }
 
-// finish makes the frames ready for use. Errors: errTooLarge, tooLarge, leftRecursive.
+// finish makes the frames ready for use. Errors: errTooLarge, leftRecursive.
 func (p *program) finish() error {
 	if p.full(nil) {
 		return errTooLarge
@@ -348,10 +344,7 @@ func (p *program) determinise(f *frame) error {
 	var sets [][]int32
 	var key []byte
 	intern := func(set []int32) (int32, error) {
-		key = key[:0]
-		for _, s := range set {
-			key = append(key, byte(s), byte(s>>8), byte(s>>16), byte(s>>24))
-		}
+		key = stateKey(key[:0], set)
 		if id, ok := known[string(key)]; ok {
 			return id, nil
 		}
@@ -359,7 +352,7 @@ func (p *program) determinise(f *frame) error {
 		p.sets += len(set)
 		p.m.step(1 + int(f.width)/8 + len(set)/4)
 		if len(sets) >= maxStates || p.table > maxTable || p.sets > maxSets {
-			return 0, tooLarge{p.names[f]}
+			return 0, errTooLarge
 		}
 		id := int32(len(sets))
 		known[string(key)] = id
@@ -421,6 +414,14 @@ func (p *program) determinise(f *frame) error {
 		f.calls = append(f.calls, out)
 	}
 	return nil
+}
+
+// stateKey appends a set of states to key, for telling sets apart.
+func stateKey(key []byte, set []int32) []byte {
+	for _, s := range set {
+		key = binary.LittleEndian.AppendUint32(key, uint32(s))
+	}
+	return key
 }
 
 // classify puts bytes that no edge tells apart into one class.

@@ -30,14 +30,7 @@ func compileGBNF(m *meter, src string) (g *Grammar, err error) {
 	}()
 	defer catch(&err)
 	p := &gbnf{program: program{m: m}, src: src, rules: map[string]*gbnfRule{}}
-	root, err := p.parse()
-	if err != nil {
-		var own *Error
-		if !errors.As(err, &own) {
-			own = p.fail("%v", err)
-		}
-		return nil, own
-	}
+	root := p.parse()
 	if err := p.finish(); err != nil {
 		return nil, &Error{Msg: err.Error()}
 	}
@@ -58,11 +51,13 @@ type gbnfRule struct {
 	used    int // where, for the error when it is never defined
 }
 
+// gbnf reads a grammar. What is wrong it panics with, as an [*Error].
 type gbnf struct {
 	program
 	src    string
 	at     int
 	rules  map[string]*gbnfRule
+	order  []string // of the rules, as they were used first
 	states int
 	depth  int
 }
@@ -74,53 +69,42 @@ func (p *gbnf) fail(format string, args ...any) *Error {
 	return &Error{Where: fmt.Sprintf("line %d:%d", line, column), Msg: fmt.Sprintf(format, args...)}
 }
 
-func (p *gbnf) parse() (*frame, error) {
+func (p *gbnf) parse() *frame {
 	if !utf8.ValidString(p.src) {
-		return nil, &Error{Msg: "not UTF-8"}
+		panic(&Error{Msg: "not UTF-8"})
 	}
 	for p.space(true); p.at < len(p.src); p.space(true) {
 		start := p.at
 		name := p.name()
 		if name == "" {
-			return nil, p.fail("a rule's name is expected")
+			panic(p.fail("a rule's name is expected"))
 		}
 		r := p.rule(name)
 		if r.defined {
 			p.at = start
-			return nil, p.fail("rule %s is defined twice", name)
+			panic(p.fail("rule %s is defined twice", name))
 		}
 		r.defined = true
 		p.space(false)
-		if !p.take("::=") {
-			return nil, p.fail("::= is expected behind %s", name)
-		}
+		p.must("::=", "behind "+name)
 		p.space(true)
-		end, err := p.alternatives(r.f.nfa, 0, false)
-		if err != nil {
-			return nil, err
-		}
-		r.f.nfa.eps(end, r.f.nfa.end)
+		r.f.nfa.eps(p.alternatives(r.f.nfa, 0, false), r.f.nfa.end)
 		if !p.take("\r\n") && !p.take("\n") && !p.take("\r") && p.at < len(p.src) {
-			return nil, p.fail("%q is not expected here", p.peek())
+			next, _ := utf8.DecodeRuneInString(p.src[p.at:])
+			panic(p.fail("%q is not expected here", next))
 		}
 	}
-	// The first rule that is missing, in the order of the text.
-	var missing []string
-	for name, r := range p.rules {
-		if !r.defined {
-			missing = append(missing, name)
+	for _, name := range p.order {
+		if r := p.rules[name]; !r.defined {
+			p.at = r.used
+			panic(p.fail("rule %s is not defined", name))
 		}
-	}
-	if len(missing) > 0 {
-		slices.SortFunc(missing, func(a, b string) int { return p.rules[a].used - p.rules[b].used })
-		p.at = p.rules[missing[0]].used
-		return nil, p.fail("rule %s is not defined", missing[0])
 	}
 	root := p.rules["root"]
 	if root == nil {
-		return nil, &Error{Msg: "there is no rule named root"}
+		panic(&Error{Msg: "there is no rule named root"})
 	}
-	return root.f, nil
+	return root.f
 }
 
 func (p *gbnf) rule(name string) *gbnfRule {
@@ -128,12 +112,8 @@ func (p *gbnf) rule(name string) *gbnfRule {
 	if r == nil {
 		r = &gbnfRule{f: p.add(name), used: p.at - len(name)}
 		p.rules[name] = r
+		p.order = append(p.order, name)
 	}
-	return r
-}
-
-func (p *gbnf) peek() rune {
-	r, _ := utf8.DecodeRuneInString(p.src[p.at:])
 	return r
 }
 
@@ -145,118 +125,94 @@ func (p *gbnf) take(s string) bool {
 	return true
 }
 
-// space skips blanks and comments, and line ends where they may be.
-func (p *gbnf) space(lines bool) {
-	for p.at < len(p.src) {
-		switch c := p.src[p.at]; {
-		case c == ' ' || c == '\t' || lines && (c == '\n' || c == '\r'):
-			p.at++
-		case c == '#':
-			for p.at < len(p.src) && p.src[p.at] != '\n' && p.src[p.at] != '\r' {
-				p.at++
-			}
-		default:
-			return
-		}
+// must takes s, which has to stand here.
+func (p *gbnf) must(s, where string) {
+	if !p.take(s) {
+		panic(p.fail("%s is expected %s", s, where))
 	}
 }
 
-func (p *gbnf) name() string {
+// span takes the bytes that are in a set.
+func (p *gbnf) span(in func(c byte) bool) string {
 	from := p.at
-	for p.at < len(p.src) {
-		c := p.src[p.at]
-		if c != '-' && c != '_' && (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') {
-			break
-		}
+	for p.at < len(p.src) && in(p.src[p.at]) {
 		p.at++
 	}
 	return p.src[from:p.at]
 }
 
-func (p *gbnf) alternatives(n *nfa, from int32, nested bool) (int32, error) {
-	if p.depth++; p.depth > maxNesting {
-		return 0, p.fail("nested more than %d deep", maxNesting)
+// space skips blanks and comments, and line ends where they may be.
+func (p *gbnf) space(lines bool) {
+	line := func(c byte) bool { return c == '\n' || c == '\r' }
+	for {
+		p.span(func(c byte) bool { return c == ' ' || c == '\t' || lines && line(c) })
+		if !p.take("#") {
+			return
+		}
+		p.span(func(c byte) bool { return !line(c) })
 	}
-	defer func() { p.depth-- }()
+}
+
+func (p *gbnf) name() string {
+	return p.span(func(c byte) bool {
+		return c == '-' || c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'
+	})
+}
+
+func (p *gbnf) alternatives(n *nfa, from int32, nested bool) int32 {
+	if p.depth++; p.depth > maxNesting {
+		panic(p.fail("nested more than %d deep", maxNesting))
+	}
 	end := n.state()
 	for {
 		in := n.state()
 		n.eps(from, in)
-		out, err := p.sequence(n, in, nested)
-		if err != nil {
-			return 0, err
-		}
-		n.eps(out, end)
+		n.eps(p.sequence(n, in, nested), end)
 		if p.space(nested); !p.take("|") {
-			return end, nil
+			p.depth--
+			return end
 		}
 		p.space(true)
 	}
 }
 
 // sequence reads items and their repetitions up to |, ) or the end of the line.
-func (p *gbnf) sequence(n *nfa, from int32, nested bool) (int32, error) {
+func (p *gbnf) sequence(n *nfa, from int32, nested bool) int32 {
 	for {
 		p.space(nested)
 		start := p.at
 		// Repetition reads the item again for every copy: what it makes are states of this very
 		// automaton.
-		item := func(from int32) (int32, error) {
+		item := func(from int32) int32 {
 			p.at = start
 			p.m.step(1)
-			if p.states = p.states + 1; p.states > maxNodes || len(n.states) > maxNodes || len(p.rules) > maxRules {
-				return 0, p.fail("%v", errTooLarge)
+			if p.states++; p.states > maxNodes || len(n.states) > maxNodes || len(p.rules) > maxRules {
+				panic(p.fail("%v", errTooLarge))
 			}
-			return p.item(n, from, nested)
+			return p.item(n, from)
 		}
 		in := n.state()
 		n.eps(from, in)
-		out, err := item(in)
-		if err != nil {
-			return 0, err
-		}
+		out := item(in)
 		if p.at == start {
-			return from, nil
+			return from
 		}
-		after := p.at
-		p.space(nested)
-		least, most := 1, 1
-		switch {
-		case p.take("*"):
-			least, most = 0, -1
-		case p.take("+"):
-			least, most = 1, -1
-		case p.take("?"):
-			least, most = 0, 1
-		case p.take("{"):
-			if least, most, err = p.bounds(); err != nil {
-				return 0, err
-			}
-		default:
-			p.at = after
-		}
+		least, most := p.repetition(nested)
 		behind := p.at
 		end := n.state()
 		if least == 0 {
 			n.eps(from, end)
 		}
-		copies := max(least, most, 1)
-		if most == 0 {
-			copies, out = 0, in
-		}
-		for i := 1; ; i++ {
-			if i >= least && copies > 0 {
+		for i := 1; most != 0; i++ {
+			if i >= least {
 				n.eps(out, end)
 			}
-			if i >= copies {
+			if i >= max(least, most) {
 				break
 			}
-			next := n.state()
-			n.eps(out, next)
-			in = next
-			if out, err = item(next); err != nil {
-				return 0, err
-			}
+			in = n.state()
+			n.eps(out, in)
+			out = item(in)
 		}
 		if most < 0 {
 			n.eps(out, in)
@@ -266,151 +222,130 @@ func (p *gbnf) sequence(n *nfa, from int32, nested bool) (int32, error) {
 	}
 }
 
-func (p *gbnf) bounds() (least, most int, err error) {
-	number := func() (int, error) {
+// repetition reads how often an item comes; most < 0: as often as one likes.
+func (p *gbnf) repetition(nested bool) (least, most int) {
+	after := p.at
+	p.space(nested)
+	switch {
+	case p.take("*"):
+		return 0, -1
+	case p.take("+"):
+		return 1, -1
+	case p.take("?"):
+		return 0, 1
+	case !p.take("{"):
+		p.at = after
+		return 1, 1
+	}
+	number := func() int {
 		p.space(false)
 		from := p.at
-		for p.at < len(p.src) && p.src[p.at] >= '0' && p.src[p.at] <= '9' {
-			p.at++
-		}
-		v, err := strconv.Atoi(p.src[from:p.at])
+		v, err := strconv.Atoi(p.span(func(c byte) bool { return c >= '0' && c <= '9' }))
 		if err != nil || v > maxRepeat {
 			p.at = from
-			return 0, p.fail("a repetition count from 0 to %d is expected", maxRepeat)
+			panic(p.fail("a repetition count from 0 to %d is expected", maxRepeat))
 		}
 		p.space(false)
-		return v, nil
+		return v
 	}
-	if least, err = number(); err != nil {
-		return 0, 0, err
-	}
+	least = number()
 	most = least
 	if p.take(",") {
 		p.space(false)
 		if most = -1; p.at < len(p.src) && p.src[p.at] != '}' {
-			if most, err = number(); err != nil {
-				return 0, 0, err
-			}
-			if most < least {
-				return 0, 0, p.fail("{%d,%d} is no range", least, most)
+			if most = number(); most < least {
+				panic(p.fail("{%d,%d} is no range", least, most))
 			}
 		}
 	}
-	if !p.take("}") {
-		return 0, 0, p.fail("} is expected behind the repetition")
-	}
-	return least, most, nil
+	p.must("}", "behind the repetition")
+	return least, most
 }
 
 // item reads a literal, class, reference or group; nothing when there is none.
-func (p *gbnf) item(n *nfa, from int32, nested bool) (int32, error) {
-	if p.at == len(p.src) {
-		return from, nil
-	}
-	switch c := p.src[p.at]; {
-	case c == '"':
-		p.at++
+func (p *gbnf) item(n *nfa, from int32) int32 {
+	switch {
+	case p.take(`"`):
 		for !p.take(`"`) {
-			r, err := p.char('"')
-			if err != nil {
-				return 0, err
-			}
+			r := p.char('"')
 			if len(n.states) > maxNodes {
-				return 0, p.fail("%v", errTooLarge)
+				panic(p.fail("%v", errTooLarge))
 			}
 			to := n.state()
 			writeUTF8(n, from, r, r, to)
 			from = to
 		}
-		return from, nil
-	case c == '[':
+		return from
+	case p.take("["):
 		return p.class(n, from)
-	case c == '.':
-		p.at++
+	case p.take("."):
 		to := n.state()
 		writeUTF8(n, from, 0, utf8.MaxRune, to)
-		return to, nil
-	case c == '(':
-		p.at++
+		return to
+	case p.take("("):
 		p.space(true)
-		out, err := p.alternatives(n, from, true)
-		if err != nil {
-			return 0, err
-		}
-		if p.space(true); !p.take(")") {
-			return 0, p.fail(") is expected")
-		}
-		return out, nil
-	case c == '<' || c == '!':
-		return 0, p.fail("token references are not supported: write the token's text")
-	case c == '*' || c == '+' || c == '?' || c == '{':
-		return 0, p.fail("there is nothing before %q to repeat", c)
+		out := p.alternatives(n, from, true)
+		p.space(true)
+		p.must(")", "behind the group")
+		return out
+	case p.at < len(p.src) && strings.IndexByte("<!", p.src[p.at]) >= 0:
+		panic(p.fail("token references are not supported: write the token's text"))
+	case p.at < len(p.src) && strings.IndexByte("*+?{", p.src[p.at]) >= 0:
+		panic(p.fail("there is nothing before %q to repeat", p.src[p.at]))
 	}
 	name := p.name()
 	if name == "" {
-		return from, nil
+		return from
 	}
-	to := n.state()
-	n.call(from, p.rule(name).f, to)
-	return to, nil
+	return n.then(from, p.rule(name).f)
 }
 
-func (p *gbnf) class(n *nfa, from int32) (int32, error) {
-	p.at++
+func (p *gbnf) class(n *nfa, from int32) int32 {
 	negated := p.take("^")
 	var spans []span
 	for !p.take("]") {
-		lo, err := p.char(']')
-		if err != nil {
-			return 0, err
-		}
+		lo := p.char(']')
 		hi := lo
 		if strings.HasPrefix(p.src[p.at:], "-") && !strings.HasPrefix(p.src[p.at:], "-]") {
 			p.at++
-			if hi, err = p.char(']'); err != nil {
-				return 0, err
-			}
+			hi = p.char(']')
 		}
 		if hi < lo {
-			return 0, p.fail("the range from %q to %q is empty", lo, hi)
+			panic(p.fail("the range from %q to %q is empty", lo, hi))
 		}
 		spans = append(spans, span{lo: lo, hi: hi})
 	}
 	to := n.state()
-	if !negated {
-		for _, s := range spans {
-			writeUTF8(n, from, s.lo, s.hi, to)
+	if negated {
+		slices.SortFunc(spans, byRune)
+		next, gaps := rune(0), []span(nil)
+		for _, s := range append(spans, span{lo: utf8.MaxRune + 1}) {
+			if s.lo > next {
+				gaps = append(gaps, span{lo: next, hi: s.lo - 1})
+			}
+			next = max(next, s.hi+1)
 		}
-		return to, nil
+		spans = gaps
 	}
-	slices.SortFunc(spans, func(a, b span) int { return int(a.lo - b.lo) })
-	next := rune(0)
 	for _, s := range spans {
-		if s.lo > next {
-			writeUTF8(n, from, next, s.lo-1, to)
-		}
-		next = max(next, s.hi+1)
+		writeUTF8(n, from, s.lo, s.hi, to)
 	}
-	if next <= utf8.MaxRune {
-		writeUTF8(n, from, next, utf8.MaxRune, to)
-	}
-	return to, nil
+	return to
 }
 
 // char reads a character of a literal or class, with escapes.
-func (p *gbnf) char(closing byte) (rune, error) {
+func (p *gbnf) char(closing byte) rune {
 	if p.at == len(p.src) {
-		return 0, p.fail("%q is expected", closing)
+		panic(p.fail("%q is expected", closing))
 	}
 	r, n := utf8.DecodeRuneInString(p.src[p.at:])
 	if r != '\\' {
 		p.at += n
-		return r, nil
+		return r
 	}
 	start := p.at
-	p.at++
-	if p.at == len(p.src) {
-		return 0, p.fail("an escape is expected")
+	if p.at++; p.at == len(p.src) {
+		panic(p.fail("an escape is expected"))
 	}
 	c := p.src[p.at]
 	p.at++
@@ -423,22 +358,23 @@ func (p *gbnf) char(closing byte) (rune, error) {
 	case 'U':
 		digits = 8
 	case 't':
-		return '\t', nil
+		return '\t'
 	case 'r':
-		return '\r', nil
+		return '\r'
 	case 'n':
-		return '\n', nil
+		return '\n'
 	case '\\', '"', '[', ']', '-', '^':
-		return rune(c), nil
+		return rune(c)
 	default:
 		p.at = start
-		return 0, p.fail("\\%c is not an escape", c)
+		panic(p.fail("\\%c is not an escape", c))
 	}
-	var v rune
-	if p.at+digits > len(p.src) || !parseHex(p.src[p.at:p.at+digits], &v) || !utf8.ValidRune(v) {
+	end := min(p.at+digits, len(p.src))
+	v, err := strconv.ParseUint(p.src[p.at:end], 16, 32)
+	if err != nil || end < p.at+digits || v > utf8.MaxRune || !utf8.ValidRune(rune(v)) {
 		p.at = start
-		return 0, p.fail("\\%c must be followed by %d hexadecimal digits of a character", c, digits)
+		panic(p.fail("\\%c must be followed by %d hexadecimal digits of a character", c, digits))
 	}
-	p.at += digits
-	return v, nil
+	p.at = end
+	return rune(v)
 }

@@ -29,15 +29,14 @@ type Note = ask.Note
 func placeOf(ptr string) string {
 	parts := strings.Split(ptr, "/")
 	for i := 1; i < len(parts); i++ {
-		if _, err := strconv.Atoi(parts[i]); err == nil && slices.Contains(listSchema, parts[i-1]) {
+		around := subschemas[parts[i-1]]
+		if _, err := strconv.Atoi(parts[i]); err == nil && around == holdsList {
 			continue
 		}
-		if known := slices.Concat(oneSchema, listSchema, mapSchema); !slices.Contains(known, parts[i]) ||
-			slices.Contains(mapSchema, parts[i-1]) {
+		if subschemas[parts[i]] == 0 || around == holdsNames {
 			parts[i] = "*"
 		}
 	}
-	parts[0] = "#"
 	return strings.Join(parts, "/")
 }
 
@@ -78,7 +77,6 @@ func (s *schema) tooLarge(keyword string) *Error {
 type widened struct {
 	cuts  []omission
 	notes []Note
-	open  map[int]bool // documents whose objects were opened
 	large int
 	work  int // what trying has cost
 	m     *meter
@@ -100,72 +98,68 @@ const (
 
 // widen compiles until nothing is left that cannot be enforced, leaving out a keyword after the
 // other, or what is around it.
-func widen(m *meter, compile func(*widened) (*compiler, *Grammar, error)) (*Grammar, error) {
-	w := &widened{open: map[int]bool{}, m: m}
+func widen(m *meter, compile func(*widened) *Grammar) (*Grammar, error) {
+	w := &widened{m: m}
 	for spent := 0; ; {
-		c, g, err := w.try(compile)
+		g, err := w.try(compile)
+		if err == nil {
+			for _, n := range append(w.notes, w.c.notes...) {
+				if !slices.ContainsFunc(g.notes, func(o Note) bool { return o.Where == n.Where && o.Keyword == n.Keyword }) {
+					g.notes = append(g.notes, n)
+				}
+			}
+			return g, nil
+		}
 		if errors.Is(err, errSpent) {
 			if spent++; spent > 2 {
 				return nil, &Error{Msg: err.Error()}
 			}
 			m.again()
-			if err = w.spent(spent > 1); err == nil {
-				continue
+			if err = w.spent(spent > 1); err != nil {
+				return nil, err
 			}
-			return nil, err
+			continue
 		}
-		if c != nil {
-			w.work += c.steps + 10*len(c.known)
-			for _, f := range c.program.frames {
+		if w.c != nil {
+			w.work += w.c.steps + 10*len(w.c.known)
+			for _, f := range w.c.program.frames {
 				if f.nfa != nil {
 					w.work += 10 * len(f.nfa.states)
 				}
 			}
 		}
 		var own *Error
-		switch {
-		case err == nil:
-			for _, n := range append(slices.Clone(w.notes), c.notes...) {
-				if !slices.ContainsFunc(g.notes, func(o Note) bool { return o.Where == n.Where && o.Keyword == n.Keyword }) {
-					g.notes = append(g.notes, n)
-				}
-			}
-			return g, nil
-		case !errors.As(err, &own) || own.at == nil || own.at.doc.strict || !w.leaveOut(own):
+		if !errors.As(err, &own) || own.at == nil || own.at.doc.strict || !w.leaveOut(own) {
 			return nil, err
 		}
 	}
 }
 
-// try is compile, ended by the meter where that says so.
-func (w *widened) try(compile func(*widened) (*compiler, *Grammar, error)) (c *compiler, g *Grammar, err error) {
+// try is compile, with the error that it panics with.
+func (w *widened) try(compile func(*widened) *Grammar) (g *Grammar, err error) {
 	defer catch(&err)
 	w.c = nil
-	return compile(w)
+	return compile(w), nil
 }
 
 // spent leaves all but its type out of the document at which the steps ran out, or of all of them.
 // The error is that of one that is to be enforced whole.
 func (w *widened) spent(all bool) error {
-	if w.c == nil || len(w.c.roots) == 0 {
-		return &Error{Msg: errSpent.Error()}
-	}
-	at := w.c.roots[len(w.c.roots)-1]
-	for s := w.c.largest(at); s != nil && s.doc != at.doc; s = s.up {
-		at = s
-	}
 	left := false
-	for _, root := range w.c.roots {
-		if root.doc != at.doc && !all {
-			continue
+	if w.c != nil && len(w.c.roots) > 0 {
+		at := w.c.largest(w.c.roots[len(w.c.roots)-1]).doc
+		for _, root := range w.c.roots {
+			if root.doc != at && !all {
+				continue
+			}
+			e := root.err("", "%v", errSpent)
+			if root.doc.strict {
+				return e
+			}
+			w.work = maxWork + 1
+			e.at, e.large = root, true
+			left = w.leaveOut(e) || left
 		}
-		e := root.err("", "%v", errSpent)
-		if root.doc.strict {
-			return e
-		}
-		w.work = maxWork + 1
-		e.at, e.large = root, true
-		left = w.leaveOut(e) || left
 	}
 	if !left {
 		return &Error{Msg: errSpent.Error()}
@@ -215,19 +209,9 @@ func (w *widened) apply(root *value, doc int) {
 		if c.doc != doc {
 			continue
 		}
-		v := root
-		for _, part := range strings.Split(c.ptr, "/")[1:] {
-			part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
-			if i, err := strconv.Atoi(part); v.kind == kindArray && err == nil && i >= 0 && i < len(v.items) {
-				v = v.items[i]
-			} else if v = v.get(part); v == nil {
-				break
-			}
+		if v := root.at(c.ptr); v != nil && v.kind == kindObject { // else it was within what another cut has taken away
+			v.without(c.keyword)
 		}
-		if v == nil || v.kind != kindObject {
-			continue // it was within what another cut has taken away
-		}
-		v.without(c.keyword)
 	}
 }
 
@@ -236,9 +220,8 @@ var goTogether = map[string][]string{"if": {"then", "else"}, "contains": {"minCo
 
 // without takes a keyword out of a schema, or all but the type.
 func (v *value) without(keyword string) {
-	t := v.get("type")
 	kinds := kind(0)
-	if t == nil {
+	if v.get("type") == nil {
 		kinds = implied(v, keyword)
 	}
 	opens := keyword == "patternProperties" // whose names are told no longer
@@ -251,7 +234,7 @@ func (v *value) without(keyword string) {
 	}
 	v.index = nil
 	if opens && v.get("additionalProperties") == nil {
-		v.put("additionalProperties", &value{kind: kindBool, bool: true})
+		v.put("additionalProperties", boolOf(true))
 	}
 	if kinds != 0 {
 		v.put("type", typeValue(kinds))
@@ -290,10 +273,10 @@ func implied(v *value, keyword string) (kinds kind) {
 
 // typeValue is a type keyword's value.
 func typeValue(kinds kind) *value {
-	types := &value{kind: kindArray}
+	types := listOf()
 	for name, k := range kindNames {
 		if kinds&k == k && !(k == kindInteger && kinds&kindNumber != 0) {
-			types.items = append(types.items, &value{kind: kindString, text: name})
+			types.items = append(types.items, textOf(name))
 		}
 	}
 	slices.SortFunc(types.items, func(a, b *value) int { return strings.Compare(a.text, b.text) })
@@ -325,7 +308,7 @@ func (v *value) modernise() {
 	}
 	if d := v.get("dependencies"); d != nil && d.kind == kindObject && v.get("dependentRequired") == nil &&
 		v.get("dependentSchemas") == nil {
-		names, schemas := &value{kind: kindObject}, &value{kind: kindObject}
+		names, schemas := objectOf(), objectOf()
 		for i, k := range d.keys {
 			if d.items[i].kind == kindArray {
 				names.put(k, d.items[i])
@@ -334,11 +317,7 @@ func (v *value) modernise() {
 			}
 		}
 		v.without("dependencies")
-		if len(names.keys) > 0 {
-			v.put("dependentRequired", names)
-		}
-		if len(schemas.keys) > 0 {
-			v.put("dependentSchemas", schemas)
-		}
+		v.put("dependentRequired", names)
+		v.put("dependentSchemas", schemas)
 	}
 }

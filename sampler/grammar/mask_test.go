@@ -362,6 +362,7 @@ func TestSpelling(t *testing.T) {
 		{`{"$defs":{"t":{"anyOf":[{"$ref":"#/$defs/t"},{"type":"null"}]}},"$ref":"#/$defs/t"}`, []string{`null`}, []string{`1`}},
 		{`{"$id":"http://x/root","$ref":"other","$defs":{"o":{"$id":"other","type":"integer"}}}`, []string{`1`}, []string{`""`}},
 		{`{"$ref":"#a~1b","$defs":{"x":{"$anchor":"a~1b","type":"null"}}}`, []string{`null`}, []string{`1`}},
+		{`{"type":"array","items":{"type":"integer"}}`, []string{`[]`, `[ ]`, `[1, 2]`}, []string{`[1,]`, `[1, ]`, `[,]`}},
 		{`{"type":"string","pattern":"a.c|^$"}`, []string{`"xabcx"`, `""`, `"a\tc"`}, []string{`"ac"`, `"a\nc"`, `"x"`}},
 	} {
 		g := mustSchema(t, c.schema)

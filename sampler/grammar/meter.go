@@ -56,13 +56,32 @@ func (m *meter) step(n int) {
 // again allows a quarter more, for what is left of a schema whose compilation took too much.
 func (m *meter) again() { m.left, m.look = maxSteps/4, maxSteps/4 }
 
-// catch turns the panic of a meter into err. To be deferred.
+// catch turns the panic of a meter, or of what found an error, into err. To be deferred.
 func catch(err *error) {
 	switch p := recover().(type) {
 	case nil:
+	case *Error:
+		*err = p
 	case stopped:
 		*err = p.err
 	default:
 		panic(p)
 	}
+}
+
+// attempt returns the error that f panics with. A meter's panic goes on.
+func attempt(f func()) *Error {
+	var err error
+	func() {
+		defer catch(&err)
+		f()
+	}()
+	if err == nil {
+		return nil
+	}
+	own, ok := err.(*Error)
+	if !ok {
+		panic(stopped{err})
+	}
+	return own
 }

@@ -3,10 +3,13 @@ package grammar
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"regexp/syntax"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -29,434 +32,225 @@ func whole(source string) *runes {
 	return d
 }
 
-// ECMA's white space and line ends, as class items in Go's syntax.
 const (
+	// ECMA's white space and line ends, as class items in Go's syntax.
 	ecmaSpace = `\t\n\x0b\x0c\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}`
 	ecmaLines = `\n\r\x{2028}\x{2029}`
+	anyRune   = `\x{0}-\x{10ffff}`
 )
 
-// translate rewrites ECMA's syntax where Go's differs.
+// ecmaTokens finds what ECMA's syntax may write in another way than Go's: escapes, classes, groups, dots.
+var ecmaTokens = regexp.MustCompile(`(?s)\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\u\{[0-9a-fA-F]+\}` +
+	`|\\x[0-9a-fA-F]{2}|\\c[a-zA-Z]|\\[pP]\{[^}]*\}|\\.?|\[\^?\]?|\]|\(\?(?:<?[=!]|<[^>]*>|.)?|\.`)
+
+// translate rewrites ECMA's syntax where Go's differs. Go's parser refuses what is left and wrong.
 func translate(source string) (string, error) {
 	if len(source) > 10_000 {
 		return "", errTooLarge
 	}
-	var out strings.Builder
-	in, class := source, false
-	for in != "" {
-		r, n := utf8.DecodeRuneInString(in)
-		c := in[:n]
-		in = in[n:]
+	var err error
+	class := false
+	out := ecmaTokens.ReplaceAllStringFunc(source, func(token string) string {
 		switch {
-		case r == utf8.RuneError && n == 1:
-			return "", errors.New("not UTF-8")
-		case c == "\\":
-			if in == "" {
-				return "", errors.New("it ends with a backslash")
+		case token[0] == '\\':
+			to, wrong := unescape(token, class)
+			if wrong != "" && err == nil {
+				err = errors.New(wrong)
 			}
-			_, n = utf8.DecodeRuneInString(in)
-			e := in[:n]
-			in = in[n:]
-			hex := 0
-			switch e {
-			case "s":
-				out.WriteString(bracket(ecmaSpace, class))
-			case "S":
-				if class {
-					return "", errors.New(`\S in a class is not supported`)
-				}
-				out.WriteString("[^" + ecmaSpace + "]")
-			case "c":
-				if in == "" || in[0]|0x20 < 'a' || in[0]|0x20 > 'z' {
-					return "", errors.New(`\c must be followed by a letter`)
-				}
-				fmt.Fprintf(&out, `\x{%x}`, in[0]&31)
-				in = in[1:]
-			case "x":
-				hex = 2
-			case "u":
-				hex = 4
-			case "b", "B":
-				if !class || e == "B" {
-					return "", fmt.Errorf(`word boundaries (\%s) are not supported`, e)
-				}
-				out.WriteString(`\x08`)
-			case "0":
-				out.WriteString(`\x00`)
-			case "1", "2", "3", "4", "5", "6", "7", "8", "9", "k":
-				return "", fmt.Errorf(`back references (\%s) are not regular`, e)
-			case "p", "P":
-				end := strings.IndexByte(in, '}')
-				if !strings.HasPrefix(in, "{") || end < 0 {
-					return "", fmt.Errorf(`\%s must be followed by {property}`, e)
-				}
-				name := in[1:end]
-				in = in[end+1:]
-				if _, value, ok := strings.Cut(name, "="); ok {
-					name = value
-				}
-				if long, ok := longCategories[name]; ok {
-					name = long
-				}
-				if unicode.Categories[name] == nil && unicode.Scripts[name] == nil {
-					return "", fmt.Errorf(`\%s{%s} is not a known property`, e, name)
-				}
-				out.WriteString(`\` + e + "{" + name + "}")
-			case "d", "D", "w", "W", "n", "r", "t", "f", "v":
-				out.WriteString(`\` + e)
-			default:
-				if len(e) == 1 && (e[0]|0x20 >= 'a' && e[0]|0x20 <= 'z') {
-					return "", fmt.Errorf(`\%s is not an escape`, e)
-				}
-				quote(&out, e)
-			}
-			if hex == 0 {
-				continue
-			}
-			var v rune
-			if e == "u" && strings.HasPrefix(in, "{") {
-				end := strings.IndexByte(in, '}')
-				if end < 0 || !parseHex(in[1:end], &v) {
-					return "", errors.New(`\u{…} must hold hexadecimal digits`)
-				}
-				in = in[end+1:]
-			} else {
-				if len(in) < hex || !parseHex(in[:hex], &v) {
-					return "", fmt.Errorf(`\%s must be followed by %d hexadecimal digits`, e, hex)
-				}
-				in = in[hex:]
-				var low rune
-				if v >= 0xd800 && v < 0xdc00 && len(in) >= 6 && in[:2] == `\u` && parseHex(in[2:6], &low) && low >= 0xdc00 && low < 0xe000 {
-					v = 0x10000 + (v-0xd800)<<10 + low - 0xdc00
-					in = in[6:]
-				}
-			}
-			fmt.Fprintf(&out, `\x{%x}`, v)
+			return to
+		case token == "]":
+			class = false
+		case class && token[0] == '[': // which means itself, and the class may end behind it
+			class = !strings.HasSuffix(token, "]")
+			return `\` + token
 		case class:
-			switch c {
-			case "]":
-				class = false
-				out.WriteString(c)
-			case "[":
-				out.WriteString(`\[`)
-			default:
-				out.WriteString(c)
-			}
-		case c == "[":
-			switch {
-			case strings.HasPrefix(in, "^]"):
-				out.WriteString(`[\x{0}-\x{10ffff}]`)
-				in = in[2:]
-			case strings.HasPrefix(in, "]"):
-				out.WriteString(`[^\x{0}-\x{10ffff}]`)
-				in = in[1:]
-			default:
-				class = true
-				out.WriteString(c)
-				if strings.HasPrefix(in, "^") {
-					out.WriteString("^")
-					in = in[1:]
-				}
-			}
-		case c == ".":
-			out.WriteString("[^" + ecmaLines + "]")
-		case c == "(" && strings.HasPrefix(in, "?"):
-			switch {
-			case strings.HasPrefix(in, "?:"):
-				out.WriteString("(?:")
-				in = in[2:]
-			case strings.HasPrefix(in, "?="), strings.HasPrefix(in, "?!"), strings.HasPrefix(in, "?<="), strings.HasPrefix(in, "?<!"):
-				return "", errors.New("look-around is not supported")
-			case strings.HasPrefix(in, "?<") && strings.Contains(in, ">"):
-				out.WriteString("(?:")
-				in = in[strings.IndexByte(in, '>')+1:]
-			default:
-				return "", errors.New("this kind of group is not supported")
-			}
-		case c == "(":
-			out.WriteString("(?:")
-		default:
-			out.WriteString(c)
+		case token == "[]":
+			return "[^" + anyRune + "]"
+		case token == "[^]":
+			return "[" + anyRune + "]"
+		case token[0] == '[':
+			class = true
+		case token == ".":
+			return "[^" + ecmaLines + "]"
+		case strings.HasSuffix(token, ">"):
+			return "("
+		case strings.HasSuffix(token, "=") || strings.HasSuffix(token, "!"):
+			err = errors.New("look-around is not supported")
+		case token != "(?:":
+			err = errors.New("this kind of group is not supported")
 		}
-	}
-	if class {
-		return "", errors.New("a class is not closed")
-	}
-	return out.String(), nil
+		return token
+	})
+	return out, err
 }
 
-var longCategories = map[string]string{
-	"Letter": "L", "Lowercase_Letter": "Ll", "Uppercase_Letter": "Lu", "Number": "N", "Decimal_Number": "Nd", "digit": "Nd",
-	"Punctuation": "P", "punct": "P", "Symbol": "S", "Separator": "Z", "Space_Separator": "Zs", "Mark": "M", "Other": "C", "Control": "Cc",
-}
-
-func bracket(items string, class bool) string {
-	if class {
-		return items
-	}
-	return "[" + items + "]"
-}
-
-func quote(out *strings.Builder, c string) {
-	if strings.ContainsAny(c, `\.+*?()|[]{}^$-/&~#`) {
-		out.WriteString(`\`)
-	}
-	out.WriteString(c)
-}
-
-func parseHex(s string, v *rune) bool {
-	*v = 0
-	for _, c := range []byte(s) {
-		d := rune(strings.IndexByte("0123456789abcdef", c|0x20))
-		if c >= '0' && c <= '9' {
-			d = rune(c - '0')
-		} else if d < 10 {
-			return false
+// unescape is an escape in Go's syntax, or what is wrong with it.
+func unescape(token string, class bool) (to, wrong string) {
+	e := token[1:]
+	switch {
+	case e == "":
+		return "", "it ends with a backslash"
+	case e == "s" && class:
+		return ecmaSpace, ""
+	case e == "s":
+		return "[" + ecmaSpace + "]", ""
+	case e == "S" && class:
+		return "", `\S in a class is not supported`
+	case e == "S":
+		return "[^" + ecmaSpace + "]", ""
+	case e == "b" && class:
+		return `\x08`, ""
+	case e == "b" || e == "B":
+		return "", `word boundaries (` + token + `) are not supported`
+	case e == "0":
+		return `\x00`, ""
+	case e == "k" || e >= "1" && e <= "9":
+		return "", `back references (` + token + `) are not regular`
+	case len(e) == len(`ud83d\ude00`) && e[0] == 'u' && e[1] != '{':
+		high, _ := strconv.ParseUint(e[1:5], 16, 16)
+		low, _ := strconv.ParseUint(e[7:], 16, 16)
+		return fmt.Sprintf(`\x{%x}`, utf16.DecodeRune(rune(high), rune(low))), ""
+	case len(e) > 1 && (e[0] == 'u' || e[0] == 'x'):
+		return `\x{` + strings.Trim(e[1:], "{}") + `}`, ""
+	case len(e) == 2 && e[0] == 'c':
+		return fmt.Sprintf(`\x{%x}`, e[1]&31), ""
+	case len(e) > 1 && (e[0] == 'p' || e[0] == 'P'):
+		if _, value, ok := strings.Cut(e, "="); ok {
+			return token[:2] + "{" + value, ""
 		}
-		if *v = *v<<4 | d; *v > utf8.MaxRune {
-			return false
-		}
+		return token, ""
+	case e[0] >= utf8.RuneSelf:
+		return e, ""
+	case e[0]|0x20 >= 'a' && e[0]|0x20 <= 'z' && !strings.Contains("dDwWnrtfv", e):
+		return "", token + " is not an escape"
 	}
-	return s != ""
+	return token, ""
 }
 
-// regexNFA is Thompson's construction over code points. Edges with at set are passed only at the
-// text's begin or end.
-type regexNFA struct {
-	spans [][]span
-	eps   [][]regexEps
-	m     *meter
+// maxInstructions bounds what an expression's repetitions are written out to.
+const maxInstructions = 100_000
+
+// instructions is about how many instructions re is compiled to.
+func instructions(re *syntax.Regexp) int {
+	n := 1
+	if re.Op == syntax.OpLiteral {
+		n = len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		n += instructions(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Max, re.Min+1)
+	}
+	return min(n, maxInstructions+1)
 }
 
-type regexEps struct {
-	to int32
-	at syntax.Op // OpBeginText, OpEndText or 0
-}
-
-func (n *regexNFA) state() int32 {
-	n.spans = append(n.spans, nil)
-	n.eps = append(n.eps, nil)
-	return int32(len(n.eps) - 1)
-}
-
-func (n *regexNFA) skip(from, to int32) { n.eps[from] = append(n.eps[from], regexEps{to: to}) }
-
+// compileRegex compiles an expression in Go's syntax, which with search may match anywhere in the
+// text: the subset construction over the program that package regexp/syntax makes of it.
 func compileRegex(m *meter, source string, search bool) (*runes, error) {
 	re, err := syntax.Parse(source, syntax.Perl)
 	if err != nil {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
-	n := &regexNFA{m: m}
-	in := n.state()
 	if search {
-		outer := in
-		in = n.state()
-		n.spans[outer] = everything(outer)
-		n.skip(outer, in)
+		before := &syntax.Regexp{Op: syntax.OpStar, Sub: []*syntax.Regexp{{Op: syntax.OpAnyChar}}}
+		re = &syntax.Regexp{Op: syntax.OpConcat, Sub: []*syntax.Regexp{before, re}}
 	}
-	final, err := n.build(re, in)
+	if instructions(re) > maxInstructions {
+		return nil, errTooLarge
+	}
+	prog, err := syntax.Compile(re.Simplify())
 	if err != nil {
 		return nil, err
 	}
-	if search {
-		end := final
-		final = n.state()
-		n.skip(end, final)
-		n.spans[final] = everything(final)
-	}
-	return n.determinise(final, search)
-}
-
-func (n *regexNFA) build(re *syntax.Regexp, from int32) (int32, error) {
-	n.m.step(2)
-	if len(n.eps) > 400_000 {
-		return 0, errTooLarge
-	}
-	chars := func(pairs []rune) int32 {
-		to := n.state()
-		for i := 0; i < len(pairs); i += 2 {
-			n.spans[from] = append(n.spans[from], span{pairs[i], pairs[i+1], to})
-		}
-		return to
-	}
-	var err error
-	switch re.Op {
-	case syntax.OpEmptyMatch:
-		return from, nil
-	case syntax.OpNoMatch:
-		return n.state(), nil
-	case syntax.OpLiteral:
-		for _, r := range re.Rune {
-			if re.Flags&syntax.FoldCase != 0 {
-				pairs := []rune{r, r}
-				for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-					pairs = append(pairs, f, f)
-				}
-				from = chars(pairs)
-			} else {
-				from = chars([]rune{r, r})
-			}
-		}
-		return from, nil
-	case syntax.OpCharClass:
-		return chars(re.Rune), nil
-	case syntax.OpAnyChar:
-		return chars([]rune{0, utf8.MaxRune}), nil
-	case syntax.OpAnyCharNotNL:
-		return chars([]rune{0, '\n' - 1, '\n' + 1, utf8.MaxRune}), nil
-	case syntax.OpBeginText, syntax.OpEndText:
-		to := n.state()
-		n.eps[from] = append(n.eps[from], regexEps{to, re.Op})
-		return to, nil
-	case syntax.OpCapture:
-		return n.build(re.Sub[0], from)
-	case syntax.OpConcat:
-		for _, sub := range re.Sub {
-			if from, err = n.build(sub, from); err != nil {
-				return 0, err
-			}
-		}
-		return from, nil
-	case syntax.OpAlternate:
-		end := n.state()
-		for _, sub := range re.Sub {
-			in := n.state()
-			n.skip(from, in)
-			out, err := n.build(sub, in)
-			if err != nil {
-				return 0, err
-			}
-			n.skip(out, end)
-		}
-		return end, nil
-	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
-		least, most := re.Min, re.Max
-		switch re.Op {
-		case syntax.OpStar:
-			least, most = 0, -1
-		case syntax.OpPlus:
-			least, most = 1, -1
-		case syntax.OpQuest:
-			least, most = 0, 1
-		}
-		for range least {
-			if from, err = n.build(re.Sub[0], from); err != nil {
-				return 0, err
-			}
-		}
-		if most < 0 {
-			loop := n.state()
-			n.skip(from, loop)
-			body := n.state()
-			n.skip(loop, body)
-			out, err := n.build(re.Sub[0], body)
-			if err != nil {
-				return 0, err
-			}
-			n.skip(out, loop)
-			end := n.state()
-			n.skip(loop, end)
-			return end, nil
-		}
-		end := n.state()
-		for range most - least {
-			n.skip(from, end)
-			if from, err = n.build(re.Sub[0], from); err != nil {
-				return 0, err
-			}
-		}
-		n.skip(from, end)
-		return end, nil
-	}
-	return 0, fmt.Errorf("%s is not supported", re)
-}
-
-// determinise is the subset construction. With search, a set that holds the final state accepts
-// whatever follows.
-func (n *regexNFA) determinise(final int32, search bool) (*runes, error) {
-	closure := func(set []int32, begin, end bool) []int32 {
+	m.step(2 * len(prog.Inst))
+	final := int32(slices.IndexFunc(prog.Inst, func(in syntax.Inst) bool { return in.Op == syntax.InstMatch }))
+	// The instructions that are reached without reading anything, at a place of the text.
+	closure := func(work []int32, at syntax.EmptyOp) (out []int32) {
 		seen := map[int32]bool{}
-		var out []int32
-		for len(set) > 0 {
-			s := set[len(set)-1]
-			set = set[:len(set)-1]
+		for len(work) > 0 {
+			s := work[len(work)-1]
+			work = work[:len(work)-1]
 			if seen[s] {
 				continue
 			}
 			seen[s] = true
-			n.m.step(8) // a map is dear
-			out = append(out, s)
-			for _, e := range n.eps[s] {
-				if e.at == 0 || e.at == syntax.OpBeginText && begin || e.at == syntax.OpEndText && end {
-					set = append(set, e.to)
+			m.step(8) // a map is dear
+			switch in := prog.Inst[s]; in.Op {
+			case syntax.InstAlt, syntax.InstAltMatch:
+				work = append(work, int32(in.Out), int32(in.Arg))
+			case syntax.InstCapture, syntax.InstNop:
+				work = append(work, int32(in.Out))
+			case syntax.InstEmptyWidth:
+				if out = append(out, s); syntax.EmptyOp(in.Arg)&^at == 0 {
+					work = append(work, int32(in.Out))
 				}
+			default:
+				out = append(out, s)
 			}
 		}
 		slices.Sort(out)
-		if search && slices.Contains(out, final) && !end {
-			return []int32{final}
+		if search && at&syntax.EmptyEndText == 0 && slices.Contains(out, final) {
+			return []int32{final} // whatever follows
 		}
 		return out
 	}
-	d := &runes{m: n.m}
+	d := &runes{m: m}
 	known := map[string]int32{}
 	var sets [][]int32
-	intern := func(set []int32, begin bool) int32 {
-		key := make([]byte, 0, 4*len(set)+1)
-		if begin {
+	intern := func(set []int32, at syntax.EmptyOp) int32 {
+		key := stateKey(nil, set)
+		if at != 0 {
 			key = append(key, 1) // the start is not shared: more may end there
-		}
-		for _, s := range set {
-			key = append(key, byte(s), byte(s>>8), byte(s>>16), byte(s>>24))
 		}
 		if id, ok := known[string(key)]; ok {
 			return id
 		}
 		sets = append(sets, set)
-		id := d.add(slices.Contains(closure(slices.Clone(set), begin, true), final))
+		id := d.add(slices.Contains(closure(slices.Clone(set), at|syntax.EmptyEndText), final))
 		known[string(key)] = id
 		return id
 	}
-	intern(closure([]int32{0}, true, false), true)
+	intern(closure([]int32{int32(prog.Start)}, syntax.EmptyBeginText), syntax.EmptyBeginText)
 	work := 0
 	for id := 0; id < len(sets); id++ {
 		var spans []span
-		var cuts []rune
+		cuts := []rune{surrogateMin, surrogateMax + 1}
 		for _, s := range sets[id] {
-			for _, e := range n.spans[s] {
-				spans = append(spans, e)
-				cuts = append(cuts, e.lo, e.hi+1)
+			to := int32(prog.Inst[s].Out)
+			pairs := ranges(&prog.Inst[s])
+			if s == final && search {
+				to, pairs = s, []rune{0, utf8.MaxRune}
+			}
+			for i := 0; i < len(pairs); i += 2 {
+				spans = append(spans, span{pairs[i], pairs[i+1], to})
+				cuts = append(cuts, pairs[i], pairs[i+1]+1)
 			}
 		}
-		cuts = append(cuts, surrogateMin, surrogateMax+1)
 		slices.Sort(cuts)
 		cuts = slices.Compact(cuts)
-		slices.SortFunc(spans, func(a, b span) int { return int(a.lo - b.lo) })
+		slices.SortFunc(spans, byRune)
 		var open []span // those that reach over the cut looked at
 		for i := 0; i+1 < len(cuts); i++ {
 			lo, hi := cuts[i], cuts[i+1]-1
 			open = slices.DeleteFunc(open, func(e span) bool { return e.hi < lo })
 			for len(spans) > 0 && spans[0].lo <= lo {
-				if spans[0].hi >= lo {
-					open = append(open, spans[0])
-				}
+				open = append(open, spans[0])
 				spans = spans[1:]
 			}
-			if lo == surrogateMin || hi > utf8.MaxRune {
+			if lo >= surrogateMin && lo <= surrogateMax || len(open) == 0 {
 				continue
 			}
 			var set []int32
 			for _, e := range open {
 				set = append(set, e.to)
 			}
-			n.m.step(4 + len(open))
+			m.step(4 + len(open))
 			if work += len(open); work > 2_000_000 {
 				return nil, errTooLarge
 			}
-			if len(set) == 0 {
-				continue
-			}
 			slices.Sort(set)
-			to := intern(closure(slices.Compact(set), false, false), false)
+			to := intern(closure(slices.Compact(set), 0), 0)
 			if len(sets) > maxRunes {
 				return nil, errTooLarge
 			}
@@ -464,4 +258,27 @@ func (n *regexNFA) determinise(final int32, search bool) (*runes, error) {
 		}
 	}
 	return d.trim(), nil
+}
+
+// ranges are the code points that an instruction reads, as pairs of the first and the last.
+func ranges(in *syntax.Inst) []rune {
+	switch in.Op {
+	case syntax.InstRune, syntax.InstRune1:
+		if len(in.Rune) != 1 {
+			return in.Rune
+		}
+		r := in.Rune[0]
+		pairs := []rune{r, r}
+		if syntax.Flags(in.Arg)&syntax.FoldCase != 0 { // what [eE] was made
+			for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+				pairs = append(pairs, f, f)
+			}
+		}
+		return pairs
+	case syntax.InstRuneAny:
+		return []rune{0, utf8.MaxRune}
+	case syntax.InstRuneAnyNotNL:
+		return []rune{0, '\n' - 1, '\n' + 1, utf8.MaxRune}
+	}
+	return nil
 }

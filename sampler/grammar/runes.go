@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -22,6 +23,8 @@ type span struct {
 	lo, hi rune
 	to     int32
 }
+
+func byRune(a, b span) int { return int(a.lo - b.lo) }
 
 const (
 	surrogateMin = 0xd800
@@ -107,7 +110,7 @@ func oneOf(words []string) *runes {
 		d.accept[at] = true
 	}
 	for _, t := range d.trans {
-		slices.SortFunc(t, func(a, b span) int { return int(a.lo - b.lo) })
+		slices.SortFunc(t, byRune)
 	}
 	return d
 }
@@ -274,6 +277,11 @@ func (p *program) embed(n *nfa, from int32, d *runes, write writer) int32 {
 	return end
 }
 
+// quoted is embed for a JSON string.
+func (p *program) quoted(n *nfa, from int32, d *runes) int32 {
+	return n.text(p.embed(n, n.text(from, `"`), d, writeString), `"`)
+}
+
 // classFrame is the frame of one code point of the spans that lead to to.
 func (p *program) classFrame(spans []span, to int32, write writer) *frame {
 	// The writers differ in what they do with a quote, so they do not share frames.
@@ -367,9 +375,9 @@ func writeString(n *nfa, from int32, lo, hi rune, to int32) {
 		return
 	}
 	esc := n.text(from, `\`)
-	for r, c := range map[rune]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'} {
+	for i, r := range escaping {
 		if in(r) {
-			n.edge(esc, c, c, to)
+			n.edge(esc, escapes[i], escapes[i], to)
 		}
 	}
 	if lo >= 0x20 {
@@ -379,43 +387,31 @@ func writeString(n *nfa, from int32, lo, hi rune, to int32) {
 	for row := range rune(2) {
 		digit := n.text(hex, string('0'+row))
 		for r := max(lo, row<<4); r <= min(hi, row<<4+15); r++ {
-			switch low := byte(r & 15); {
-			case r == '\b' || r == '\f' || r == '\n' || r == '\r' || r == '\t':
-			case low < 10:
-				n.edge(digit, '0'+low, '0'+low, to)
-			default:
-				n.edge(digit, 'a'+low-10, 'a'+low-10, to)
-				n.edge(digit, 'A'+low-10, 'A'+low-10, to)
+			if strings.ContainsRune(escaping, r) {
+				continue
+			}
+			low := fmt.Sprintf("%x", r&15)
+			n.edge(digit, low[0], low[0], to)
+			if upper := strings.ToUpper(low); upper != low {
+				n.edge(digit, upper[0], upper[0], to)
 			}
 		}
 	}
 }
 
-// canonical is the one way writeString writes s.
-func canonical(s string) string {
-	const hex = "0123456789abcdef"
-	out := make([]byte, 0, len(s)+2)
-	for i := range len(s) {
-		switch c := s[i]; c {
-		case '"', '\\':
-			out = append(out, '\\', c)
-		case '\b':
-			out = append(out, '\\', 'b')
-		case '\f':
-			out = append(out, '\\', 'f')
-		case '\n':
-			out = append(out, '\\', 'n')
-		case '\r':
-			out = append(out, '\\', 'r')
-		case '\t':
-			out = append(out, '\\', 't')
-		default:
-			if c < 0x20 {
-				out = append(out, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-			} else {
-				out = append(out, c)
-			}
-		}
+// The characters that have a short escape, and those escapes.
+const escaping, escapes = "\"\\\b\f\n\r\t", `"\bfnrt`
+
+var canonicalForms = func() *strings.Replacer {
+	var pairs []string
+	for i, r := range escaping {
+		pairs = append(pairs, string(r), `\`+escapes[i:i+1])
 	}
-	return string(out)
-}
+	for r := range rune(0x20) { // the first of two counts
+		pairs = append(pairs, string(r), fmt.Sprintf(`\u%04x`, r))
+	}
+	return strings.NewReplacer(pairs...)
+}()
+
+// canonical is the one way writeString writes s.
+func canonical(s string) string { return canonicalForms.Replace(s) }

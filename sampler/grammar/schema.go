@@ -2,7 +2,6 @@ package grammar
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -50,20 +49,19 @@ func SchemaFor(ctx context.Context, asker string, schema []byte, o Options) (*Gr
 		func(m *meter) (*Grammar, error) { return compileSchema(m, schema, o) })
 }
 
-func compileSchema(m *meter, schema []byte, o Options) (*Grammar, error) {
-	return widen(m, func(w *widened) (*compiler, *Grammar, error) {
-		v, err := parseJSON(schema)
+func compileSchema(m *meter, source []byte, o Options) (*Grammar, error) {
+	return widen(m, func(w *widened) *Grammar {
+		v, err := parseJSON(source)
 		if err != nil {
-			return nil, nil, &Error{Msg: err.Error()}
+			panic(&Error{Msg: err.Error()})
 		}
-		m.step(len(schema) / 16)
+		m.step(len(source) / 16)
 		c := w.newCompiler()
-		root, err := c.document(v, &document{strict: o.Strict, open: o.Open}, w)
-		if err != nil {
-			return c, nil, err
-		}
-		g, err := c.grammar(root)
-		return c, g, err
+		root := c.document(v, &document{strict: o.Strict, open: o.Open}, w)
+		top := c.program.add("root")
+		n := top.nfa
+		n.call(n.then(0, c.b.space), c.frame([]*schema{root}), n.end)
+		return c.link(top, root)
 	})
 }
 
@@ -100,99 +98,111 @@ func (c *compiler) sub(s *schema, path string, v *value) *schema {
 // escape makes a key a part of a JSON pointer.
 func escape(key string) string { return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
 
-// Where subschemas are.
-var (
-	oneSchema = []string{"items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else", "unevaluatedItems",
-		"unevaluatedProperties"}
-	listSchema = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
-	mapSchema  = []string{"$defs", "definitions", "properties", "patternProperties", "dependentSchemas"}
+// at is the value that a JSON pointer, "" or one that begins with a slash, leads to; nil: nowhere.
+func (v *value) at(pointer string) *value {
+	for _, part := range strings.Split(pointer, "/")[1:] {
+		if v == nil {
+			return nil
+		}
+		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		if v.kind != kindArray {
+			v = v.get(part)
+		} else if i, err := strconv.Atoi(part); err == nil && i >= 0 && i < len(v.items) {
+			v = v.items[i]
+		} else {
+			v = nil
+		}
+	}
+	return v
+}
+
+// holds says where in a keyword's value schemas are.
+type holds uint8
+
+const (
+	holdsOne   holds = iota + 1 // it is one
+	holdsList                   // its items are
+	holdsNames                  // its values are, by names that the schema chose
 )
 
+var subschemas = map[string]holds{
+	"items": holdsOne, "additionalProperties": holdsOne, "propertyNames": holdsOne, "contains": holdsOne, "not": holdsOne, "if": holdsOne,
+	"then": holdsOne, "else": holdsOne, "unevaluatedItems": holdsOne, "unevaluatedProperties": holdsOne,
+	"allOf": holdsList, "anyOf": holdsList, "oneOf": holdsList, "prefixItems": holdsList,
+	"$defs": holdsNames, "definitions": holdsNames, "properties": holdsNames, "patternProperties": holdsNames, "dependentSchemas": holdsNames,
+}
+
+// older are keywords of drafts before 2020-12 that have no other name today.
+var older = []string{"dependencies", "additionalItems", "$recursiveRef", "divisibleBy", "disallow", "extends"}
+
 // document indexes a document's subschemas, their $ids and anchors, and returns the root.
-func (c *compiler) document(v *value, d *document, w *widened) (*schema, error) {
+func (c *compiler) document(v *value, d *document, w *widened) *schema {
 	w.apply(v, d.num)
-	d.open = d.open || w.open[d.num]
 	root := &schema{v: v, ptr: "#", base: &url.URL{}, doc: d}
 	root.root = root
 	c.roots = append(c.roots, root)
 	c.known[v] = root
 	c.ids = map[string]*schema{} // a tool's anchors are its own
-	return root, c.index(root)
+	c.index(root)
+	return root
 }
 
-func (c *compiler) index(s *schema) error {
+func (c *compiler) index(s *schema) {
 	if s.v.kind == kindBool {
-		return nil
+		return
 	}
 	if s.v.kind != kindObject {
-		return s.err("", "a schema must be an object or a boolean")
+		panic(s.err("", "a schema must be an object or a boolean"))
 	}
-	if err := c.identify(s); err != nil {
-		return err
-	}
+	c.identify(s)
 	if !s.doc.strict {
 		s.v.modernise()
 	}
-	if d := s.v.get("$schema"); d != nil && d.kind == kindString && s.ptr == "#" {
-		if !strings.Contains(d.text, "2020-12") && !strings.Contains(d.text, "2019-09") && !strings.Contains(d.text, "draft-07") &&
-			!strings.Contains(d.text, "draft-06") {
-			return s.cannot("$schema", "%s is not a draft this understands: it is read as 2020-12", d.text)
-		}
+	if d := s.v.get("$schema"); d != nil && d.kind == kindString && s.ptr == "#" &&
+		!slices.ContainsFunc([]string{"2020-12", "2019-09", "draft-07", "draft-06"}, func(draft string) bool { return strings.Contains(d.text, draft) }) {
+		panic(s.cannot("$schema", "%s is not a draft this understands: it is read as 2020-12", d.text))
+	}
+	enter := func(path string, v *value, aside bool) {
+		sub := c.sub(s, path, v)
+		sub.aside = sub.aside || aside
+		c.index(sub)
 	}
 	for i, key := range s.v.keys {
 		v, path := s.v.items[i], escape(key)
-		switch {
-		case slices.Contains(oneSchema, key):
+		switch subschemas[key] {
+		case holdsOne:
 			if key == "items" && v.kind == kindArray {
-				return s.err("items", "a list of schemas is draft 2019 and before: use prefixItems")
+				panic(s.err("items", "a list of schemas is draft 2019 and before: use prefixItems"))
 			}
-			sub := c.sub(s, path, v)
-			sub.aside = sub.aside || key == "if" || key == "not" || s.aside && (key == "then" || key == "else")
-			if err := c.index(sub); err != nil {
-				return err
+			enter(path, v, key == "if" || key == "not" || s.aside && (key == "then" || key == "else"))
+		case holdsList:
+			if v.kind != kindArray || len(v.items) == 0 {
+				panic(s.err(key, "must be a list of schemas that is not empty"))
 			}
-		case slices.Contains(listSchema, key):
-			if err := c.indexList(s, key, v); err != nil {
-				return err
+			for j, item := range v.items {
+				enter(path+"/"+strconv.Itoa(j), item, s.aside && key != "prefixItems")
 			}
-		case slices.Contains(mapSchema, key):
+		case holdsNames:
 			if v.kind != kindObject {
-				return s.err(key, "must be an object of schemas")
+				panic(s.err(key, "must be an object of schemas"))
 			}
 			for j, name := range v.keys {
-				if err := c.index(c.sub(s, path+escape(name), v.items[j])); err != nil {
-					return err
-				}
+				enter(path+escape(name), v.items[j], false)
 			}
-		case key == "dependencies", key == "additionalItems", key == "$recursiveRef", key == "divisibleBy", key == "disallow",
-			key == "extends":
-			return s.cannot(key, "is not in draft 2020-12")
+		default:
+			if slices.Contains(older, key) {
+				panic(s.cannot(key, "is not in draft 2020-12"))
+			}
 		}
 	}
-	return nil
-}
-
-// indexList is index for the schemas of a keyword that has a list of them.
-func (c *compiler) indexList(s *schema, key string, list *value) error {
-	if list.kind != kindArray || len(list.items) == 0 {
-		return s.err(key, "must be a list of schemas that is not empty")
-	}
-	for j, item := range list.items {
-		sub := c.sub(s, escape(key)+"/"+strconv.Itoa(j), item)
-		sub.aside = sub.aside || s.aside && key != "prefixItems"
-		if err := c.index(sub); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // identify notes by which names a schema may be referred to.
-func (c *compiler) identify(s *schema) error {
+func (c *compiler) identify(s *schema) {
 	if id := s.v.get("$id"); id != nil {
 		u, err := url.Parse(id.text)
 		if id.kind != kindString || err != nil || u.Fragment != "" {
-			return s.err("$id", "must be a URI without fragment")
+			panic(s.err("$id", "must be a URI without fragment"))
 		}
 		s.base, s.root = s.base.ResolveReference(u), s
 		c.ids[s.base.String()] = s
@@ -200,23 +210,22 @@ func (c *compiler) identify(s *schema) error {
 	for _, key := range []string{"$anchor", "$dynamicAnchor"} {
 		if a := s.v.get(key); a != nil {
 			if a.kind != kindString {
-				return s.err(key, "must be a string")
+				panic(s.err(key, "must be a string"))
 			}
 			c.ids[s.base.String()+"#"+a.text] = s
 		}
 	}
-	return nil
 }
 
 // refer resolves s's $ref.
-func (c *compiler) refer(s *schema) (*schema, error) {
+func (c *compiler) refer(s *schema) *schema {
 	ref := s.v.get("$ref")
 	if ref.kind != kindString {
-		return nil, s.err("$ref", "must be a string")
+		panic(s.err("$ref", "must be a string"))
 	}
 	u, err := url.Parse(ref.text)
 	if err != nil {
-		return nil, s.err("$ref", "%q is not a URI", ref.text)
+		panic(s.err("$ref", "%q is not a URI", ref.text))
 	}
 	abs := s.base.ResolveReference(u)
 	fragment := abs.Fragment
@@ -226,43 +235,32 @@ func (c *compiler) refer(s *schema) (*schema, error) {
 		at = s.root
 	}
 	if at == nil {
-		return nil, s.err("$ref", "%q is not within this schema, and nothing is fetched", ref.text)
+		panic(s.err("$ref", "%q is not within this schema, and nothing is fetched", ref.text))
 	}
 	if fragment == "" {
-		return at, nil
+		return at
 	}
 	if fragment[0] != '/' {
 		if to := c.ids[at.base.String()+"#"+fragment]; to != nil {
-			return to, nil
+			return to
 		}
-		return nil, s.err("$ref", "there is no anchor %q", fragment)
+		panic(s.err("$ref", "there is no anchor %q", fragment))
 	}
-	v, path := at.v, ""
-	for _, part := range strings.Split(fragment[1:], "/") {
-		path += "/" + part
-		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
-		var next *value
-		if v.kind == kindArray {
-			if i, err := strconv.Atoi(part); err == nil && i >= 0 && i < len(v.items) {
-				next = v.items[i]
-			}
-		} else {
-			next = v.get(part)
-		}
-		if next == nil {
-			return nil, s.err("$ref", "%q leads nowhere", ref.text)
-		}
-		v = next
+	v := at.v.at(fragment)
+	if v == nil {
+		panic(s.err("$ref", "%q leads nowhere", ref.text))
 	}
-	if to := c.known[v]; to != nil {
-		return to, nil
+	to := c.known[v]
+	if to == nil { // somewhere that no keyword makes a schema
+		to = c.sub(at, fragment, v)
+		c.index(to)
 	}
-	to := c.sub(at, path, v) // somewhere that no keyword makes a schema
-	return to, c.index(to)
+	return to
 }
 
 // compiler turns a document into frames, one for each conjunction of subschemas that some value
-// must satisfy.
+// must satisfy. What it finds wrong it panics with, as an [*Error] that catch returns at the
+// compilation's beginning.
 type compiler struct {
 	program
 	b      *shared
@@ -274,7 +272,7 @@ type compiler struct {
 	regex  map[string]*runes
 	// checked are the schemas whose oneOf was shown to be exclusive.
 	checked map[*schema]bool
-	unions  map[*value]*schema // what dependent and conditional made of a keyword's values
+	unions  map[*value]*schema // what was made of a keyword's values, see instead
 	reach   map[*schema]map[*schema]bool
 	of      map[*frame]*schema // whose a frame is
 	notes   []Note
@@ -300,49 +298,34 @@ func (w *widened) newCompiler() *compiler {
 	return w.c
 }
 
-// grammar compiles everything that root needs.
-func (c *compiler) grammar(root *schema) (*Grammar, error) {
-	top := c.program.add("root")
-	f, err := c.frame([]*schema{root})
-	if err != nil {
-		return nil, err
-	}
-	n := top.nfa
-	n.call(n.then(0, c.b.space), f, n.end)
-	return c.link(top, root)
-}
-
-// drain fills the frames that were asked for.
-func (c *compiler) drain() error {
+// drain fills the frames that were asked for: an alternative for each way to satisfy the schemas.
+func (c *compiler) drain() {
 	for len(c.work) > 0 {
 		t := c.work[len(c.work)-1]
 		c.work = c.work[:len(c.work)-1]
-		if err := c.fill(t.f, t.set); err != nil {
-			return err
+		for _, a := range c.alternatives(t.set, maxAlternatives) {
+			c.alternative(t.f.nfa, a)
 		}
 		if c.nodes += len(t.f.nfa.states); c.nodes > maxNodes {
-			return t.set[0].tooLarge("")
+			panic(t.set[0].tooLarge(""))
 		}
 	}
-	return nil
 }
 
 // link fills the frames still to be filled and finishes the program whose root frame is top.
-func (c *compiler) link(top *frame, root *schema) (*Grammar, error) {
-	if err := c.drain(); err != nil {
-		return nil, err
-	}
+func (c *compiler) link(top *frame, root *schema) *Grammar {
+	c.drain()
 	if err := c.finish(); err != nil {
-		return nil, c.largest(root).tooLarge("")
+		panic(c.largest(root).tooLarge(""))
 	}
 	switch need := top.need[0]; {
 	case need >= never:
-		return nil, root.err("", "no value satisfies the schema")
+		panic(root.err("", "no value satisfies the schema"))
 	case need >= jsonDepth:
-		return nil, root.err("", "every value that satisfies it nests more than %d deep, which is the most there may be: ask for less in "+
-			"each other", jsonDepth-2)
+		panic(root.err("", "every value that satisfies it nests more than %d deep, which is the most there may be: ask for less in "+
+			"each other", jsonDepth-2))
 	}
-	return &Grammar{root: top, depth: jsonDepth, bytes: c.bytes()}, nil
+	return &Grammar{root: top, depth: jsonDepth, bytes: c.bytes()}
 }
 
 // largest is the schema whose automaton is the largest so far, done or not.
@@ -357,14 +340,13 @@ func (c *compiler) largest(root *schema) *schema {
 }
 
 // frame returns the frame of the values that satisfy every schema of set.
-func (c *compiler) frame(set []*schema) (*frame, error) {
+func (c *compiler) frame(set []*schema) *frame {
 	set = slices.DeleteFunc(slices.Clone(set), func(s *schema) bool {
 		return s.v.kind == kindBool && s.v.bool || s.v.kind == kindObject && len(s.v.keys) == 0
 	})
-	slices.SortFunc(set, func(a, b *schema) int { return a.num - b.num })
-	set = slices.Compact(set)
+	set = inOrder(set)
 	if len(set) == 0 {
-		return c.b.value, nil
+		return c.b.value
 	}
 	key := ""
 	c.m.step(1 + len(set))
@@ -372,29 +354,21 @@ func (c *compiler) frame(set []*schema) (*frame, error) {
 		key += strconv.Itoa(s.num) + ","
 	}
 	if f := c.frames[key]; f != nil {
-		return f, nil
+		return f
 	}
 	f := c.program.add(set[0].ptr)
 	c.frames[key], c.of[f] = f, set[0]
 	if len(c.frames) > 20_000 {
-		return nil, set[0].tooLarge("")
+		panic(set[0].tooLarge(""))
 	}
 	c.work = append(c.work, task{f, set})
-	return f, nil
+	return f
 }
 
-// fill builds the frame of set: an alternative for each way to satisfy it, and each type.
-func (c *compiler) fill(f *frame, set []*schema) error {
-	alts, err := c.alternatives(set)
-	if err != nil {
-		return err
-	}
-	for _, a := range alts {
-		if err := c.alternative(f.nfa, a); err != nil {
-			return err
-		}
-	}
-	return nil
+// inOrder sorts a set of schemas in place, and drops those that are there twice.
+func inOrder(set []*schema) []*schema {
+	slices.SortFunc(set, func(a, b *schema) int { return a.num - b.num })
+	return slices.Compact(set)
 }
 
 // alternative is a conjunction with nothing left to choose: schemas of which only their own
@@ -408,11 +382,18 @@ type alternative struct {
 
 const maxAlternatives = 256
 
-// alternatives resolves $ref, allOf, anyOf and oneOf.
-func (c *compiler) alternatives(set []*schema) ([]alternative, error) {
-	var out []alternative
-	err := c.expand(set, nil, nil, nil, &out)
-	return out, err
+// alternatives resolves $ref, allOf, anyOf and oneOf; there may be as many as most.
+func (c *compiler) alternatives(set []*schema, most int) []alternative {
+	x := expansion{compiler: c, most: most}
+	x.expand(set, nil, nil, nil)
+	return x.out
+}
+
+// expansion is the alternatives found so far.
+type expansion struct {
+	*compiler
+	most int
+	out  []alternative
 }
 
 // choice is an anyOf or oneOf of which one branch is to be taken. line are the owners of the
@@ -425,11 +406,11 @@ type choice struct {
 
 // expand adds todo, to which the choices of line led, to the leaves, then takes every branch of the
 // open choices.
-func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]alternative) error {
+func (c *expansion) expand(todo, line, leaves []*schema, open []choice) {
 	work := 1 + len(todo) + len(line) + len(leaves) + len(open)
 	c.m.step(work)
 	if c.steps += work; c.steps > 1_000_000 {
-		return todoLarge(todo, leaves, "anyOf")
+		panic(tooLarge(slices.Concat(todo, leaves), "anyOf"))
 	}
 	leaves, open = slices.Clone(leaves), slices.Clone(open)
 	for len(todo) > 0 {
@@ -440,52 +421,45 @@ func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]al
 		}
 		if s.v.kind == kindBool {
 			if !s.v.bool {
-				return nil
+				return
 			}
 			continue
 		}
 		leaves = append(leaves, s)
-		more, err := c.with(s)
-		if err != nil {
-			return err
-		}
-		todo = append(todo, more...)
+		todo = append(todo, c.with(s)...)
 		for _, keyword := range []string{"anyOf", "oneOf"} {
 			if s.v.get(keyword) != nil {
 				open = append(open, choice{s, keyword, line})
 			}
 		}
 	}
-	slices.SortFunc(leaves, func(a, b *schema) int { return a.num - b.num })
-	if values, ok, err := c.finite(leaves); ok || err != nil {
-		if err == nil && len(values) > 0 {
-			*out = append(*out, alternative{leaves: leaves, values: values, finite: true})
+	leaves = inOrder(leaves)
+	if values, ok := c.finite(leaves); ok {
+		if len(values) > 0 {
+			c.out = append(c.out, alternative{leaves: leaves, values: values, finite: true})
 		}
-		return err
+		return
 	}
 	if len(open) == 0 {
-		kinds, err := c.kinds(leaves)
-		if err != nil || kinds == 0 {
-			return err
+		kinds := c.kinds(leaves)
+		if kinds == 0 {
+			return
 		}
-		if len(*out) >= maxAlternatives {
-			return chooser(leaves).tooMany()
+		if len(c.out) >= c.most {
+			panic(tooMany(leaves, c.most))
 		}
-		*out = append(*out, alternative{leaves: leaves, kinds: kinds})
-		return nil
+		c.out = append(c.out, alternative{leaves: leaves, kinds: kinds})
+		return
 	}
 	first := open[0]
 	branches := first.s.v.get(first.keyword).items
-	if first.keyword == "oneOf" && len(branches) > 1 {
-		if !c.checked[first.s] {
-			c.checked[first.s] = true // also while at it: a recursive oneOf asks about itself
-			if err := c.exclusive(first.s, branches); err != nil {
-				var own *Error
-				if first.s.doc.strict || !errors.As(err, &own) || own.at != first.s {
-					return err
-				}
-				c.note(first.s, "oneOf", "is taken as anyOf: %s", own.Msg)
+	if first.keyword == "oneOf" && len(branches) > 1 && !c.checked[first.s] {
+		c.checked[first.s] = true // also while at it: a recursive oneOf asks about itself
+		if e := attempt(func() { c.exclusive(first.s, branches) }); e != nil {
+			if first.s.doc.strict || e.at != first.s {
+				panic(e)
 			}
+			c.note(first.s, "oneOf", "is taken as anyOf: %s", e.Msg)
 		}
 	}
 	line = append(slices.Clone(first.line), first.s)
@@ -494,69 +468,42 @@ func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]al
 		if slices.ContainsFunc(line, func(s *schema) bool { return c.leadsTo(c.known[v], s, map[*schema]bool{}) }) {
 			continue
 		}
-		if err := c.expand([]*schema{c.known[v]}, line, leaves, open[1:], out); err != nil {
-			return err
-		}
+		c.expand([]*schema{c.known[v]}, line, leaves, open[1:])
 	}
-	return nil
 }
 
 // with gives the schemas that hold wherever s does.
-func (c *compiler) with(s *schema) (all []*schema, err error) {
+func (c *compiler) with(s *schema) []*schema {
 	if s.v.get("$dynamicRef") != nil {
-		return nil, s.cannot("$dynamicRef", "is not supported")
+		panic(s.cannot("$dynamicRef", "is not supported"))
 	}
+	return slices.Concat(c.same(s), c.dependent(s), c.conditional(s))
+}
+
+// same are the schemas that s is by $ref and allOf.
+func (c *compiler) same(s *schema) (all []*schema) {
 	if s.v.get("$ref") != nil {
-		to, err := c.refer(s)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, to)
+		all = append(all, c.refer(s))
 	}
 	if of := s.v.get("allOf"); of != nil {
 		for _, v := range of.items {
 			all = append(all, c.known[v])
 		}
 	}
-	more, err := c.dependent(s)
-	if err != nil {
-		return nil, err
-	}
-	all = append(all, more...)
-	if more, err = c.conditional(s); err != nil {
-		return nil, err
-	}
-	return append(all, more...), nil
+	return all
 }
 
-// todoLarge names one of the schemas that have the keyword, or the first.
-func todoLarge(todo, leaves []*schema, keyword string) error {
-	all := append(slices.Clone(todo), leaves...)
-	if len(all) == 0 {
-		return &Error{Keyword: keyword, Msg: errTooLarge.Error()}
-	}
-	return asker(all, keyword).tooLarge(keyword)
-}
-
-// chooser is the leaf with the most branches to choose from: the one to do without.
-func chooser(leaves []*schema) *schema {
-	best, most := leaves[0], 0
+// tooMany is the error for more combinations than may be, of the leaf with the most branches.
+func tooMany(leaves []*schema, most int) *Error {
+	best, choices, keyword := leaves[0], 0, "anyOf"
 	for _, s := range leaves {
-		for _, keyword := range []string{"anyOf", "oneOf"} {
-			if v := s.v.get(keyword); v != nil && len(v.items) > most {
-				best, most = s, len(v.items)
+		for _, k := range []string{"anyOf", "oneOf"} {
+			if v := s.v.get(k); v != nil && len(v.items) > choices {
+				best, choices, keyword = s, len(v.items), k
 			}
 		}
 	}
-	return best
-}
-
-func (s *schema) tooMany() *Error {
-	keyword := "anyOf"
-	if s.v.get(keyword) == nil && s.v.get("oneOf") != nil {
-		keyword = "oneOf"
-	}
-	e := s.cannot(keyword, "more than %d combinations", maxAlternatives)
+	e := best.cannot(keyword, "more than %d combinations", most)
 	e.large = true
 	return e
 }
@@ -571,17 +518,23 @@ func (c *compiler) leadsTo(s, to *schema, seen map[*schema]bool) bool {
 		return false
 	}
 	seen[s] = true
-	if s.v.get("$ref") != nil {
-		if r, err := c.refer(s); err == nil && c.leadsTo(r, to, seen) {
-			return true
+	return slices.ContainsFunc(c.same(s), func(s *schema) bool { return c.leadsTo(s, to, seen) })
+}
+
+// asker is the leaf that has the keyword, or the first.
+func asker(leaves []*schema, keyword string) *schema {
+	for _, s := range leaves {
+		if s.v.get(keyword) != nil {
+			return s
 		}
 	}
-	if all := s.v.get("allOf"); all != nil {
-		for _, v := range all.items {
-			if c.leadsTo(c.known[v], to, seen) {
-				return true
-			}
-		}
+	return leaves[0]
+}
+
+// tooLarge is the error for what the leaves ask for by a keyword.
+func tooLarge(leaves []*schema, keyword string) *Error {
+	if len(leaves) == 0 {
+		return &Error{Keyword: keyword, Msg: errTooLarge.Error()}
 	}
-	return false
+	return asker(leaves, keyword).tooLarge(keyword)
 }

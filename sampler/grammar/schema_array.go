@@ -1,12 +1,13 @@
 package grammar
 
 import (
+	"math/bits"
 	"slices"
 )
 
 // children returns the schemas that item i of an array must satisfy, and the length of the longest
 // prefixItems.
-func (c *compiler) children(leaves []*schema, i int) (set []*schema, prefix int, err error) {
+func (c *compiler) children(leaves []*schema, i int) (set []*schema, prefix int) {
 	for _, s := range leaves {
 		items, n := s.v.get("items"), 0
 		if p := s.v.get("prefixItems"); p != nil {
@@ -25,7 +26,7 @@ func (c *compiler) children(leaves []*schema, i int) (set []*schema, prefix int,
 				switch {
 				case !below[o]:
 				case o.v.get("contains") != nil:
-					return nil, 0, s.cannot("unevaluatedItems", "cannot be enforced beside contains")
+					panic(s.cannot("unevaluatedItems", "cannot be enforced beside contains"))
 				case o.v.get("items") != nil:
 					first = -1
 				case o.v.get("prefixItems") != nil && first >= 0:
@@ -38,7 +39,7 @@ func (c *compiler) children(leaves []*schema, i int) (set []*schema, prefix int,
 			prefix = max(prefix, first)
 		}
 	}
-	return set, prefix, nil
+	return set, prefix
 }
 
 func impossible(set []*schema) bool {
@@ -55,342 +56,254 @@ type holding struct {
 	fails *schema // what the others satisfy, where there is a most
 }
 
+// size is how many counts of items are told apart.
+func (h holding) size() int { return max(h.least, h.most) + 1 }
+
 const (
 	maxHolding = 64   // counts of items that satisfy contains, all together
 	maxUnique  = 2000 // steps between sets of items that have come
 )
 
-// holdings are the leaves' contains that ask for something.
-func (c *compiler) holdings(leaves []*schema) ([]holding, error) {
-	var out []holding
-	counts := 1
+// holdings are the leaves' contains that ask for something, and how many counts of all of them are
+// told apart.
+func (c *compiler) holdings(leaves []*schema) (out []holding, counts int) {
+	counts = 1
 	for _, s := range leaves {
 		v := s.v.get("contains")
 		if v == nil {
 			continue
 		}
-		least, err := count(s, "minContains", 1)
-		if err != nil {
-			return nil, err
-		}
-		most, err := count(s, "maxContains", -1)
-		if err != nil {
-			return nil, err
-		}
-		h := holding{s: s, set: c.known[v], least: least, most: most}
-		if least == 0 && most < 0 {
+		h := holding{s: s, set: c.known[v], least: count(s, "minContains", 1), most: count(s, "maxContains", -1)}
+		if h.least == 0 && h.most < 0 {
 			continue
 		}
-		if most >= 0 {
-			if h.fails, err = c.made(s, "maxContains", objectOf("not", v)); err != nil {
-				return nil, err
-			}
+		if h.most >= 0 {
+			h.fails = c.made(s, "maxContains", objectOf("not", v))
 		}
-		if counts *= max(least, most) + 1; counts > maxHolding || max(least, most) > maxHolding {
-			if most > least {
-				return nil, s.tooLarge("maxContains")
+		if counts *= h.size(); counts > maxHolding {
+			if h.most > h.least {
+				panic(s.tooLarge("maxContains"))
 			}
-			return nil, s.tooLarge("contains")
+			panic(s.tooLarge("contains"))
 		}
 		out = append(out, h)
 	}
-	return out, nil
+	return out, counts
 }
 
-func (c *compiler) arrayAlt(n *nfa, leaves []*schema, _ kind) error {
-	lo, hi, err := limits(leaves, "minItems", "maxItems")
-	if err != nil {
-		return err
+// step is an item of an array, and what has come when it has.
+type step[S comparable] struct {
+	item *frame
+	then S
+}
+
+// items adds to n an array whose items are the steps from one state to the next, and that may end
+// where done says so. There are as many states as next leads to.
+func items[S comparable](c *compiler, n *nfa, start S, done func(S) bool, next func(S) []step[S]) {
+	type place struct{ before, after int32 } // an item; an item, and before the comma
+	places := map[S]place{}
+	var work []S
+	closing := n.state()
+	n.edge(closing, ']', ']', n.end)
+	at := func(s S) place {
+		p, ok := places[s]
+		if !ok {
+			p = place{n.state(), n.state()}
+			places[s] = p
+			work = append(work, s)
+			n.call(n.text(p.after, ","), c.b.space, p.before)
+			if done(s) {
+				n.eps(p.after, closing)
+			}
+		}
+		return p
 	}
-	_, prefix, err := c.children(leaves, 0)
-	if err != nil {
-		return err
+	open := n.then(n.text(0, "["), c.b.space)
+	n.eps(open, at(start).before)
+	if done(start) {
+		n.eps(open, closing)
 	}
+	for len(work) > 0 {
+		s := work[0]
+		work = work[1:]
+		for _, to := range next(s) {
+			n.call(n.then(places[s].before, to.item), c.b.space, at(to.then).after)
+		}
+	}
+}
+
+func (c *compiler) arrayAlt(n *nfa, leaves []*schema) {
+	lo, hi := limits(leaves, "minItems", "maxItems")
+	_, prefix := c.children(leaves, 0)
 	if lo > maxCount {
-		return asker(leaves, "minItems").tooLarge("minItems")
+		panic(tooLarge(leaves, "minItems"))
 	}
 	if hi > maxCount {
-		return asker(leaves, "maxItems").tooLarge("maxItems")
+		panic(tooLarge(leaves, "maxItems"))
 	}
-	hold, err := c.holdings(leaves)
-	if err != nil {
-		return err
+	hold, counts := c.holdings(leaves)
+	if i := slices.IndexFunc(leaves, (*schema).unique); i >= 0 && (hi < 0 || hi > 1) {
+		c.uniqueArray(n, leaves[i], leaves, hold, lo, hi)
+		return
 	}
-	// One place for each item that is special or counted, then, without a maximum, one for all
-	// others.
+	// One state for each item that is special or counted, then, without a maximum, one for all
+	// others; each by how many items of each contains there have been.
 	special := max(lo, prefix)
 	if hi >= 0 {
 		special = hi
 	}
-	for _, s := range leaves {
-		if u := s.v.get("uniqueItems"); u != nil && u.kind == kindBool && u.bool && (hi < 0 || hi > 1) {
-			return c.uniqueArray(n, s, leaves, hold, lo, hi)
-		}
-	}
-	// The places before an item, by how many items of each contains there have been.
-	counts := 1
-	for _, h := range hold {
-		counts *= max(h.least, h.most) + 1
-	}
 	if counts > 1 && (special+1)*counts<<len(hold) > maxCount {
-		return hold[0].s.tooLarge("contains")
+		panic(hold[0].s.tooLarge("contains"))
 	}
-	enough := func(v int) bool {
-		for _, h := range hold {
-			size := max(h.least, h.most) + 1
-			if v%size < h.least {
+	type state struct{ items, counts int }
+	items(c, n, state{}, func(at state) bool {
+		if at.items < lo {
+			return false
+		}
+		for v, h := at.counts, 0; h < len(hold); h++ {
+			if v%hold[h].size() < hold[h].least {
 				return false
 			}
-			v /= size
+			v /= hold[h].size()
 		}
 		return true
-	}
-	fresh := func() []int32 {
-		out := make([]int32, counts)
-		for i := range out {
-			out[i] = n.state()
-		}
-		return out
-	}
-	at := fresh()
-	n.call(n.text(0, "["), c.b.space, at[0])
-	closing := n.state()
-	n.edge(closing, ']', ']', n.end)
-	if lo == 0 && enough(0) {
-		n.eps(at[0], closing)
-	}
-	for i := 0; i <= special; i++ {
-		set, _, err := c.children(leaves, i)
-		if err != nil {
-			return err
-		}
-		if impossible(set) || i == hi {
+	}, func(at state) (out []step[state]) {
+		item, _ := c.children(leaves, at.items)
+		if at.items == hi {
 			return nil
 		}
-		after := fresh()
-		if err := c.item(n, set, hold, at, after); err != nil {
-			return err
-		}
-		next := at // the rest
-		if i < special {
-			next = fresh()
-		}
-		for v := range counts {
-			if i+1 >= lo && enough(v) {
-				n.eps(after[v], closing)
+		for which := range 1 << len(hold) { // the contains that the item satisfies
+			set := slices.Clone(item)
+			for j, h := range hold {
+				if which>>j&1 == 1 {
+					set = append(set, h.set)
+				} else if h.fails != nil {
+					set = append(set, h.fails)
+				}
 			}
-			n.call(n.text(after[v], ","), c.b.space, next[v])
-		}
-		at = next
-	}
-	return nil
-}
-
-// item leads from the places before an item of an array, one for each count, to those after it.
-func (c *compiler) item(n *nfa, item []*schema, hold []holding, at, after []int32) error {
-	for which := range 1 << len(hold) { // the ones that the item satisfies
-		set := slices.Clone(item)
-		for j, h := range hold {
-			if which>>j&1 == 1 {
-				set = append(set, h.set)
-			} else if h.fails != nil {
-				set = append(set, h.fails)
+			if to := counted(hold, at.counts, which); to >= 0 && !impossible(set) {
+				out = append(out, step[state]{c.frame(set), state{min(at.items+1, special), to}})
 			}
 		}
-		if impossible(set) {
-			continue
-		}
-		f, err := c.frame(set)
-		if err != nil {
-			return err
-		}
-		for v := range at {
-			if to := counted(hold, v, which); to >= 0 {
-				n.call(n.then(at[v], f), c.b.space, after[to])
-			}
-		}
-	}
-	return nil
+		return out
+	})
 }
 
 // counted is the counts v after an item that satisfies which; −1: one too many.
 func counted(hold []holding, v, which int) int {
 	out, unit := 0, 1
 	for j, h := range hold {
-		size := max(h.least, h.most) + 1
-		have := v % size
+		have := v % h.size()
 		if which>>j&1 == 1 {
 			if have++; h.most >= 0 && have > h.most {
 				return -1
 			}
-			have = min(have, size-1)
+			have = min(have, h.size()-1)
 		}
 		out += have * unit
-		unit *= size
-		v /= size
+		unit *= h.size()
+		v /= h.size()
 	}
 	return out
 }
 
-// asker is the leaf that has the keyword, or the first.
-func asker(leaves []*schema, keyword string) *schema {
-	for _, s := range leaves {
-		if s.v.get(keyword) != nil {
-			return s
-		}
-	}
-	return leaves[0]
-}
-
 // uniqueArray is an array no item of which comes twice: that is bounded where the items are of a
 // few values. Its states are the sets of those that have come.
-func (c *compiler) uniqueArray(n *nfa, owner *schema, leaves []*schema, hold []holding, lo, hi int) error {
+func (c *compiler) uniqueArray(n *nfa, owner *schema, leaves []*schema, hold []holding, lo, hi int) {
 	cannot := owner.cannot("uniqueItems", "cannot be enforced while a text is being generated, but over a few values in an enum")
-	all, allowed, ok, err := c.itemValues(leaves)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return cannot
+	all, allowed := c.itemValues(leaves)
+	if allowed == nil {
+		panic(cannot)
 	}
 	frames := make([]*frame, len(all))
-	fits := make([]int, len(all)) // which contains each satisfies
+	fits := make([]uint32, len(hold)) // the values that satisfy each contains
 	for j, v := range all {
 		for k, h := range hold {
-			ok, err := c.valid(h.set, v, 0)
-			if err != nil {
-				return err
-			}
-			if ok {
-				fits[j] |= 1 << k
+			if c.valid(h.set, v, "", 0) {
+				fits[k] |= 1 << j
 			}
 		}
 		frames[j] = c.program.add(owner.ptr)
 		frames[j].nfa.eps(c.literal(frames[j].nfa, 0, v), frames[j].nfa.end)
 	}
-	type place struct{ before, after int32 }
-	places := map[uint32]*place{}
-	closing := n.state()
-	n.edge(closing, ']', ']', n.end)
-	start := n.then(n.text(0, "["), c.b.space)
 	steps := 0
-	var visit func(have uint32, size int) (*place, error)
-	visit = func(have uint32, size int) (*place, error) {
-		if p := places[have]; p != nil {
-			return p, nil
-		}
-		p := &place{n.state(), n.state()}
-		places[have] = p
-		done := size >= lo
+	items(c, n, uint32(0), func(have uint32) bool {
 		for k, h := range hold {
-			m := 0
-			for j := range all {
-				if have>>j&1 == 1 && fits[j]>>k&1 == 1 {
-					m++
-				}
+			if m := bits.OnesCount32(have & fits[k]); m < h.least || h.most >= 0 && m > h.most {
+				return false
 			}
-			done = done && m >= h.least && (h.most < 0 || m <= h.most)
 		}
-		if done {
-			n.eps(p.after, closing)
-		}
+		return bits.OnesCount32(have) >= lo
+	}, func(have uint32) (out []step[uint32]) {
+		size := bits.OnesCount32(have)
 		if size == hi || size >= len(allowed) {
-			return p, nil
-		}
-		if size > 0 {
-			n.call(n.text(p.after, ","), c.b.space, p.before)
+			return nil
 		}
 		for _, j := range allowed[size] {
 			if have>>j&1 == 1 {
 				continue
 			}
 			if steps++; steps > maxUnique {
-				return nil, cannot
+				panic(cannot)
 			}
-			to, err := visit(have|1<<j, size+1)
-			if err != nil {
-				return nil, err
-			}
-			n.call(n.then(p.before, frames[j]), c.b.space, to.after)
+			out = append(out, step[uint32]{frames[j], have | 1<<j})
 		}
-		return p, nil
-	}
-	p, err := visit(0, 0)
-	if err != nil {
-		return err
-	}
-	n.eps(start, p.before)
-	n.eps(start, p.after) // which leads on only if the array may be empty
-	return nil
+		return out
+	})
 }
 
-// itemValues are the values that items may have, few of them, and which of them each item may. It
-// is not ok where there are more.
-func (c *compiler) itemValues(leaves []*schema) (all []*value, allowed [][]int, ok bool, err error) {
+// itemValues are the values that items may have, few of them, and which of them each item may. Both
+// are nil where there are more.
+func (c *compiler) itemValues(leaves []*schema) (all []*value, allowed [][]int) {
 	number := map[string]int{}
 	for i := 0; i <= len(all); i++ {
-		set, prefix, err := c.children(leaves, i)
-		if err != nil {
-			return nil, nil, false, err
-		}
-		values, ok, err := c.fewValues(set)
-		if err != nil {
-			return nil, nil, false, err
-		}
+		set, prefix := c.children(leaves, i)
+		values, ok := c.fewValues(set)
 		if !ok {
-			return nil, nil, false, nil
+			return nil, nil
 		}
 		var these []int
 		for _, v := range values {
-			key := v.same()
-			j, known := number[key]
+			j, known := number[v.same()]
 			if !known {
 				j = len(all)
-				number[key], all = j, append(all, v)
+				number[v.same()], all = j, append(all, v)
 			}
 			these = append(these, j)
 		}
 		allowed = append(allowed, these)
 		if len(all) > 16 {
-			return nil, nil, false, nil
+			return nil, nil
 		}
 		if i >= prefix && len(these) == 0 {
 			break
 		}
 	}
-	return all, allowed, true, nil
+	return all, allowed
 }
 
 // fewValues are the values that satisfy the set, if they are few.
-func (c *compiler) fewValues(set []*schema) ([]*value, bool, error) {
-	alts, err := c.alternatives(set)
-	if err != nil {
-		return nil, false, err
-	}
-	var out []*value
-	for _, a := range alts {
-		switch {
-		case a.finite:
-			out = append(out, a.values...)
-		case a.kinds&^(kindNull|kindBool) != 0:
-			return nil, false, nil
-		default:
-			if a.kinds&kindNull != 0 {
-				out = append(out, &value{kind: kindNull})
-			}
-			for _, b := range c.booleans(a) {
-				out = append(out, boolOf(b))
-			}
+func (c *compiler) fewValues(set []*schema) (out []*value, ok bool) {
+	for _, a := range c.alternatives(set, maxAlternatives) {
+		if !a.finite && a.kinds&^(kindNull|kindBool) != 0 {
+			return nil, false
+		}
+		out = append(out, a.values...)
+		if a.kinds&kindNull != 0 {
+			out = append(out, &value{kind: kindNull})
+		}
+		for _, b := range booleans(a) {
+			out = append(out, boolOf(b))
 		}
 		if len(out) > 64 {
-			return nil, false, nil
+			return nil, false
 		}
 	}
-	return out, true, nil
+	return out, true
 }
 
 // booleans are those that an alternative allows.
-func (c *compiler) booleans(a alternative) (out []bool) {
+func booleans(a alternative) (out []bool) {
 	if a.kinds&kindBool == 0 {
 		return nil
 	}

@@ -7,545 +7,247 @@ import (
 )
 
 // exclusive refuses a oneOf unless no value can satisfy two of its branches: then it is an anyOf.
-func (c *compiler) exclusive(s *schema, branches []*value) error {
+func (c *compiler) exclusive(s *schema, branches []*value) {
 	if len(branches) > 64 {
-		return s.cannot("oneOf", "more than 64 branches")
+		panic(s.cannot("oneOf", "more than 64 branches"))
 	}
 	for i, a := range branches {
-		for j := range i {
-			ok, err := c.disjoint([]*schema{c.known[branches[j]]}, []*schema{c.known[a]}, 0)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				return s.cannot("oneOf", "branches %d and %d are not seen to exclude each other; use anyOf, or a property with a "+
-					"different const in each", j, i)
+		for j, b := range branches[:i] {
+			if !c.nothing([]*schema{c.known[b], c.known[a]}, 0) {
+				panic(s.cannot("oneOf", "branches %d and %d are not seen to exclude each other; use anyOf, or a property with a "+
+					"different const in each", j, i))
 			}
 		}
 	}
-	return nil
 }
 
-// disjoint reports whether it can show that no value satisfies both sets.
-func (c *compiler) disjoint(a, b []*schema, depth int) (bool, error) {
+// maxPairs is how many alternatives are looked at for a value that satisfies two schemas.
+const maxPairs = 20_000
+
+// nothing reports whether it can show that no value satisfies the set.
+func (c *compiler) nothing(set []*schema, depth int) bool {
 	if depth > 8 {
-		return false, nil
+		return false
 	}
 	c.m.step(2)
 	if c.steps++; c.steps > 200_000 {
-		return false, todoLarge(a, b, "oneOf")
+		panic(tooLarge(set, "oneOf"))
 	}
-	x, err := c.alternatives(a)
-	if err != nil {
-		return false, err
-	}
-	y, err := c.alternatives(b)
-	if err != nil {
-		return false, err
-	}
-	for _, p := range x {
-		for _, q := range y {
-			if ok, err := c.apart(p, q, depth); !ok || err != nil {
-				return false, err
-			}
-		}
-	}
-	return true, nil
+	return !slices.ContainsFunc(c.alternatives(set, maxPairs), func(a alternative) bool { return !c.noValue(a, depth) })
 }
 
-func (c *compiler) apart(a, b alternative, depth int) (bool, error) {
-	if b.finite {
-		a, b = b, a
+// noValue reports whether it can show that an alternative has no value.
+func (c *compiler) noValue(a alternative, depth int) bool {
+	if a.finite || a.kinds&(kindNull|kindBool) != 0 {
+		return false
 	}
-	if a.finite {
-		for _, v := range a.values {
-			in := true
-			for _, s := range b.leaves {
-				ok, err := c.valid(s, v, 0)
-				if err != nil {
-					return false, err
-				}
-				in = in && ok
-			}
-			if in {
-				return false, nil
-			}
+	if a.kinds&kindString != 0 {
+		none := false
+		e := attempt(func() {
+			d, lo, hi := c.text(a.leaves)
+			none = d == nil && hi >= 0 && hi < lo || d != nil && d.empty()
+		})
+		if e != nil && !e.large {
+			panic(e)
 		}
-		return true, nil
-	}
-	both := a.kinds & b.kinds
-	if both&(kindNull|kindBool) != 0 {
-		return false, nil
-	}
-	if both&kindString != 0 {
-		if ok, err := c.stringsApart(a.leaves, b.leaves); !ok || err != nil {
-			return false, err
+		if !none {
+			return false
 		}
 	}
-	if both&(kindNumber|kindInteger) != 0 {
-		x, err := numbers(c.m, a.leaves, a.kinds, true)
-		if err != nil {
-			return false, err
+	if a.kinds&(kindNumber|kindInteger) != 0 && !numbers(c.m, a.leaves, a.kinds, true).empty() {
+		return false
+	}
+	if a.kinds&kindArray != 0 {
+		lo, hi := limits(a.leaves, "minItems", "maxItems")
+		none := hi >= 0 && hi < lo
+		for i := 0; i < min(lo, 16) && !none; i++ { // there must be an item i
+			set, _ := c.children(a.leaves, i)
+			none = c.nothing(set, depth+1)
 		}
-		y, err := numbers(c.m, b.leaves, b.kinds, true)
-		if err != nil {
-			return false, err
-		}
-		if d, err := x.and(y); err != nil || !d.empty() {
-			return false, nil
+		if !none {
+			return false
 		}
 	}
-	if both&kindArray != 0 {
-		if ok, err := c.arraysApart(a.leaves, b.leaves, depth); !ok || err != nil {
-			return false, err
-		}
-	}
-	if both&kindObject != 0 {
-		if ok, err := c.objectsApart(a.leaves, b.leaves, depth); !ok || err != nil {
-			return false, err
-		}
-	}
-	return true, nil
+	return a.kinds&kindObject == 0 || slices.ContainsFunc(a.leaves, func(s *schema) bool {
+		return slices.ContainsFunc(s.required(), func(name string) bool { return c.nothing(c.property(a.leaves, name), depth+1) })
+	})
 }
 
-func (c *compiler) stringsApart(a, b []*schema) (bool, error) {
-	x, lo1, hi1, err := c.text(a)
-	if err != nil {
-		return false, err
+// required are the names of the properties that there must be.
+func (s *schema) required() (names []string) {
+	r := s.v.get("required")
+	if r == nil {
+		return nil
 	}
-	y, lo2, hi2, err := c.text(b)
-	if err != nil {
-		return false, err
+	if r.kind != kindArray || slices.ContainsFunc(r.items, func(v *value) bool { return v.kind != kindString }) {
+		panic(s.err("required", "must be a list of names"))
 	}
-	if hi1 >= 0 && hi1 < lo2 || hi2 >= 0 && hi2 < lo1 {
-		return true, nil
+	for _, v := range r.items {
+		names = append(names, v.text)
 	}
-	if x == nil || y == nil {
-		if x, y = cmpOr(x, y), nil; x == nil {
-			return false, nil
-		}
-		// One has a language, the other only a length.
-		if y, err = textLength(max(lo1, lo2), -1); err != nil {
-			return false, nil
-		}
-	}
-	d, err := x.and(y)
-	return err == nil && d.empty(), nil
-}
-
-func cmpOr(a, b *runes) *runes {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
-func (c *compiler) arraysApart(a, b []*schema, depth int) (bool, error) {
-	lo1, hi1, err := limits(a, "minItems", "maxItems")
-	if err != nil {
-		return false, err
-	}
-	lo2, hi2, err := limits(b, "minItems", "maxItems")
-	if err != nil {
-		return false, err
-	}
-	if hi1 >= 0 && hi1 < lo2 || hi2 >= 0 && hi2 < lo1 {
-		return true, nil
-	}
-	for i := range min(max(lo1, lo2), 16) { // both must have item i
-		x, _, err := c.children(a, i)
-		if err != nil {
-			return false, err
-		}
-		y, _, err := c.children(b, i)
-		if err != nil {
-			return false, err
-		}
-		if ok, err := c.disjoint(x, y, depth+1); ok || err != nil {
-			return ok, err
-		}
-	}
-	return false, nil
-}
-
-func (c *compiler) objectsApart(a, b []*schema, depth int) (bool, error) {
-	for _, s := range slices.Concat(a, b) {
-		r := s.v.get("required")
-		if r == nil {
-			continue
-		}
-		for _, name := range r.items { // an object in both must have it
-			x, err := c.property(a, name.text)
-			if err != nil {
-				return false, err
-			}
-			y, err := c.property(b, name.text)
-			if err != nil {
-				return false, err
-			}
-			if ok, err := c.disjoint(x, y, depth+1); ok || err != nil {
-				return ok, err
-			}
-		}
-	}
-	return false, nil
+	return names
 }
 
 // property is what the leaves ask of the value of a property.
-func (c *compiler) property(leaves []*schema, name string) ([]*schema, error) {
-	var failed error
-	set := c.valueSet(leaves, name, true, func(s *schema, source string) bool {
-		d, err := c.compilePattern(s, "patternProperties", source)
-		if err != nil {
-			failed = err
-			return false
-		}
-		return d.match(name)
+func (c *compiler) property(leaves []*schema, name string) []*schema {
+	return c.valueSet(leaves, name, true, func(s *schema, source string) bool {
+		return c.compilePattern(s, "patternProperties", source).match(name)
 	})
-	return set, failed
 }
 
 // valueSet is what the leaves ask of the value of a property that properties may name if declared
 // is set, and whose name the patterns match that matches says.
 func (c *compiler) valueSet(leaves []*schema, name string, declared bool, matches func(s *schema, source string) bool) (out []*schema) {
-	var told []bool // which leaves evaluate it
+	told := map[*schema]bool{} // which leaves evaluate it
 	for _, s := range leaves {
 		c.m.step(2)
-		found := false
+		before := len(out)
 		if p := s.v.get("properties"); p != nil && declared {
 			if v := p.get(name); v != nil {
-				out, found = append(out, c.known[v]), true
+				out = append(out, c.known[v])
 			}
 		}
 		if p := s.v.get("patternProperties"); p != nil {
 			for i, source := range p.keys {
 				if matches(s, source) {
-					out, found = append(out, c.known[p.items[i]]), true
+					out = append(out, c.known[p.items[i]])
 				}
 			}
 		}
-		if a := s.v.get("additionalProperties"); a != nil && !found {
-			out, found = append(out, c.known[a]), true
+		if a := s.v.get("additionalProperties"); a != nil && len(out) == before {
+			out = append(out, c.known[a])
 		}
-		told = append(told, found)
+		told[s] = len(out) > before
 	}
 	for _, s := range leaves {
-		u := s.v.get("unevaluatedProperties")
-		if u == nil {
-			continue
-		}
-		below, found := c.below(s), false
-		for i, o := range leaves {
-			found = found || told[i] && below[o]
-		}
-		if !found {
-			out = append(out, c.known[u])
+		if u := s.v.get("unevaluatedProperties"); u != nil {
+			below := c.below(s)
+			if !slices.ContainsFunc(leaves, func(o *schema) bool { return told[o] && below[o] }) {
+				out = append(out, c.known[u])
+			}
 		}
 	}
 	return out
 }
 
-// dependent writes dependentRequired and dependentSchemas as unions: the property is absent, or it
-// is there and the rest holds.
-func (c *compiler) dependent(s *schema) ([]*schema, error) {
-	var out []*schema
-	for _, keyword := range []string{"dependentRequired", "dependentSchemas"} {
-		d := s.v.get(keyword)
-		if d == nil {
-			continue
-		}
-		if d.kind != kindObject {
-			return nil, s.err(keyword, "must be an object")
-		}
-		for i, name := range d.keys {
-			if have := c.unions[d.items[i]]; have != nil {
-				out = append(out, have)
-				continue
-			}
-			names := &value{kind: kindArray, items: []*value{{kind: kindString, text: name}}}
-			there := objectOf("required", names)
-			if keyword == "dependentSchemas" {
-				there = objectOf("required", names, "allOf", &value{kind: kindArray, items: []*value{d.items[i]}})
-			} else {
-				names.items = append(names.items, d.items[i].items...)
-			}
-			absent := objectOf("properties", objectOf(name, &value{kind: kindBool}))
-			union, err := c.made(s, keyword, objectOf("anyOf", listOf(absent, there)))
-			if err != nil {
-				return nil, err
-			}
-			c.unions[d.items[i]] = union
-			out = append(out, union)
-		}
-	}
-	return out, nil
-}
-
-// equal is JSON Schema's equality.
-func equal(a, b *value) bool {
-	if a.kind != b.kind {
-		return false
-	}
-	switch a.kind {
-	case kindBool:
-		return a.bool == b.bool
-	case kindString:
-		return a.text == b.text
-	case kindNumber:
-		x, y := a.rat(), b.rat()
-		return a.text == b.text || x != nil && y != nil && x.Cmp(y) == 0
-	case kindArray:
-		return slices.EqualFunc(a.items, b.items, equal)
-	case kindObject:
-		if len(a.keys) != len(b.keys) {
-			return false
-		}
-		for i, k := range a.keys {
-			if o := b.get(k); o == nil || !equal(a.items[i], o) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// valid evaluates v against s: for enum and const, where the values can simply be tried.
-func (c *compiler) valid(s *schema, v *value, depth int) (bool, error) {
-	return c.validBut(s, v, "", depth)
-}
-
-// validBut is valid without one of s's keywords.
-func (c *compiler) validBut(s *schema, v *value, skip string, depth int) (bool, error) {
+// valid evaluates v against s but for its keyword skip: for enum and const, where the values can
+// simply be tried.
+func (c *compiler) valid(s *schema, v *value, skip string, depth int) bool {
 	if s.v.kind == kindBool {
-		return s.v.bool, nil
+		return s.v.bool
 	}
 	c.m.step(2)
 	if c.steps++; depth > maxNesting || c.steps > 200_000 {
-		return false, s.cannot("", "it refers to itself without end, or is too large")
+		panic(s.cannot("", "it refers to itself without end, or is too large"))
 	}
-	var failed error
-	is := func(s *schema, v *value) bool {
-		if failed != nil {
+	get := s.v.get
+	is := func(o *schema) bool { return c.valid(o, v, "", depth+1) }
+	are := func(o *value) bool { return is(c.known[o]) }
+	fails := func(o *schema) bool { return !is(o) }
+	same := c.same(s) // whatever else s asks for: a reference that leads nowhere is an error
+	if t := get("type"); t != nil {
+		kinds := typeKinds(s, t)
+		whole := v.kind == kindNumber && kinds&kindInteger != 0 && v.whole()
+		if kinds&v.kind == 0 && !whole {
 			return false
 		}
-		ok, err := c.valid(s, v, depth+1)
-		if err != nil {
-			failed = err
-		}
-		return ok
 	}
-	for i, key := range s.v.keys {
-		if key == skip {
-			continue
-		}
-		ok := c.keyword(s, key, s.v.items[i], v, is, &failed)
-		if failed != nil {
-			return false, failed
-		}
-		if !ok {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-// keyword evaluates one keyword k of s, with the value a, for v.
-func (c *compiler) keyword(s *schema, k string, a, v *value, is func(*schema, *value) bool, failed *error) bool {
-	fail := func(err error) bool {
-		if *failed == nil {
-			*failed = err
-		}
+	if get("enum") != nil && skip != "enum" && !s.enum().has(v) {
 		return false
 	}
-	number := func(test func(x, bound *big.Rat) bool) bool {
-		if v.kind != kindNumber {
-			return true
-		}
-		x, bound := v.rat(), a.rat()
-		if a.kind != kindNumber || x == nil || bound == nil {
-			return fail(s.err(k, "must be a number of sensible size"))
-		}
-		return test(x, bound)
+	if x := get("const"); x != nil && x.same() != v.same() {
+		return false
 	}
-	size := func(kind kind, have int, atLeast bool) bool {
-		if v.kind != kind {
-			return true
-		}
-		n, err := count(s, k, 0)
-		if err != nil {
-			return fail(err)
-		}
-		return atLeast && have >= n || !atLeast && have <= n
+	if slices.ContainsFunc(same, fails) || slices.ContainsFunc(c.dependent(s), fails) {
+		return false
 	}
-	switch k {
-	case "type":
-		kinds, err := typeKinds(s, a)
-		if err != nil {
-			return fail(err)
-		}
-		if v.kind == kindNumber && kinds&kindNumber == 0 && kinds&kindInteger != 0 {
-			x := v.rat()
-			return x != nil && x.IsInt()
-		}
-		return kinds&v.kind != 0
-	case "enum":
-		if a.kind != kindArray {
-			return fail(s.err("enum", "must be a list"))
-		}
-		return a.has(v)
-	case "const":
-		return equal(a, v)
-	case "$ref":
-		to, err := c.refer(s)
-		if err != nil {
-			return fail(err)
-		}
-		return is(to, v)
-	case "allOf":
-		return !slices.ContainsFunc(a.items, func(o *value) bool { return !is(c.known[o], v) })
-	case "anyOf":
-		return slices.ContainsFunc(a.items, func(o *value) bool { return is(c.known[o], v) })
-	case "oneOf":
+	if of := get("anyOf"); of != nil && !slices.ContainsFunc(of.items, are) {
+		return false
+	}
+	if of := get("oneOf"); of != nil {
 		n := 0
-		for _, o := range a.items {
-			if is(c.known[o], v) {
+		for _, o := range of.items {
+			if are(o) {
 				n++
 			}
 		}
-		return n == 1
-	case "not":
-		return !is(c.known[a], v)
-	case "if":
-		branch := "else"
-		if is(c.known[a], v) {
-			branch = "then"
+		if n != 1 {
+			return false
 		}
-		b := s.v.get(branch)
-		return b == nil || is(c.known[b], v)
-	case "minimum":
-		return number(func(x, b *big.Rat) bool { return x.Cmp(b) >= 0 })
-	case "maximum":
-		return number(func(x, b *big.Rat) bool { return x.Cmp(b) <= 0 })
-	case "exclusiveMinimum":
-		return number(func(x, b *big.Rat) bool { return x.Cmp(b) > 0 })
-	case "exclusiveMaximum":
-		return number(func(x, b *big.Rat) bool { return x.Cmp(b) < 0 })
-	case "multipleOf":
-		return number(func(x, b *big.Rat) bool { return b.Sign() > 0 && new(big.Rat).Quo(x, b).IsInt() })
-	case "minLength", "maxLength":
-		return size(kindString, utf8.RuneCountInString(v.text), k == "minLength")
-	case "minItems", "maxItems":
-		return size(kindArray, len(v.items), k == "minItems")
-	case "minProperties", "maxProperties":
-		return size(kindObject, len(v.items), k == "minProperties")
-	case "pattern":
-		if v.kind != kindString {
-			return true
+	}
+	if not := get("not"); not != nil && are(not) {
+		return false
+	}
+	if cond := get("if"); cond != nil {
+		branch := get("else")
+		if are(cond) {
+			branch = get("then")
 		}
-		d, err := c.compilePattern(s, k, a.text)
-		if err != nil {
-			return fail(err)
+		if branch != nil && !are(branch) {
+			return false
 		}
-		return d.match(v.text)
-	case "format":
-		d, ok := stringFormat(a.text)
-		if _, number := numberFormats[a.text]; !ok && !number && s.doc.strict {
-			return fail(s.err(k, "%q is not a format this can honour", a.text))
+	}
+	for _, k := range []string{"$dynamicRef", "unevaluatedItems", "unevaluatedProperties"} {
+		if get(k) != nil {
+			panic(s.cannot(k, "is not supported"))
 		}
-		return v.kind != kindString || d == nil || d.match(v.text)
-	case "prefixItems":
-		for i, item := range a.items {
-			if v.kind == kindArray && i < len(v.items) && !is(c.known[item], v.items[i]) {
+	}
+	within := func(n int, least, most string) bool {
+		lo, hi := limits([]*schema{s}, least, most)
+		return n >= lo && (hi < 0 || n <= hi)
+	}
+	switch v.kind {
+	case kindString:
+		return within(utf8.RuneCountInString(v.text), "minLength", "maxLength") &&
+			!slices.ContainsFunc(c.languages(s), func(l language) bool { return !l.d.match(v.text) })
+	case kindNumber:
+		return s.fits(v)
+	case kindArray:
+		for i, item := range v.items {
+			set, _ := c.children([]*schema{s}, i)
+			if slices.ContainsFunc(set, func(o *schema) bool { return !c.valid(o, item, "", depth+1) }) {
 				return false
 			}
 		}
-	case "items":
-		if v.kind != kindArray {
-			return true
-		}
-		from := 0
-		if p := s.v.get("prefixItems"); p != nil {
-			from = len(p.items)
-		}
-		for i := from; i < len(v.items); i++ {
-			if !is(c.known[a], v.items[i]) {
-				return false
-			}
-		}
-	case "contains":
-		if v.kind != kindArray {
-			return true
-		}
-		n := 0
-		for _, item := range v.items {
-			if is(c.known[a], item) {
-				n++
-			}
-		}
-		least, err := count(s, "minContains", 1)
-		if err != nil {
-			return fail(err)
-		}
-		most, err := count(s, "maxContains", len(v.items))
-		if err != nil {
-			return fail(err)
-		}
-		return n >= least && n <= most
-	case "uniqueItems":
-		if v.kind != kindArray || !a.bool {
-			return true
-		}
-		seen := map[string]bool{}
-		for _, x := range v.items {
-			key := x.same()
-			if seen[key] {
-				return false
-			}
-			seen[key] = true
-		}
-	case "required":
-		if v.kind == kindObject {
-			return !slices.ContainsFunc(a.items, func(name *value) bool { return v.get(name.text) == nil })
-		}
-	case "properties", "patternProperties", "additionalProperties":
-		if v.kind != kindObject || k != "properties" && s.v.get("properties") != nil || k == "additionalProperties" &&
-			s.v.get("patternProperties") != nil {
-			return true // all three are looked at with the first of them
-		}
-		for i, name := range v.keys {
-			set, err := c.property([]*schema{s}, name)
-			if err != nil {
-				return fail(err)
-			}
-			for _, sub := range set {
-				if !is(sub, v.items[i]) {
-					return false
+		if of := get("contains"); of != nil {
+			n := 0
+			for _, item := range v.items {
+				if c.valid(c.known[of], item, "", depth+1) {
+					n++
 				}
 			}
-		}
-	case "propertyNames":
-		for _, name := range v.keys {
-			if !is(c.known[a], &value{kind: kindString, text: name}) {
+			if n < count(s, "minContains", 1) || n > count(s, "maxContains", n) {
 				return false
 			}
 		}
-	case "dependentRequired", "dependentSchemas":
-		if v.kind != kindObject {
-			return true
-		}
-		for i, name := range a.keys {
-			if v.get(name) == nil {
-				continue
-			}
-			if k == "dependentSchemas" && !is(c.known[a.items[i]], v) {
-				return false
-			}
-			if k == "dependentRequired" && slices.ContainsFunc(a.items[i].items, func(n *value) bool { return v.get(n.text) == nil }) {
+		return within(len(v.items), "minItems", "maxItems") && (!s.unique() || len(v.distinct()) == len(v.items))
+	case kindObject:
+		names := get("propertyNames")
+		for i, name := range v.keys {
+			if slices.ContainsFunc(c.property([]*schema{s}, name), func(o *schema) bool { return !c.valid(o, v.items[i], "", depth+1) }) ||
+				names != nil && !c.valid(c.known[names], textOf(name), "", depth+1) {
 				return false
 			}
 		}
-	case "$dynamicRef", "unevaluatedItems", "unevaluatedProperties":
-		return fail(s.cannot(k, "is not supported"))
+		return within(len(v.items), "minProperties", "maxProperties") &&
+			!slices.ContainsFunc(s.required(), func(name string) bool { return v.get(name) == nil })
 	}
 	return true
+}
+
+// fits says whether a number has the size and step that s asks for.
+func (s *schema) fits(v *value) bool {
+	for _, b := range bounds {
+		if bound := s.bound(b.keyword); bound != nil && !b.fits(s.number(b.keyword, v).Cmp(bound)) {
+			return false
+		}
+	}
+	step := s.bound("multipleOf")
+	return step == nil || step.Sign() > 0 && new(big.Rat).Quo(s.number("multipleOf", v), step).IsInt()
+}
+
+// unique says whether s asks for items of which none comes twice.
+func (s *schema) unique() bool {
+	u := s.v.get("uniqueItems")
+	return u != nil && u.kind == kindBool && u.bool
 }

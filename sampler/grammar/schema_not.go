@@ -3,6 +3,7 @@ package grammar
 import (
 	"math/big"
 	"slices"
+	"strings"
 )
 
 // This file is what not and if become: choices between schemas that need no negation but the plain
@@ -18,75 +19,89 @@ func objectOf(pairs ...any) *value {
 
 func listOf(items ...*value) *value   { return &value{kind: kindArray, items: items} }
 func textOf(s string) *value          { return &value{kind: kindString, text: s} }
-func numberOf(n *big.Int) *value      { return &value{kind: kindNumber, text: n.String()} }
 func boolOf(b bool) *value            { return &value{kind: kindBool, bool: b} }
-func ofType(name string) []any        { return []any{"type", textOf(name)} }
-func typed(n string, p ...any) *value { return objectOf(append(ofType(n), p...)...) }
+func typed(n string, p ...any) *value { return objectOf(append([]any{"type", textOf(n)}, p...)...) }
 
 // conditional writes not and if as choices: one of the ways to fail what is negated; the condition
 // and then, or one of the ways to fail it and else.
-func (c *compiler) conditional(s *schema) ([]*schema, error) {
-	var out []*schema
-	union := func(keyword string, of *value, branches func() ([]*value, error)) error {
-		if have := c.unions[of]; have != nil {
-			out = append(out, have)
-			return nil
-		}
-		list, err := branches()
-		if err != nil {
-			return err
-		}
-		v := boolOf(false)
-		if len(list) > 0 {
-			v = objectOf("anyOf", &value{kind: kindArray, items: list})
-		}
-		u, err := c.made(s, keyword, v)
-		if err == nil {
-			c.unions[of] = u
-			out = append(out, u)
-		}
-		return err
+func (c *compiler) conditional(s *schema) (out []*schema) {
+	if n := s.v.get("not"); n != nil && s.plainNot() == nil {
+		out = append(out, c.instead(s, "not", n, func() []*value { return c.negation(s, "not", c.known[n], 0) }))
 	}
-	if n := s.v.get("not"); n != nil && !plainNot(n) {
-		if err := union("not", n, func() ([]*value, error) { return c.negation(s, "not", c.known[n], 0) }); err != nil {
-			return nil, err
-		}
+	cond, then, other := s.v.get("if"), s.v.get("then"), s.v.get("else")
+	if cond == nil || then == nil && other == nil {
+		return out
 	}
-	then, other := s.v.get("then"), s.v.get("else")
-	if cond := s.v.get("if"); cond != nil && (then != nil || other != nil) {
-		err := union("if", cond, func() ([]*value, error) {
-			fails, err := c.negation(s, "if", c.known[cond], 0)
-			if err != nil {
-				return nil, err
+	return append(out, c.instead(s, "if", cond, func() []*value {
+		fails := c.negation(s, "if", c.known[cond], 0)
+		both := func(a, b *value) *value {
+			if b == nil {
+				return objectOf("allOf", listOf(a))
 			}
-			yes := listOf(cond)
-			if then != nil {
-				yes.items = append(yes.items, then)
+			return objectOf("allOf", listOf(a, b))
+		}
+		out := []*value{both(cond, then)}
+		for _, f := range fails {
+			if other != nil {
+				f = both(f, other)
 			}
-			out := []*value{objectOf("allOf", yes)}
-			for _, f := range fails {
-				if other != nil {
-					f = objectOf("allOf", listOf(f, other))
+			out = append(out, f)
+		}
+		return out
+	}))
+}
+
+// dependent writes dependentRequired and dependentSchemas as choices: the property is absent, or it
+// is there and the rest holds.
+func (c *compiler) dependent(s *schema) (out []*schema) {
+	for _, keyword := range []string{"dependentRequired", "dependentSchemas"} {
+		d := s.v.get(keyword)
+		if d == nil {
+			continue
+		}
+		if d.kind != kindObject {
+			panic(s.err(keyword, "must be an object"))
+		}
+		for i, name := range d.keys {
+			of := d.items[i]
+			out = append(out, c.instead(s, keyword, of, func() []*value {
+				names := listOf(textOf(name))
+				there := objectOf("required", names)
+				if keyword == "dependentSchemas" {
+					there.put("allOf", listOf(of))
+				} else {
+					names.items = append(names.items, of.items...)
 				}
-				out = append(out, f)
-			}
-			return out, nil
-		})
-		if err != nil {
-			return nil, err
+				return []*value{objectOf("properties", objectOf(name, boolOf(false))), there}
+			}))
 		}
 	}
-	return out, nil
+	return out
+}
+
+// instead is the schema that stands for one of the values of a keyword of s: a choice of branches.
+func (c *compiler) instead(s *schema, keyword string, of *value, branches func() []*value) *schema {
+	u := c.unions[of]
+	if u == nil {
+		v := boolOf(false)
+		if list := branches(); len(list) > 0 {
+			v = objectOf("anyOf", listOf(list...))
+		}
+		u = c.made(s, keyword, v)
+		c.unions[of] = u
+	}
+	return u
 }
 
 // made is a schema that stands for a keyword of s.
-func (c *compiler) made(s *schema, keyword string, v *value) (*schema, error) {
+func (c *compiler) made(s *schema, keyword string, v *value) *schema {
 	u := c.sub(s, "/"+keyword, v)
 	u.owner, u.made = s, keyword
-	return u, c.index(u)
+	c.index(u)
+	return u
 }
 
-// says are keywords that say nothing about values, with unknown ones.
+// says are the keywords that say something about values. Unknown ones do not.
 func says(v *value) (keys []string) {
 	for _, k := range v.keys {
 		if understood[k] {
@@ -98,13 +113,10 @@ func says(v *value) (keys []string) {
 
 var understood = func() map[string]bool {
 	out := map[string]bool{}
-	for _, k := range []string{"type", "enum", "const", "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "properties",
-		"required", "additionalProperties",
-		"patternProperties", "propertyNames", "minProperties", "maxProperties", "items", "prefixItems", "minItems", "maxItems", "contains",
-		"minContains",
-		"maxContains", "uniqueItems", "minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum",
-		"exclusiveMaximum", "multipleOf",
-		"dependentRequired", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties"} {
+	for k := range strings.FieldsSeq(`type enum const $ref $dynamicRef allOf anyOf oneOf not if properties required additionalProperties
+		patternProperties propertyNames minProperties maxProperties items prefixItems minItems maxItems contains minContains maxContains
+		uniqueItems minLength maxLength pattern format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf dependentRequired
+		dependentSchemas unevaluatedItems unevaluatedProperties`) {
 		out[k] = true
 	}
 	return out
@@ -126,8 +138,10 @@ func plainNot(n *value) bool {
 	v := n.get(keys[0])
 	switch keys[0] {
 	case "type":
-		types := typeNames(v)
-		return !slices.Contains(types, "integer") || slices.Contains(types, "number")
+		has := func(name string) bool {
+			return slices.ContainsFunc(typeNames(v), func(n *value) bool { return n.text == name })
+		}
+		return !has("integer") || has("number")
 	case "pattern":
 		return v.kind == kindString
 	case "const":
@@ -138,30 +152,28 @@ func plainNot(n *value) bool {
 	return false
 }
 
-func typeNames(t *value) (names []string) {
-	if t.kind == kindString {
-		return []string{t.text}
+// plainNot is the schema that a plain not of s negates; nil: it has none.
+func (s *schema) plainNot() *value {
+	if n := s.v.get("not"); n != nil && plainNot(n) {
+		return n
 	}
-	for _, n := range t.items {
-		names = append(names, n.text)
-	}
-	return names
+	return nil
 }
 
 // excluded are the values that plain nots of the leaves rule out, of the kinds asked for.
 func excluded(leaves []*schema, kinds kind) (out []*value) {
 	for _, s := range leaves {
-		n := s.v.get("not")
-		if n == nil || !plainNot(n) {
+		n := s.plainNot()
+		if n == nil {
 			continue
 		}
-		var values []*value
+		values := listOf()
 		if v := n.get("const"); v != nil {
-			values = []*value{v}
+			values = listOf(v)
 		} else if v := n.get("enum"); v != nil {
-			values = v.items
+			values = v
 		}
-		for _, v := range values {
+		for _, v := range values.items {
 			if v.kind&kinds != 0 {
 				out = append(out, v)
 			}
@@ -186,95 +198,67 @@ var opposites = map[string]struct {
 	"minProperties": {"object", "maxProperties", -1}, "maxProperties": {"object", "minProperties", 1},
 }
 
-// shifted is a count, some more or less.
-func shifted(v *value, by int64) (*value, bool) {
-	r := v.rat()
-	if v.kind != kindNumber || r == nil || !r.IsInt() {
-		return nil, false
-	}
-	x := new(big.Int).Add(r.Num(), big.NewInt(by))
-	return numberOf(x), x.Sign() >= 0
-}
-
 // negation is the ways to fail n: schemas of which a value satisfies one just when it does not
 // satisfy n. Errors name the keyword of s that it is for.
-func (c *compiler) negation(s *schema, keyword string, n *schema, depth int) ([]*value, error) {
+func (c *compiler) negation(s *schema, keyword string, n *schema, depth int) (out []*value) {
 	c.m.step(2 + len(n.v.keys))
 	if c.steps++; depth > maxNegation || c.steps > 200_000 {
-		return nil, s.cannot(keyword, "it refers to itself without end, or is too large")
+		panic(s.cannot(keyword, "it refers to itself without end, or is too large"))
 	}
 	if n.v.kind == kindBool {
 		if n.v.bool {
-			return nil, nil
+			return nil
 		}
-		return []*value{boolOf(true)}, nil
+		return []*value{boolOf(true)}
 	}
-	var out []*value
-	cannot := func(k string) error { return s.cannot(keyword, "cannot be enforced over %s", k) }
+	not := func(v *value) *value { return objectOf("not", v) }
 	for _, k := range says(n.v) {
 		v := n.v.get(k)
+		fails, can := []*value(nil), true // the ways to fail this keyword
 		switch k {
 		case "type", "const", "enum":
-			if not := objectOf(k, v); plainNot(not) {
-				out = append(out, objectOf("not", not))
-				continue
-			}
-			return nil, cannot(k)
+			fails, can = []*value{not(objectOf(k, v))}, plainNot(objectOf(k, v))
 		case "pattern":
-			out = append(out, typed("string", "not", objectOf(k, v)))
-		case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
-			z := opposites[k]
-			if x, ok := shifted(v, z.by); ok {
-				out = append(out, typed(z.kind, z.other, x))
-			} // else it cannot be failed
-		case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
-			out = append(out, typed("number", opposites[k].other, v))
+			fails = []*value{typed("string", "not", objectOf(k, v))}
 		case "required":
 			for _, name := range v.items {
-				out = append(out, typed("object", "properties", objectOf(name.text, boolOf(false))))
+				fails = append(fails, typed("object", "properties", objectOf(name.text, boolOf(false))))
 			}
 		case "properties":
 			for i, name := range v.keys {
-				out = append(out, typed("object", "required", listOf(textOf(name)), "properties",
-					objectOf(name, objectOf("not", v.items[i]))))
+				fails = append(fails, typed("object", "required", listOf(textOf(name)), "properties", objectOf(name, not(v.items[i]))))
 			}
 		case "items":
-			if n.v.get("prefixItems") != nil {
-				return nil, cannot(k)
-			}
-			out = append(out, typed("array", "contains", objectOf("not", v)))
+			fails, can = []*value{typed("array", "contains", not(v))}, n.v.get("prefixItems") == nil
 		case "contains":
-			if n.v.get("minContains") != nil || n.v.get("maxContains") != nil {
-				return nil, cannot(k)
-			}
-			out = append(out, typed("array", "items", objectOf("not", v)))
+			fails, can = []*value{typed("array", "items", not(v))}, n.v.get("minContains") == nil && n.v.get("maxContains") == nil
 		case "allOf", "anyOf":
-			all := listOf()
 			for _, o := range v.items {
-				all.items = append(all.items, objectOf("not", o))
+				fails = append(fails, not(o))
 			}
-			if k == "allOf" {
-				out = append(out, all.items...)
-			} else {
-				out = append(out, objectOf("allOf", all))
+			if k == "anyOf" {
+				fails = []*value{objectOf("allOf", listOf(fails...))}
 			}
 		case "not":
-			out = append(out, v)
+			fails = []*value{v}
 		case "$ref":
-			to, err := c.refer(n)
-			if err != nil {
-				return nil, err
-			}
-			more, err := c.negation(s, keyword, to, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, more...)
+			fails = c.negation(s, keyword, c.refer(n), depth+1)
 		default:
-			return nil, cannot(k)
+			z := opposites[k]
+			if can = z.kind != ""; can && z.by == 0 {
+				fails = []*value{typed(z.kind, z.other, v)}
+			} else if r := v.rat(); can && v.kind == kindNumber && r != nil && r.IsInt() {
+				if x := new(big.Int).Add(r.Num(), big.NewInt(z.by)); x.Sign() >= 0 { // else it cannot be failed
+					fails = []*value{typed(z.kind, z.other, &value{kind: kindNumber, text: x.String()})}
+				}
+			}
 		}
+		if !can {
+			panic(s.cannot(keyword, "cannot be enforced over %s", k))
+		}
+		out = append(out, fails...)
 	}
-	return out, nil
+	return out
 }
 
 // below are the schemas that say something about the same value as s, as far as they follow from
@@ -291,12 +275,10 @@ func (c *compiler) below(s *schema) map[*schema]bool {
 		}
 		out[s] = true
 		c.m.step(2)
-		if s.v.get("$ref") != nil {
-			if to, err := c.refer(s); err == nil {
-				visit(to)
-			}
+		for _, o := range c.same(s) {
+			visit(o)
 		}
-		for _, k := range []string{"allOf", "anyOf", "oneOf", "dependentSchemas"} {
+		for _, k := range []string{"anyOf", "oneOf", "dependentSchemas"} {
 			if v := s.v.get(k); v != nil {
 				for _, item := range v.items {
 					visit(c.known[item])
@@ -304,9 +286,7 @@ func (c *compiler) below(s *schema) map[*schema]bool {
 			}
 		}
 		for _, k := range []string{"if", "then", "else"} {
-			if v := s.v.get(k); v != nil {
-				visit(c.known[v])
-			}
+			visit(c.known[s.v.get(k)])
 		}
 	}
 	visit(s)

@@ -3,120 +3,112 @@ package grammar
 import (
 	"fmt"
 	"math/big"
-	"slices"
-	"strconv"
 	"strings"
 )
 
+// bounds are the keywords that compare a number with theirs, and what the comparison must give.
+var bounds = []struct {
+	keyword string
+	fits    func(order int) bool
+}{
+	{"minimum", func(order int) bool { return order >= 0 }},
+	{"maximum", func(order int) bool { return order <= 0 }},
+	{"exclusiveMinimum", func(order int) bool { return order > 0 }},
+	{"exclusiveMaximum", func(order int) bool { return order < 0 }},
+}
+
+// bound is the value of a keyword that must be a number; nil where it is absent.
+func (s *schema) bound(keyword string) *big.Rat {
+	if v := s.v.get(keyword); v != nil {
+		return s.number(keyword, v)
+	}
+	return nil
+}
+
+// number is the value of a number that a keyword is about.
+func (s *schema) number(keyword string, v *value) *big.Rat {
+	r := v.rat()
+	if v.kind != kindNumber || r == nil {
+		panic(s.err(keyword, "must be a number of sensible size"))
+	}
+	return r
+}
+
 // numbers is the language of the numbers that the leaves allow; nil stands for a plain integer or
 // number. wide makes it all of them, of any length, for asking whether two languages share a value.
-func numbers(m *meter, leaves []*schema, kinds kind, wide bool) (*runes, error) {
+func numbers(m *meter, leaves []*schema, kinds kind, wide bool) *runes {
+	type part struct {
+		s       *schema
+		keyword string
+		make    func() (*runes, error)
+	}
+	var parts []part
 	integer := kinds&kindNumber == 0
 	digits := 18
 	if wide {
 		digits = 400
 	}
-	type bound struct {
-		s       *schema
-		keyword string
-		v       *big.Rat
-		lower   bool
-		strict  bool
+	compare := func(s *schema, keyword string, v *big.Rat, fits func(int) bool) {
+		parts = append(parts, part{s, keyword, func() (*runes, error) { return compared(v, fits), nil }})
+		digits = max(digits, len(new(big.Int).Quo(v.Num(), v.Denom()).String()))
 	}
-	var bounds []bound
-	var steps []bound
 	for _, s := range leaves {
-		for _, b := range []bound{
-			{keyword: "minimum", lower: true}, {keyword: "maximum"},
-			{keyword: "exclusiveMinimum", lower: true, strict: true}, {keyword: "exclusiveMaximum", strict: true}, {keyword: "multipleOf"},
-		} {
-			v := s.v.get(b.keyword)
-			if v == nil {
-				continue
-			}
-			b.s, b.v = s, v.rat()
-			if v.kind != kindNumber || b.v == nil {
-				return nil, s.err(b.keyword, "must be a number of sensible size")
-			}
-			if b.keyword == "multipleOf" {
-				if b.v.Sign() <= 0 {
-					return nil, s.err(b.keyword, "must be greater than 0")
-				}
-				steps = append(steps, b)
-			} else {
-				bounds = append(bounds, b)
-				digits = max(digits, len(new(big.Int).Quo(b.v.Num(), b.v.Denom()).String()))
+		for _, b := range bounds {
+			if v := s.bound(b.keyword); v != nil {
+				compare(s, b.keyword, v, b.fits)
 			}
 		}
+		if v := s.bound("multipleOf"); v != nil {
+			if v.Sign() <= 0 {
+				panic(s.err("multipleOf", "must be greater than 0"))
+			}
+			parts = append(parts, part{s, "multipleOf", func() (*runes, error) { return multiples(v) }})
+		}
 		if f := s.v.get("format"); f != nil && f.kind == kindString {
-			r, ok := numberFormats[f.text]
-			if ok && r != [2]string{} {
+			if r := numberFormats[f.text]; r[0] != "" {
 				for i, text := range r {
 					v, _ := new(big.Rat).SetString(text)
-					bounds = append(bounds, bound{s: s, keyword: "format", v: v, lower: i == 0})
-					digits = max(digits, len(text))
+					compare(s, "format", v, bounds[i].fits)
 				}
 				integer = true
-			} else if _, known := stringFormat(f.text); !ok && !known && s.doc.strict {
-				return nil, s.err("format", "%q is not a format this can honour", f.text)
 			}
+			s.format(f.text) // which must be known
 		}
 	}
 	not := excluded(leaves, kindNumber)
-	if len(bounds)+len(steps)+len(not) == 0 && !wide {
-		return nil, nil
+	if len(not) > maxExcluded {
+		panic(tooLarge(leaves, "not"))
 	}
+	for _, v := range not {
+		s := asker(leaves, "not")
+		r := s.number("not", v)
+		parts = append(parts, part{s, "not", func() (*runes, error) { return compared(r, func(order int) bool { return order != 0 }), nil }})
+	}
+	if len(parts) == 0 && !wide {
+		return nil
+	}
+	form := fmt.Sprintf(`0|-?[1-9][0-9]{0,%d}`, digits-1)
 	if !integer {
-		digits = max(digits, 32)
-	}
-	form := fmt.Sprintf(`-?(?:0|[1-9][0-9]{0,%d})(?:\.[0-9]{1,32})?`, digits-1)
-	if integer {
-		form = fmt.Sprintf(`0|-?[1-9][0-9]{0,%d}`, digits-1)
+		form = fmt.Sprintf(`-?(?:0|[1-9][0-9]{0,%d})(?:\.[0-9]{1,32})?`, max(digits, 32)-1)
 	}
 	d, err := compileRegex(m, "^(?:"+form+")$", false)
 	if err != nil {
-		return nil, leaves[0].tooLarge("minimum")
+		panic(leaves[0].tooLarge("minimum"))
 	}
-	for _, b := range slices.Concat(bounds, steps) {
-		var e *runes
-		switch {
-		case b.keyword == "multipleOf":
-			e, err = multiples(b.v)
-		case b.lower:
-			e, err = compileRegex(m, "^(?:"+atLeast(b.v, b.strict)+")$", false)
-		default:
-			e, err = compileRegex(m, "^(?:"+atMost(b.v, b.strict)+")$", false)
-		}
+	for _, p := range parts {
+		e, err := p.make()
 		if err == nil {
 			d, err = d.and(e)
 		}
 		if err != nil {
-			return nil, b.s.cannot(b.keyword, "%v", err)
+			panic(p.s.cannot(p.keyword, "%v", err))
 		}
 	}
-	return without(m, d, leaves, not)
+	return d
 }
 
-// without is d without some numbers.
-func without(m *meter, d *runes, leaves []*schema, not []*value) (*runes, error) {
-	if len(not) > maxExcluded {
-		return nil, asker(leaves, "not").tooLarge("not")
-	}
-	for _, v := range not {
-		r := v.rat()
-		if r == nil {
-			return nil, asker(leaves, "not").err("not", "must be over a number of sensible size")
-		}
-		e, err := compileRegex(m, "^(?:"+exactly(r)+")$", false)
-		if err == nil {
-			d, err = d.and(e.not())
-		}
-		if err != nil {
-			return nil, asker(leaves, "not").cannot("not", "%v", err)
-		}
-	}
-	return d, nil
-}
+// maxExcluded is how many numbers a not may rule out: each is an automaton.
+const maxExcluded = 64
 
 // decimal splits a bound into digits before and behind the point; bounds in JSON are decimals.
 func decimal(v *big.Rat) (whole, fraction string) {
@@ -130,133 +122,70 @@ func decimal(v *big.Rat) (whole, fraction string) {
 	return whole, strings.TrimRight(fraction, "0")
 }
 
-const anyInt, anyFraction = `(?:0|[1-9][0-9]*)`, `(?:\.[0-9]+)?`
-
-// maxExcluded is how many numbers a not may rule out: each is an automaton.
-const maxExcluded = 64
-
-// exactly is an expression for the plain decimals that are v.
-func exactly(v *big.Rat) string {
-	w, f := decimal(v)
-	sign := ""
-	switch v.Sign() {
-	case -1:
-		sign = "-"
-	case 0:
-		sign = "-?"
-	}
-	if f == "" {
-		return sign + w + `(?:\.0+)?`
-	}
-	return sign + w + `\.` + f + `0*`
-}
-
-// atLeast is an expression for the plain decimals ≥ v, or > v.
-func atLeast(v *big.Rat, strict bool) string {
-	w, f := decimal(v)
-	if v.Sign() < 0 {
-		return anyInt + anyFraction + "|-(?:" + magnitudeAtMost(w, f, strict) + ")"
-	}
-	return magnitudeAtLeast(w, f, strict)
-}
-
-// atMost is an expression for the plain decimals ≤ v, or < v.
-func atMost(v *big.Rat, strict bool) string {
-	w, f := decimal(v)
-	switch {
-	case v.Sign() < 0, v.Sign() == 0 && strict:
-		return "-(?:" + magnitudeAtLeast(w, f, strict) + ")"
-	}
-	return "-" + anyInt + anyFraction + "|" + magnitudeAtMost(w, f, strict)
-}
-
-// magnitudeAtLeast is an expression for the unsigned decimals ≥ (>) whole.fraction.
-func magnitudeAtLeast(whole, fraction string, strict bool) string {
-	out := intAbove(whole) + anyFraction + "|" + whole
-	if fraction == "" {
-		if strict {
-			return out + `\.[0-9]*[1-9][0-9]*`
-		}
-		return out + anyFraction
-	}
-	tail := `[0-9]*`
-	if strict {
-		tail = `[0-9]*[1-9][0-9]*`
-	}
-	for i := len(fraction) - 1; i >= 0; i-- {
-		same := string(fraction[i]) + "(?:" + tail + ")"
-		if fraction[i] < '9' {
-			same += "|[" + string(fraction[i]+1) + "-9][0-9]*"
-		}
-		tail = same
-	}
-	return out + `\.(?:` + tail + ")"
-}
-
-// magnitudeAtMost is an expression for the unsigned decimals ≤ (<) whole.fraction.
-func magnitudeAtMost(whole, fraction string, strict bool) string {
-	out := ""
-	if below := intBelow(whole); below != "" {
-		out = below + anyFraction + "|"
-	}
-	if fraction == "" {
-		if strict {
-			return out + `[^\x{0}-\x{10ffff}]`
-		}
-		return out + whole + `(?:\.0+)?`
-	}
-	tail := "0*"
-	if strict {
-		tail = `[^\x{0}-\x{10ffff}]`
-	}
-	for i := len(fraction) - 1; i >= 0; i-- {
-		same := string(fraction[i]) + "(?:" + tail + ")"
-		if i < len(fraction)-1 {
-			same = string(fraction[i]) + "(?:" + tail + ")?" // stopping short is less: more digits follow in the bound
-		} else if strict {
-			same = `[^\x{0}-\x{10ffff}]`
-		}
-		if fraction[i] > '0' {
-			same += "|[0-" + string(fraction[i]-1) + "][0-9]*"
-		}
-		tail = same
-	}
-	return out + whole + `(?:\.(?:` + tail + "))?"
-}
-
-// intAbove is an expression for the integers > n ≥ 0 without leading zeros.
-func intAbove(n string) string {
-	out := fmt.Sprintf("[1-9][0-9]{%d}[0-9]*", len(n))
-	if n == "0" {
-		return "(?:[1-9][0-9]*)"
-	}
-	for i := range n {
-		if n[i] < '9' {
-			out += "|" + n[:i] + "[" + string(n[i]+1) + "-9][0-9]{" + strconv.Itoa(len(n)-1-i) + "}"
+// compared is the language of the plain decimals whose order to v, -1, 0 or 1, fits. What is no
+// plain decimal may be in it too: it is for being one of several.
+func compared(v *big.Rat, fits func(order int) bool) *runes {
+	whole, fraction := decimal(v)
+	d := &runes{}
+	edge := func(from int32, lo, hi byte, to int32) {
+		if lo <= hi {
+			d.trans[from] = append(d.trans[from], span{rune(lo), rune(hi), to})
 		}
 	}
-	return "(?:" + out + ")"
-}
-
-// intBelow is an expression for the integers < n, "" when there is none.
-func intBelow(n string) string {
-	if n == "0" {
-		return ""
-	}
-	out := "0"
-	if len(n) > 1 {
-		out += fmt.Sprintf("|[1-9][0-9]{0,%d}", len(n)-2)
-	}
-	for i := range n {
-		low := byte('0')
-		if i == 0 {
-			low = '1'
+	// side is the decimals of one sign, by the order of their magnitude to that of v, and its start.
+	side := func(sign int) int32 {
+		add := func(order int) int32 { return d.add(fits(sign * order)) }
+		split := func(from int32, digit byte, less, same, more int32) {
+			edge(from, '0', digit-1, less)
+			edge(from, digit, digit, same)
+			edge(from, digit+1, '9', more)
 		}
-		if n[i] > low {
-			out += "|" + n[:i] + "[" + string(low) + "-" + string(n[i]-1) + "][0-9]{" + strconv.Itoa(len(n)-1-i) + "}"
+		less, more := add(-1), add(1)
+		for _, s := range []int32{less, more} {
+			edge(s, '.', '.', s)
+			edge(s, '0', '9', s)
 		}
+		if sign*v.Sign() < 0 {
+			return more
+		}
+		// Backwards from the end of the fraction; a text that ends in it before that is less.
+		point := add(0)
+		split(point, '0', less, point, more)
+		for i := len(fraction) - 1; i >= 0; i-- {
+			s := add(-1)
+			split(s, fraction[i], less, point, more)
+			point = s
+		}
+		// Then backwards through the digits before the point, by how those read compare: a text that
+		// ends before them is less, one that goes on behind them more.
+		low, same := add(-1), add(-min(len(fraction), 1))
+		high := more
+		edge(low, '.', '.', less)
+		edge(low, '0', '9', more)
+		edge(same, '.', '.', point)
+		edge(same, '0', '9', more)
+		for i := len(whole) - 1; i > 0; i-- {
+			a, b, c := add(-1), add(-1), add(-1)
+			for _, s := range []int32{a, b, c} {
+				edge(s, '.', '.', less)
+			}
+			edge(a, '0', '9', low)
+			split(b, whole[i], low, same, high)
+			edge(c, '0', '9', high)
+			low, same, high = a, b, c
+		}
+		start := d.add(false)
+		split(start, whole[0], low, same, high)
+		return start
 	}
-	return "(?:" + out + ")"
+	d.add(false)
+	// Of what is at least 0 a sign would allow -0 alone.
+	if v.Sign() != 0 || !fits(1) || fits(-1) {
+		edge(0, '-', '-', side(-1))
+	}
+	positive := side(1)
+	d.trans[0] = append(d.trans[0], d.trans[positive]...)
+	return d.trim()
 }
 
 // multiples is the language of the plain decimals that are multiples of m. With m = c/10^k it reads

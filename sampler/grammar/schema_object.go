@@ -27,85 +27,59 @@ type object struct {
 	none    bool    // no object will do
 }
 
-func (c *compiler) object(leaves []*schema) (*object, error) {
+func (c *compiler) object(leaves []*schema) *object {
 	o := &object{}
-	var err error
-	if o.lo, o.hi, err = limits(leaves, "minProperties", "maxProperties"); err != nil {
-		return nil, err
-	}
+	o.lo, o.hi = limits(leaves, "minProperties", "maxProperties")
 	var sources []string // of patternProperties
 	var patterns []*runes
 	names := anyText()
 	limited := false
+	entry := func(name string) *member {
+		i := slices.IndexFunc(o.members, func(m member) bool { return m.name == name })
+		if i < 0 {
+			i = len(o.members)
+			o.members = append(o.members, member{name: name})
+		}
+		return &o.members[i]
+	}
 	for _, s := range leaves {
-		if lo, _ := count(s, "minProperties", 0); lo == o.lo {
+		if count(s, "minProperties", 0) == o.lo {
 			o.least = s
 		}
 		if p := s.v.get("properties"); p != nil {
 			for _, name := range p.keys {
-				if !slices.ContainsFunc(o.members, func(m member) bool { return m.name == name }) {
-					o.members = append(o.members, member{name: name})
-				}
+				entry(name)
 			}
 		}
 		if p := s.v.get("patternProperties"); p != nil {
 			for _, source := range p.keys {
 				if !slices.Contains(sources, source) {
-					d, err := c.compilePattern(s, "patternProperties", source)
-					if err != nil {
-						return nil, err
-					}
-					sources, patterns = append(sources, source), append(patterns, d)
+					sources, patterns = append(sources, source), append(patterns, c.compilePattern(s, "patternProperties", source))
 				}
 			}
 			if len(sources) > 4 {
-				return nil, s.cannot("patternProperties", "more than 4 patterns")
+				panic(s.cannot("patternProperties", "more than 4 patterns"))
 			}
 		}
 		if p := s.v.get("propertyNames"); p != nil {
-			d, err := c.nameLanguage(s, c.known[p])
-			if err == nil && d != nil {
+			if d := c.nameLanguage(s, c.known[p]); d != nil {
 				limited = true
-				if names, err = names.and(d); err != nil {
-					err = s.tooLarge("propertyNames")
-				}
-			}
-			if err != nil {
-				return nil, err
+				names = language{s, "propertyNames", d}.both(names)
 			}
 		}
 	}
 	for _, s := range leaves {
-		r := s.v.get("required")
-		if r == nil {
-			continue
-		}
-		if r.kind != kindArray {
-			return nil, s.err("required", "must be a list of names")
-		}
-		for _, v := range r.items {
-			if v.kind != kindString {
-				return nil, s.err("required", "must be a list of names")
-			}
-			i := slices.IndexFunc(o.members, func(m member) bool { return m.name == v.text })
-			if i < 0 {
-				i = len(o.members)
-				o.members = append(o.members, member{name: v.text})
-			}
-			o.members[i].required = true
+		for _, name := range s.required() {
+			entry(name).required = true
 		}
 	}
 	own := make([]string, len(o.members))
 	for i := range o.members {
 		m := &o.members[i]
 		own[i] = m.name
-		if m.set, err = c.property(leaves, m.name); err != nil {
-			return nil, err
-		}
+		m.set = c.property(leaves, m.name)
 		m.never = impossible(m.set) || !names.match(m.name)
-		if m.never && m.required {
-			o.none = true
-		}
+		o.none = o.none || m.never && m.required
 	}
 	o.members = slices.DeleteFunc(o.members, func(m member) bool { return m.never })
 	states := 0
@@ -121,28 +95,22 @@ func (c *compiler) object(leaves []*schema) (*object, error) {
 		}
 		if len(own) > 0 || len(patterns) > 0 || limited {
 			r.names = names
-			parts := []*runes{oneOf(own).not()}
-			for i, p := range patterns {
-				if subset>>i&1 == 0 {
+			for i, p := range slices.Concat([]*runes{oneOf(own)}, patterns) {
+				if subset<<1>>i&1 == 0 {
 					p = p.not()
 				}
-				parts = append(parts, p)
-			}
-			for _, p := range parts {
-				if r.names, err = r.names.and(p); err != nil {
-					return nil, asker(leaves, "patternProperties").tooLarge("patternProperties")
-				}
+				r.names = language{asker(leaves, "patternProperties"), "patternProperties", p}.both(r.names)
 			}
 			if r.names.empty() {
 				continue
 			}
 			if states += len(r.names.accept); states > maxCount {
-				return nil, asker(leaves, "patternProperties").tooLarge("patternProperties")
+				panic(tooLarge(leaves, "patternProperties"))
 			}
 		}
 		o.regions = append(o.regions, r)
 	}
-	return o, nil
+	return o
 }
 
 // closed says whether the objects have the listed properties only, though nothing forbids others.
@@ -158,13 +126,9 @@ func closed(leaves []*schema) bool {
 }
 
 // nameLanguage is the language a propertyNames allows; nil: any name.
-func (c *compiler) nameLanguage(s, p *schema) (*runes, error) {
-	alts, err := c.alternatives([]*schema{p})
-	if err != nil {
-		return nil, err
-	}
-	var out *runes
-	for _, a := range alts {
+func (c *compiler) nameLanguage(s, p *schema) *runes {
+	others := anyText() // the names that no alternative allows
+	for _, a := range c.alternatives([]*schema{p}, maxAlternatives) {
 		var d *runes
 		switch {
 		case a.finite:
@@ -179,36 +143,21 @@ func (c *compiler) nameLanguage(s, p *schema) (*runes, error) {
 			continue
 		default:
 			var lo, hi int
-			if d, lo, hi, err = c.text(a.leaves); err != nil {
-				return nil, err
-			}
-			if d == nil {
-				if lo == 0 && hi < 0 {
-					return nil, nil
-				}
-				if d, err = textLength(lo, hi); err != nil {
-					return nil, s.tooLarge("propertyNames")
-				}
+			if d, lo, hi = c.text(a.leaves); d == nil && lo == 0 && hi < 0 {
+				return nil
+			} else if d == nil {
+				d = lengths([]*schema{s}, lo, hi)
 			}
 		}
-		if out == nil {
-			out = d
-		} else if out, err = out.not().and(d.not()); err != nil { // a or b = not (not a and not b)
-			return nil, s.tooLarge("propertyNames")
-		} else {
-			out = out.not()
-		}
+		others = language{s, "propertyNames", d.not()}.both(others)
 	}
-	if out == nil {
-		return oneOf(nil), nil
-	}
-	return out, nil
+	return others.not()
 }
 
-func (c *compiler) objectAlt(n *nfa, leaves []*schema, _ kind) error {
-	o, err := c.object(leaves)
-	if err != nil || o.none {
-		return err
+func (c *compiler) objectAlt(n *nfa, leaves []*schema) {
+	o := c.object(leaves)
+	if o.none {
+		return
 	}
 	must := 0
 	for _, m := range o.members {
@@ -218,12 +167,12 @@ func (c *compiler) objectAlt(n *nfa, leaves []*schema, _ kind) error {
 	}
 	// Any optional property may come behind any other: the states hold the square of their number.
 	if optional := len(o.members) - must; optional*optional/2 > maxSets/2 {
-		return asker(leaves, "properties").tooLarge("properties")
+		panic(tooLarge(leaves, "properties"))
 	}
 	// Two additional properties may have the same name and be one property after all, so they count
 	// only where one is enough.
 	if o.lo > max(must, 1) && len(o.regions) > 0 {
-		return o.least.cannot("minProperties", "cannot be honoured with additional properties: their names may repeat")
+		panic(o.least.cannot("minProperties", "cannot be honoured with additional properties: their names may repeat"))
 	}
 	// How many properties there are matters up to top; count 0 is also what tells whether a comma
 	// is due.
@@ -235,10 +184,9 @@ func (c *compiler) objectAlt(n *nfa, leaves []*schema, _ kind) error {
 		}
 	}
 	if top > maxCount || top*(len(o.members)+1) > 5*maxCount {
-		return asker(leaves, "maxProperties").tooLarge("maxProperties")
+		panic(tooLarge(leaves, "maxProperties"))
 	}
 	counted := top > 1 || o.hi >= 0 && o.hi <= top
-	at := make([]int32, top+1)
 	fresh := func() []int32 {
 		out := make([]int32, top+1)
 		for i := range out {
@@ -246,50 +194,41 @@ func (c *compiler) objectAlt(n *nfa, leaves []*schema, _ kind) error {
 		}
 		return out
 	}
-	at[0] = n.then(n.text(0, "{"), c.b.space)
-	for i := 1; i <= top; i++ {
-		at[i] = n.state()
-	}
-	next := func(i int) int { // the count after one more; −1: too many
-		if counted && o.hi >= 0 && i >= o.hi {
-			return -1
-		}
-		return min(i+1, top)
-	}
+	at := fresh()
+	n.call(n.text(0, "{"), c.b.space, at[0])
 	comma := func(i int) int32 { // behind the comma, if there must be one
 		if i == 0 {
 			return at[0]
 		}
 		return n.then(n.text(at[i], ","), c.b.space)
 	}
-	for _, m := range o.members {
-		f, err := c.frame(m.set)
-		if err != nil {
-			return err
-		}
-		if c.full(n) {
-			return asker(leaves, "properties").tooLarge("properties")
-		}
-		to := fresh()
-		// The name and value are written once for each count, or once for all where the count is
-		// only about the comma.
-		body := func(in int32, out int32) {
-			colon := n.then(n.text(in, `"`+canonical(m.name)+`"`), c.b.space)
-			v := n.then(n.then(n.text(colon, ":"), c.b.space), f)
-			n.call(v, c.b.space, out)
+	// property adds one behind any of the places in at, leading to those in to. It is written once
+	// for each count, or once for all where the count is only about the comma.
+	property := func(name func(from int32) int32, value *frame, to []int32) {
+		write := func(from, to int32) {
+			colon := n.text(n.then(name(from), c.b.space), ":")
+			n.call(n.then(n.then(colon, c.b.space), value), c.b.space, to)
 		}
 		if !counted {
 			in := n.state()
 			n.eps(comma(0), in)
 			n.eps(comma(1), in)
-			body(in, to[1])
-		} else {
-			for i := range top + 1 {
-				if j := next(i); j >= 0 {
-					body(comma(i), to[j])
-				}
+			write(in, to[1])
+			return
+		}
+		for i := range at {
+			if o.hi < 0 || i < o.hi { // else it were one too many
+				write(comma(i), to[min(i+1, top)])
 			}
 		}
+	}
+	for _, m := range o.members {
+		f := c.frame(m.set)
+		if c.full(n) {
+			panic(tooLarge(leaves, "properties"))
+		}
+		to := fresh()
+		property(func(from int32) int32 { return n.text(from, `"`+canonical(m.name)+`"`) }, f, to)
 		if !m.required {
 			for i := range to {
 				n.eps(at[i], to[i])
@@ -298,38 +237,22 @@ func (c *compiler) objectAlt(n *nfa, leaves []*schema, _ kind) error {
 		at = to
 	}
 	for _, r := range o.regions {
-		f, err := c.frame(r.set)
-		if err != nil {
-			return err
+		f := c.frame(r.set)
+		name := c.b.str
+		if r.names != nil && counted { // a frame of its own, as it is needed in many places
+			name = c.program.add("name")
+			name.nfa.eps(c.quoted(name.nfa, 0, r.names), name.nfa.end)
 		}
-		key := func(in int32) int32 {
-			if r.names == nil {
-				return n.then(in, c.b.str)
+		property(func(from int32) int32 {
+			if r.names != nil && !counted {
+				return c.quoted(n, from, r.names)
 			}
-			return n.text(c.embed(n, n.text(in, `"`), r.names, writeString), `"`)
-		}
-		if counted && r.names != nil {
-			key = func(in int32) int32 { return n.then(in, c.nameFrame(r.names)) }
-		}
-		for i := range top + 1 {
-			if j := next(i); j >= 0 {
-				colon := n.then(n.text(n.then(key(comma(i)), c.b.space), ":"), c.b.space)
-				n.call(n.then(colon, f), c.b.space, at[j])
-			}
-		}
+			return n.then(from, name)
+		}, f, at)
 	}
 	for i := range at {
 		if i >= min(o.lo, top) && (o.hi < 0 || !counted || i <= o.hi) {
 			n.edge(at[i], '}', '}', n.end)
 		}
 	}
-	return nil
-}
-
-// nameFrame is a frame of its own for a property name that is needed in many places.
-func (c *compiler) nameFrame(names *runes) *frame {
-	f := c.program.add("name")
-	n := f.nfa
-	n.eps(n.text(c.embed(n, n.text(0, `"`), names, writeString), `"`), n.end)
-	return f
 }

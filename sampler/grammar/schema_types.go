@@ -7,137 +7,133 @@ import (
 )
 
 // alternative adds to n the texts of a, from its start to its end.
-func (c *compiler) alternative(n *nfa, a alternative) error {
+func (c *compiler) alternative(n *nfa, a alternative) {
 	if a.finite {
 		for _, v := range a.values {
 			n.eps(c.literal(n, 0, v), n.end)
 			if c.full(n) {
-				return asker(a.leaves, "enum").tooLarge("enum")
+				panic(tooLarge(a.leaves, "enum"))
 			}
 		}
-		return nil
+		return
 	}
 	if a.kinds&kindNull != 0 {
 		n.eps(n.text(0, "null"), n.end)
 	}
-	if a.kinds&kindBool != 0 {
-		for _, b := range c.booleans(a) {
-			n.eps(n.text(0, strconv.FormatBool(b)), n.end)
-		}
+	for _, b := range booleans(a) {
+		n.eps(n.text(0, strconv.FormatBool(b)), n.end)
 	}
-	for _, k := range []struct {
-		kind kind
-		add  func(*nfa, []*schema, kind) error
-	}{
-		{kindString, c.stringAlt}, {kindNumber | kindInteger, c.numberAlt}, {kindArray, c.arrayAlt}, {kindObject, c.objectAlt},
-	} {
-		if a.kinds&k.kind != 0 {
-			if err := k.add(n, a.leaves, a.kinds); err != nil {
-				return err
-			}
-		}
+	if a.kinds&kindString != 0 {
+		c.stringAlt(n, a.leaves)
 	}
-	return nil
+	if a.kinds&(kindNumber|kindInteger) != 0 {
+		c.numberAlt(n, a.leaves, a.kinds)
+	}
+	if a.kinds&kindArray != 0 {
+		c.arrayAlt(n, a.leaves)
+	}
+	if a.kinds&kindObject != 0 {
+		c.objectAlt(n, a.leaves)
+	}
 }
 
 // maxCount is how far items and properties are counted: each one takes states.
 const maxCount = 4000
 
 // count reads a keyword that is a number of things; def where it is absent.
-func count(s *schema, keyword string, def int) (int, error) {
+func count(s *schema, keyword string, def int) int {
 	v := s.v.get(keyword)
 	if v == nil {
-		return def, nil
+		return def
 	}
 	r := v.rat()
 	if v.kind != kindNumber || r == nil || !r.IsInt() || r.Sign() < 0 {
-		return 0, s.err(keyword, "must be a non-negative integer")
+		panic(s.err(keyword, "must be a non-negative integer"))
 	}
 	if !r.Num().IsInt64() || r.Num().Int64() > 1<<30 {
-		return 1 << 30, nil // more than any text can hold
+		return 1 << 30 // more than any text can hold
 	}
-	return int(r.Num().Int64()), nil
+	return int(r.Num().Int64())
 }
 
 // limits is the narrowest of all leaves' bounds; max < 0: none.
-func limits(leaves []*schema, least, most string) (lo, hi int, err error) {
+func limits(leaves []*schema, least, most string) (lo, hi int) {
 	hi = -1
 	for _, s := range leaves {
-		a, err := count(s, least, 0)
-		if err != nil {
-			return 0, 0, err
-		}
-		b, err := count(s, most, -1)
-		if err != nil {
-			return 0, 0, err
-		}
-		lo = max(lo, a)
-		if b >= 0 && (hi < 0 || b < hi) {
+		lo = max(lo, count(s, least, 0))
+		if b := count(s, most, -1); b >= 0 && (hi < 0 || b < hi) {
 			hi = b
 		}
 	}
-	return lo, hi, nil
+	return lo, hi
 }
 
 // compilePattern is pattern, remembered.
-func (c *compiler) compilePattern(s *schema, keyword, source string) (*runes, error) {
-	if d := c.regex[source]; d != nil {
-		return d, nil
+func (c *compiler) compilePattern(s *schema, keyword, source string) *runes {
+	d := c.regex[source]
+	if d == nil {
+		var err error
+		if d, err = pattern(c.m, source); err != nil {
+			panic(s.cannot(keyword, "%q: %v", source, err))
+		}
+		c.regex[source] = d
 	}
-	d, err := pattern(c.m, source)
+	return d
+}
+
+// format is the language of a format; nil where it has none.
+func (s *schema) format(name string) *runes {
+	d, ok := stringFormat(name)
+	if !ok && s.doc.strict {
+		panic(s.err("format", "%q is not a format this can honour", name))
+	}
+	return d
+}
+
+// language is what a keyword of a schema allows strings to be.
+type language struct {
+	s       *schema
+	keyword string
+	d       *runes
+}
+
+// languages are those of s.
+func (c *compiler) languages(s *schema) (out []language) {
+	for _, keyword := range []string{"pattern", "format"} {
+		v := s.v.get(keyword)
+		if v == nil {
+			continue
+		}
+		if v.kind != kindString {
+			panic(s.err(keyword, "must be a string"))
+		}
+		if keyword == "pattern" {
+			out = append(out, language{s, keyword, c.compilePattern(s, keyword, v.text)})
+		} else if d := s.format(v.text); d != nil {
+			out = append(out, language{s, keyword, d})
+		}
+	}
+	return out
+}
+
+// both is the language of the texts in both; a nil d has all.
+func (l language) both(d *runes) *runes {
+	if d == nil {
+		return l.d
+	}
+	d, err := d.and(l.d)
 	if err != nil {
-		return nil, s.cannot(keyword, "%q: %v", source, err)
+		panic(l.s.tooLarge(l.keyword))
 	}
-	c.regex[source] = d
-	return d, nil
+	return d
 }
 
 // text is the language of the strings that the leaves allow; nil stands for bounds on length alone.
-func (c *compiler) text(leaves []*schema) (d *runes, lo, hi int, err error) {
-	lo, hi, err = limits(leaves, "minLength", "maxLength")
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	var last *schema
-	and := func(s *schema, keyword string, e *runes) error {
-		last = s
-		if d == nil {
-			d = e
-			return nil
-		}
-		var err error
-		if d, err = d.and(e); err != nil {
-			return s.tooLarge(keyword)
-		}
-		return nil
-	}
+func (c *compiler) text(leaves []*schema) (d *runes, lo, hi int) {
+	lo, hi = limits(leaves, "minLength", "maxLength")
+	var all []language
 	for _, s := range leaves {
-		if p := s.v.get("pattern"); p != nil {
-			if p.kind != kindString {
-				return nil, 0, 0, s.err("pattern", "must be a string")
-			}
-			e, err := c.compilePattern(s, "pattern", p.text)
-			if err == nil {
-				err = and(s, "pattern", e)
-			}
-			if err != nil {
-				return nil, 0, 0, err
-			}
-		}
-		if f := s.v.get("format"); f != nil {
-			if f.kind != kindString {
-				return nil, 0, 0, s.err("format", "must be a string")
-			}
-			e, ok := stringFormat(f.text)
-			if !ok && s.doc.strict {
-				return nil, 0, 0, s.err("format", "%q is not a format this can honour", f.text)
-			}
-			if e != nil {
-				if err := and(s, "format", e); err != nil {
-					return nil, 0, 0, err
-				}
-			}
-		}
+		all = append(all, c.languages(s)...)
 	}
 	// What is ruled out.
 	var words []string
@@ -145,52 +141,47 @@ func (c *compiler) text(leaves []*schema) (d *runes, lo, hi int, err error) {
 		words = append(words, v.text)
 	}
 	if len(words) > 0 {
-		if err := and(asker(leaves, "not"), "not", oneOf(words).not()); err != nil {
-			return nil, 0, 0, err
-		}
+		all = append(all, language{asker(leaves, "not"), "not", oneOf(words).not()})
 	}
 	for _, s := range leaves {
-		n := s.v.get("not")
-		if n == nil || !plainNot(n) || n.get("pattern") == nil {
-			continue
-		}
-		e, err := c.compilePattern(s, "not", n.get("pattern").text)
-		if err == nil {
-			err = and(s, "not", e.not())
-		}
-		if err != nil {
-			return nil, 0, 0, err
+		if n := s.plainNot(); n != nil && n.get("pattern") != nil {
+			all = append(all, language{s, "not", c.compilePattern(s, "not", n.get("pattern").text).not()})
 		}
 	}
-	if d != nil && (lo > 0 || hi >= 0) {
-		e, err := textLength(lo, hi)
-		if err == nil {
-			err = and(last, "maxLength", e)
-		}
-		if err != nil {
-			return nil, 0, 0, asker(leaves, "maxLength").tooLarge("maxLength")
-		}
+	if len(all) == 0 {
+		return nil, lo, hi
 	}
-	return d, lo, hi, nil
+	if lo > 0 || hi >= 0 {
+		all = append(all, language{asker(leaves, "maxLength"), "maxLength", lengths(leaves, lo, hi)})
+	}
+	for _, l := range all {
+		d = l.both(d)
+	}
+	return d, lo, hi
 }
 
-func (c *compiler) stringAlt(n *nfa, leaves []*schema, _ kind) error {
+// lengths is textLength of the leaves' bounds.
+func lengths(leaves []*schema, lo, hi int) *runes {
+	d, err := textLength(lo, hi)
+	if err != nil {
+		panic(tooLarge(leaves, "maxLength"))
+	}
+	return d
+}
+
+func (c *compiler) stringAlt(n *nfa, leaves []*schema) {
 	if f := c.formatAlone(leaves); f != nil {
 		n.call(0, f, n.end)
-		return nil
+		return
 	}
-	d, lo, hi, err := c.text(leaves)
-	switch {
-	case err != nil:
-		return err
+	switch d, lo, hi := c.text(leaves); {
 	case d != nil:
-		n.eps(n.text(c.embed(n, n.text(0, `"`), d, writeString), `"`), n.end)
+		n.eps(c.quoted(n, 0, d), n.end)
 	case lo == 0 && hi < 0:
 		n.call(0, c.b.str, n.end)
 	case hi < 0 || lo <= hi:
 		n.call(0, c.counted(lo, hi), n.end)
 	}
-	return nil
 }
 
 // formatAlone is the frame that all grammars share for a format, where it is all that is asked of
@@ -225,11 +216,8 @@ func (c *compiler) counted(lo, hi int) *frame {
 	return f
 }
 
-func (c *compiler) numberAlt(n *nfa, leaves []*schema, kinds kind) error {
-	d, err := numbers(c.m, leaves, kinds, false)
-	switch {
-	case err != nil:
-		return err
+func (c *compiler) numberAlt(n *nfa, leaves []*schema, kinds kind) {
+	switch d := numbers(c.m, leaves, kinds, false); {
 	case d != nil:
 		n.eps(c.embed(n, 0, d, writeUTF8), n.end)
 	case kinds&kindNumber == 0:
@@ -237,7 +225,6 @@ func (c *compiler) numberAlt(n *nfa, leaves []*schema, kinds kind) error {
 	default:
 		n.call(0, c.b.number, n.end)
 	}
-	return nil
 }
 
 // literal adds the ways to write v.

@@ -2,49 +2,42 @@ package grammar
 
 import "slices"
 
+// enum is the list of values that s has; nil where it has none.
+func (s *schema) enum() *value {
+	e := s.v.get("enum")
+	if e != nil && e.kind != kindArray {
+		panic(s.err("enum", "must be a list"))
+	}
+	return e
+}
+
 // finite returns the values that satisfy the leaves, if an enum or const among them leaves only
 // finitely many.
-func (c *compiler) finite(leaves []*schema) ([]*value, bool, error) {
-	var candidates []*value
+func (c *compiler) finite(leaves []*schema) (out []*value, found bool) {
+	var candidates *value
 	var source *schema // whose enum the candidates are
-	found := false
 	for _, s := range leaves {
 		if v := s.v.get("const"); v != nil {
-			candidates, source, found = []*value{v}, nil, true
-		} else if e := s.v.get("enum"); e != nil && !found {
-			if e.kind != kindArray {
-				return nil, false, s.err("enum", "must be a list")
-			}
-			candidates, source, found = e.items, s, true
+			candidates, source = listOf(v), nil
+		} else if e := s.enum(); e != nil && candidates == nil {
+			candidates, source = e, s
 		}
 	}
-	if !found {
-		return nil, false, nil
+	if candidates == nil {
+		return nil, false
 	}
-	var out []*value
-	seen := map[string]bool{} // enums may be long: no pair by pair
-	for _, v := range candidates {
-		ok := true
-		for _, s := range leaves {
+	for _, v := range candidates.distinct() {
+		if !slices.ContainsFunc(leaves, func(s *schema) bool {
 			skip := ""
 			if s == source {
 				skip = "enum"
 			}
-			good, err := c.validBut(s, v, skip, 0)
-			if err != nil {
-				return nil, false, err
-			}
-			ok = ok && good
-		}
-		if !ok {
-			continue
-		}
-		if key := v.same(); !seen[key] {
-			seen[key] = true
+			return !c.valid(s, v, skip, 0)
+		}) {
 			out = append(out, v)
 		}
 	}
-	return out, true, nil
+	return out, true
 }
 
 var kindNames = map[string]kind{
@@ -52,70 +45,65 @@ var kindNames = map[string]kind{
 	"string": kindString, "array": kindArray, "object": kindObject,
 }
 
-// typeKinds is what a type keyword allows; number includes integer.
-func typeKinds(s *schema, t *value) (kind, error) {
-	names := t.items
-	if t.kind != kindArray {
-		names = []*value{t}
+// typeNames are the names in a type keyword's value.
+func typeNames(t *value) []*value {
+	if t.kind == kindArray {
+		return t.items
 	}
-	var out kind
-	for _, n := range names {
+	return []*value{t}
+}
+
+// typeKinds is what a type keyword allows; number includes integer.
+func typeKinds(s *schema, t *value) (out kind) {
+	for _, n := range typeNames(t) {
 		k := kindNames[n.text]
 		if n.kind != kindString || k == 0 {
-			return 0, s.err("type", "%q is not a type", n.text)
+			panic(s.err("type", "%q is not a type", n.text))
 		}
 		if k == kindNumber {
 			k |= kindInteger
 		}
 		out |= k
 	}
-	if len(names) == 0 {
-		return 0, s.err("type", "is empty")
+	if out == 0 {
+		panic(s.err("type", "is empty"))
 	}
-	return out, nil
+	return out
 }
 
 // kinds is the types that the leaves allow.
-func (c *compiler) kinds(leaves []*schema) (kind, error) {
+func (c *compiler) kinds(leaves []*schema) kind {
 	kinds := kindAll | kindInteger
 	for _, s := range leaves {
 		if t := s.v.get("type"); t != nil {
-			k, err := typeKinds(s, t)
-			if err != nil {
-				return 0, err
-			}
-			kinds &= k
+			kinds &= typeKinds(s, t)
 		}
-		if n := s.v.get("not"); n != nil && plainNot(n) {
-			k, err := c.negated(c.known[n])
-			if err != nil {
-				return 0, err
-			}
-			kinds &^= k
+		if n := s.plainNot(); n != nil {
+			kinds &^= negated(c.known[n])
 		}
 	}
-	return kinds, nil
+	return kinds
 }
 
 // negated is the types that a plain not rules out.
-func (c *compiler) negated(n *schema) (kind, error) {
+func negated(n *schema) kind {
 	if n.v.kind == kindBool && !n.v.bool {
-		return 0, nil
+		return 0
 	}
 	keys := says(n.v)
 	if len(keys) == 0 {
-		return kindAll | kindInteger, nil
+		return kindAll | kindInteger
 	}
 	v := n.v.get(keys[0])
 	switch keys[0] {
 	case "type":
 		return typeKinds(n, v)
 	case "const":
-		return v.kind & kindNull, nil
+		return v.kind & kindNull
 	case "enum":
 		if slices.ContainsFunc(v.items, func(x *value) bool { return x.kind == kindNull }) {
-			return kindNull, nil
+			return kindNull
 		}
 	}
-	return 0, nil
+	return 0
 }

@@ -20,6 +20,7 @@ type value struct {
 	items []*value
 	keys  []string // of an object; items are the values
 
+	id    string          // what same has found
 	index map[string]int  // of a large object's keys, once one was asked for
 	set   map[string]bool // of a list's items, as has made it
 }
@@ -170,8 +171,27 @@ func (v *value) has(x *value) bool {
 	return v.set[x.same()]
 }
 
-// same is a text that two values share when they are equal: for sets of values.
+// distinct are a list's items without those that equal one before them.
+func (v *value) distinct() (out []*value) {
+	seen := map[string]bool{} // lists may be long: no pair by pair
+	for _, item := range v.items {
+		if key := item.same(); !seen[key] {
+			seen[key] = true
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// same is a text that two values share when they are equal, as JSON Schema has it.
 func (v *value) same() string {
+	if v.id == "" {
+		v.id = v.spell()
+	}
+	return v.id
+}
+
+func (v *value) spell() string {
 	switch v.kind {
 	case kindBool:
 		return strconv.FormatBool(v.bool)
@@ -185,7 +205,7 @@ func (v *value) same() string {
 	case kindArray, kindObject:
 		parts := make([]string, len(v.items))
 		for i, item := range v.items {
-			if parts[i] = item.same(); v.kind == kindObject {
+			if parts[i] = item.spell(); v.kind == kindObject {
 				parts[i] = strconv.Quote(v.keys[i]) + ":" + parts[i]
 			}
 		}
@@ -210,4 +230,10 @@ func (v *value) rat() *big.Rat {
 		return nil
 	}
 	return r
+}
+
+// whole says whether v is a number without fraction.
+func (v *value) whole() bool {
+	r := v.rat()
+	return r != nil && r.IsInt()
 }
