@@ -148,22 +148,20 @@ func (x *index) reset(n int) {
 	}
 }
 
-// at returns the place of id's number, adding id with 0 if it is new.
-func (x *index) at(id int32) *int32 {
+// place is where id stands, or would.
+func (x *index) place(id int32) uint32 {
 	i := uint32(id) * 0x9e3779b1 >> 7 & x.mask
 	for x.keys[i] != id && x.keys[i] != -1 {
 		i = (i + 1) & x.mask
 	}
+	return i
+}
+
+// at returns the place of id's number, adding id with 0 if it is new.
+func (x *index) at(id int32) *int32 {
+	i := x.place(id)
 	x.keys[i] = id
 	return &x.vals[i]
 }
 
-func (x *index) has(id int32) bool {
-	i := uint32(id) * 0x9e3779b1 >> 7 & x.mask
-	for ; x.keys[i] != -1; i = (i + 1) & x.mask {
-		if x.keys[i] == id {
-			return true
-		}
-	}
-	return false
-}
+func (x *index) has(id int32) bool { return x.keys[x.place(id)] == id }

@@ -9,13 +9,5 @@ type Params = ask.Params
 // Defaults are Ollama's. LogitBias and DRYBreakers are nil.
 func Defaults() Params { return ask.DefaultParams() }
 
-// Ranges that Params.Check enforces.
-const (
-	MaxTopK        = ask.MaxTopK
-	MaxLastN       = ask.MaxLastN
-	MaxTopLogprobs = ask.MaxTopLogprobs
-	MaxLogitBias   = ask.MaxLogitBias
-)
-
 // ErrParams is in the chain of every error that Params.Check returns.
 var ErrParams = ask.ErrParams

@@ -16,8 +16,8 @@
 // A mask (a grammar) is tested first, as in llama.cpp: a token is drawn as if there were no mask,
 // and only if the mask forbids it are the logits masked, the chain run again and a second token
 // drawn. The token that is drawn is therefore from the mixture p·[allowed] + (1−A)·q, where p is
-// the distribution without the mask, A its allowed mass and q the distribution under the mask;
-// [Sampler.Probs] returns exactly that mixture. Without top_k and top_p it is p restricted.
+// the distribution without the mask, A its allowed mass and q the distribution under the mask.
+// Without top_k and top_p it is p restricted.
 //
 // Log probabilities are of the model's own distribution: the softmax of the raw logits, before all
 // of the above.
@@ -39,9 +39,6 @@ var (
 	// ErrBadLogits is returned for logits that hold a NaN or an infinity or are all equal: the card
 	// computed nonsense.
 	ErrBadLogits = errors.New("sampler: logits are NaN, infinite or all equal")
-	// ErrMirostat is returned by Probs: mirostat's distribution depends on every token drawn so
-	// far.
-	ErrMirostat = errors.New("sampler: mirostat has no fixed distribution, use Sample")
 )
 
 // Mask restricts which tokens may be drawn. Fill overwrites bits, bit id&63 of word id>>6 being set
@@ -63,12 +60,6 @@ type Choice struct {
 type TokenLogprob struct {
 	ID      int32
 	Logprob float32
-}
-
-// Prob is a token and its probability in the distribution that Sample draws from.
-type Prob struct {
-	ID int32
-	P  float32
 }
 
 // cand is a token that may still be drawn: its logit after bias and penalties, then its weight.
@@ -109,7 +100,6 @@ type Sampler struct {
 	raw   []cand // top_logprobs, collected from the raw logits
 	z     []int32
 	mu    float32 // mirostat's state
-	found index   // Probs and Speculate: where an id stands in a list
 }
 
 // heapLimit is the largest top_k kept in a heap while scanning; beyond it all candidates are
@@ -198,15 +188,18 @@ func (s *Sampler) Accept(ids ...int32) {
 // Errors: [ErrBadLogits], [ErrNoToken], and one that tells both numbers when the row is not as long
 // as the vocabulary.
 func (s *Sampler) Sample(logits []uint16, m Mask) (Choice, error) {
-	if err := s.check(logits); err != nil {
-		return Choice{}, err
+	if len(logits) != s.vocab {
+		return Choice{}, fmt.Errorf("sampler: %d logits for a vocabulary of %d", len(logits), s.vocab)
 	}
 	if err := s.distribution(logits, nil); err != nil {
 		return Choice{}, err
 	}
 	c := s.draw()
 	if m != nil && !m.Allowed(c.id) {
-		s.fill(m)
+		if s.bits == nil {
+			s.bits = make([]uint64, (s.vocab+63)/64)
+		}
+		m.Fill(s.bits)
 		if err := s.distribution(logits, s.bits); err != nil {
 			return Choice{}, err
 		}
@@ -221,74 +214,6 @@ func (s *Sampler) Sample(logits []uint16, m Mask) (Choice, error) {
 		s.logprobs(logits, &choice)
 	}
 	return choice, nil
-}
-
-// Probs appends to dst the distribution that Sample would draw from, tokens of probability 0 left
-// out, in no particular order. Errors are Sample's, and [ErrMirostat].
-func (s *Sampler) Probs(dst []Prob, logits []uint16, m Mask) ([]Prob, error) {
-	if s.p.Mirostat != 0 && s.p.Temperature > 0 {
-		return dst, ErrMirostat
-	}
-	if err := s.check(logits); err != nil {
-		return dst, err
-	}
-	if err := s.distribution(logits, nil); err != nil {
-		return dst, err
-	}
-	start := len(dst)
-	if m == nil {
-		for _, c := range s.cands {
-			dst = append(dst, Prob{c.id, c.w})
-		}
-		return dst, nil
-	}
-	filled := len(s.cands) > 64
-	if filled {
-		s.fill(m)
-	}
-	var allowed float64
-	for _, c := range s.cands {
-		if filled && s.bits[c.id>>6]>>(c.id&63)&1 == 1 || !filled && m.Allowed(c.id) {
-			dst = append(dst, Prob{c.id, c.w})
-			allowed += float64(c.w)
-		}
-	}
-	if len(dst)-start == len(s.cands) {
-		return dst, nil
-	}
-	if !filled {
-		s.fill(m)
-	}
-	if err := s.distribution(logits, s.bits); err != nil {
-		return dst[:start], err
-	}
-	s.found.reset(len(dst) - start + len(s.cands))
-	for i, p := range dst[start:] {
-		*s.found.at(p.ID) = int32(start + i + 1)
-	}
-	rest := float32(1 - allowed)
-	for _, c := range s.cands {
-		if at := s.found.at(c.id); *at > 0 {
-			dst[*at-1].P += rest * c.w
-		} else {
-			dst = append(dst, Prob{c.id, rest * c.w})
-		}
-	}
-	return dst, nil
-}
-
-func (s *Sampler) check(logits []uint16) error {
-	if len(logits) != s.vocab {
-		return fmt.Errorf("sampler: %d logits for a vocabulary of %d", len(logits), s.vocab)
-	}
-	return nil
-}
-
-func (s *Sampler) fill(m Mask) {
-	if s.bits == nil {
-		s.bits = make([]uint64, (s.vocab+63)/64)
-	}
-	m.Fill(s.bits)
 }
 
 // draw picks one of s.cands, whose weights sum to 1.

@@ -119,8 +119,15 @@ func (s *Sampler) largest(h []cand, k int, logits []uint16, allowed []uint64, ad
 		}
 	}
 	adjusted = adjusted && len(s.adj) > 0
+	consider := func(id int) {
+		c := cand{v: f32(logits[id]), id: int32(id)}
+		if (len(h) < k || c.before(h[0])) && !(adjusted && s.adjIndex.has(c.id)) {
+			h = push(h, k, c)
+		}
+	}
 	if allowed != nil {
-		return s.largestAllowed(h, k, logits, allowed, adjusted), true
+		each(allowed, len(logits), consider)
+		return h, true
 	}
 	// Until the heap is full every logit is a hit; none has a magnitude above the lanes'.
 	t := threshold{0x7fff * ones, true}
@@ -138,11 +145,7 @@ func (s *Sampler) largest(h []cand, k int, logits []uint16, allowed []uint64, ad
 			continue
 		}
 		for j := i; j < i+4; j++ {
-			c := cand{v: f32(logits[j]), id: int32(j)}
-			if len(h) == k && !c.before(h[0]) || adjusted && s.adjIndex.has(c.id) {
-				continue
-			}
-			h = push(h, k, c)
+			consider(j)
 		}
 		if len(h) == k {
 			// What comes has a higher id: it needs a larger logit than a least one with a lower id.
@@ -153,30 +156,20 @@ func (s *Sampler) largest(h []cand, k int, logits []uint16, allowed []uint64, ad
 		w := uint64(logits[i])
 		inf |= w&^signs + wide
 		diff |= w ^ uint64(logits[0])
-		c := cand{v: f32(logits[i]), id: int32(i)}
-		if len(h) == k && !c.before(h[0]) || adjusted && s.adjIndex.has(c.id) {
-			continue
-		}
-		h = push(h, k, c)
+		consider(i)
 	}
 	return h, inf&signs == 0 && diff != 0
 }
 
-func (s *Sampler) largestAllowed(h []cand, k int, logits []uint16, allowed []uint64, adjusted bool) []cand {
-	for n, set := range allowed {
-		for ; set != 0; set &= set - 1 {
-			id := n<<6 + bits.TrailingZeros64(set)
-			if id >= len(logits) {
-				return h
+// each calls f with every id below n that is in a set.
+func each(set []uint64, n int, f func(id int)) {
+	for i, w := range set {
+		for ; w != 0; w &= w - 1 {
+			if id := i<<6 + bits.TrailingZeros64(w); id < n {
+				f(id)
 			}
-			c := cand{v: f32(logits[id]), id: int32(id)}
-			if len(h) == k && !c.before(h[0]) || adjusted && s.adjIndex.has(c.id) {
-				continue
-			}
-			h = push(h, k, c)
 		}
 	}
-	return h
 }
 
 // push puts c into the heap of the k best, whose first is the last in order.
@@ -230,19 +223,13 @@ func (s *Sampler) gather(logits []uint16, allowed []uint64) {
 		}
 		return
 	}
-	for n, set := range allowed {
-		for ; set != 0; set &= set - 1 {
-			id := int32(n<<6 + bits.TrailingZeros64(set))
-			if int(id) >= len(logits) {
-				return
-			}
-			v := f32(logits[id])
-			if len(s.adj) > 0 && s.adjIndex.has(id) {
-				v = s.adj[*s.adjIndex.at(id)-1].v
-			}
-			s.cands = append(s.cands, cand{v: v, id: id})
+	each(allowed, len(logits), func(id int) {
+		v := f32(logits[id])
+		if len(s.adj) > 0 && s.adjIndex.has(int32(id)) {
+			v = s.adj[*s.adjIndex.at(int32(id))-1].v
 		}
-	}
+		s.cands = append(s.cands, cand{v: v, id: int32(id)})
+	})
 }
 
 // partition moves the k best of c to its front, in no order. Pivots are medians of three, so sorted
