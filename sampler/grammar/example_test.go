@@ -14,14 +14,19 @@ func ExampleSchema() {
 		return
 	}
 	m := g.Matcher(grammar.NewTrie(letters{}))
-	fmt.Println(m.AcceptText(`{"n": 1`), m.Allowed('2'), m.Allowed('3'), m.Allowed(256))
-	fmt.Println(m.AcceptText(`2}`), m.Allowed(256))
+	for _, b := range []byte(`{"n": 1`) {
+		if err := m.Accept(int32(b)); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(m.Allowed('2'), m.Allowed('3'), m.Allowed(256))
+	fmt.Println(m.Accept('2'), m.Accept('}'), m.Allowed(256))
 
 	_, err = grammar.Schema([]byte(`{"properties": {"tags": {"type": "array", "uniqueItems": true}}}`))
 	fmt.Println(err)
 	// Output:
-	// true true false false
-	// true true
+	// true false false
+	// <nil> <nil> true
 	// grammar: #/properties/tags: uniqueItems: cannot be enforced while a text is being generated, but over a few values in an enum
 }
 

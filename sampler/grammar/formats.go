@@ -71,55 +71,44 @@ var numberFormats = map[string][2]string{
 	"float": {}, "double": {}, "decimal": {},
 }
 
-// formats are what has been asked for so far; there are as many as formatSources at most.
-var formats = struct {
-	sync.Mutex
-	m      map[string]*runes
-	frames map[string]*frame
-}{m: map[string]*runes{}, frames: map[string]*frame{}}
+// formats are the languages of formatSources, and the frames of their JSON strings, which all
+// grammars share. Both are made when they are asked for.
+var formats = func() map[string]format {
+	out := map[string]format{}
+	for name, source := range formatSources {
+		language := sync.OnceValue(func() *runes {
+			d := whole(source)
+			if name == "email" {
+				d, _ = d.and(whole(`[^@]{1,64}@[^@]+`)) // constants: it is not too large
+			}
+			return d
+		})
+		out[name] = format{language, sync.OnceValue(func() *frame {
+			p := &program{}
+			f := p.add(name)
+			f.nfa.eps(p.quoted(f.nfa, 0, language()), f.nfa.end)
+			if err := p.finish(); err != nil {
+				panic("grammar: " + name + ": " + err.Error()) // a constant of this package
+			}
+			for _, f := range p.frames {
+				f.shared = true
+			}
+			return f
+		})}
+	}
+	return out
+}()
+
+type format struct {
+	language func() *runes
+	frame    func() *frame
+}
 
 // stringFormat returns a format's language, nil where it only describes, and whether it is known.
 func stringFormat(name string) (*runes, bool) {
-	source, ok := formatSources[name]
-	if !ok {
-		_, number := numberFormats[name]
-		return nil, describing[name] || number
+	if f, ok := formats[name]; ok {
+		return f.language(), true
 	}
-	formats.Lock()
-	defer formats.Unlock()
-	d := formats.m[name]
-	if d == nil {
-		d = whole(source)
-		if name == "email" {
-			d, _ = d.and(whole(`[^@]{1,64}@[^@]+`)) // constants: it is not too large
-		}
-		formats.m[name] = d
-	}
-	return d, true
-}
-
-// formatFrame returns the frame of the JSON strings of a format, shared by all grammars; nil for
-// one without a language.
-func formatFrame(name string) *frame {
-	d, _ := stringFormat(name)
-	if d == nil {
-		return nil
-	}
-	formats.Lock()
-	defer formats.Unlock()
-	if f := formats.frames[name]; f != nil {
-		return f
-	}
-	p := &program{}
-	f := p.add(name)
-	n := f.nfa
-	n.eps(p.quoted(n, 0, d), n.end)
-	if err := p.finish(); err != nil {
-		panic("grammar: " + name + ": " + err.Error()) // a constant of this package
-	}
-	for _, f := range p.frames {
-		f.shared = true
-	}
-	formats.frames[name] = f
-	return f
+	_, number := numberFormats[name]
+	return nil, describing[name] || number
 }

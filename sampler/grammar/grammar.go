@@ -25,6 +25,7 @@ package grammar
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"weak"
 )
@@ -91,142 +92,50 @@ func (e *Error) Error() string {
 // JSON is the grammar of JSON mode: any JSON object.
 func JSON() *Grammar { return jsonMode() }
 
-var jsonMode = sync.OnceValue(func() *Grammar {
-	b := builtins()
-	p := &program{}
-	root := p.add("root")
-	n := root.nfa
-	n.call(n.then(0, b.space), b.object, n.end)
-	if err := p.finish(); err != nil {
-		panic(err) // constant input
-	}
-	return &Grammar{root: root, depth: jsonDepth}
-})
+var jsonMode = sync.OnceValue(func() *Grammar { return &Grammar{root: builtins().root, depth: jsonDepth} })
 
 // shared are the frames that all grammars use.
 type shared struct {
+	root    *frame // JSON mode
 	space   *frame
 	chars   *frame // what is between a string's quotes
 	str     *frame
 	integer *frame
 	number  *frame
 	value   *frame
-	object  *frame
-	array   *frame
 }
 
-const (
-	integerForm = `0|-?[1-9][0-9]{0,17}`
-	// Within the range of a float64, whatever digits are chosen.
-	numberForm = `-?(?:0|[1-9][0-9]{0,31})(?:\.[0-9]{1,32})?|-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,32})?[eE](?:[+-]?[0-9]{1,2}|[+-]?[12][0-9]{2})|-?[1-9](?:\.0)?[eE][+-]?30[0-7]|1(?:\.0)?[eE]\+?308`
-)
+// jsonRules are the shared frames, a rule each. A character is there in any spelling: escapes, and
+// surrogates only in pairs. Numbers are within the range of a float64, whatever digits are chosen.
+const jsonRules = `
+root    ::= space object
+space   ::= " "? | ("\r"? "\n"){1,2} [ \t]{0,32}
+chars   ::= CHAR*
+string  ::= "\"" CHAR* "\""
+integer ::= "0" | "-"? [1-9] [0-9]{0,17}
+number  ::= "-"? ("0" | [1-9] [0-9]{0,31}) ("." [0-9]{1,32})?
+	| "-"? ("0" | [1-9] [0-9]{0,8}) ("." [0-9]{1,32})? [eE] [+\-]? ([0-9]{1,2} | [12] [0-9]{2})
+	| "-"? [1-9] ".0"? [eE] [+\-]? "30" [0-7] | "1" ".0"? [eE] "+"? "308"
+value   ::= "true" | "false" | "null" | string | number | object | array
+object  ::= "{" space (MEMBER ("," space MEMBER)*)? "}"
+array   ::= "[" space (value space ("," space value space)*)? "]"
+`
+
+// jsonParts are written out in jsonRules: as rules they would be frames of their own.
+var jsonParts = strings.NewReplacer("\n\t", " ", "MEMBER", `string space ":" space value space`,
+	"CHAR", `([^"\\\x00-\x1f] | "\\" (["\\/bfnrt] | "u" ([0-9a-cefA-CEF] HEX HEX HEX | [dD] [0-7] HEX HEX
+		| [dD] [89abAB] HEX HEX "\\u" [dD] [c-fC-F] HEX HEX)))`)
 
 var builtins = sync.OnceValue(func() *shared {
-	p := &program{}
-	b := &shared{
-		space: p.add("space"), chars: p.add("chars"), str: p.add("string"), integer: p.add("integer"), number: p.add("number"),
-		value: p.add("value"), object: p.add("object"), array: p.add("array"),
-	}
-
-	n := b.space.nfa
-	n.eps(0, n.end)
-	n.edge(0, ' ', ' ', n.end)
-	line := n.state()
-	for from, i := int32(0), 0; i < 2; i++ {
-		n.edge(from, '\n', '\n', line)
-		n.edge(n.text(from, "\r"), '\n', '\n', line)
-		n.eps(line, n.end)
-		at := line
-		for range 32 {
-			next := n.state()
-			n.edge(at, ' ', ' ', next)
-			n.edge(at, '\t', '\t', next)
-			n.eps(next, n.end)
-			at = next
-		}
-		from, line = line, n.state()
-	}
-
-	n = b.chars.nfa
-	n.eps(0, n.end)
-	anyChar(n, 0, 0)
-
-	n = b.str.nfa
-	open := n.text(0, `"`)
-	anyChar(n, open, open)
-	n.edge(open, '"', '"', n.end)
-
-	n = b.integer.nfa
-	n.eps(p.embed(n, 0, whole(integerForm), writeUTF8), n.end)
-	n = b.number.nfa
-	n.eps(p.embed(n, 0, whole(numberForm), writeUTF8), n.end)
-
-	n = b.value.nfa
-	for _, word := range []string{"true", "false", "null"} {
-		n.eps(n.text(0, word), n.end)
-	}
-	for _, f := range []*frame{b.str, b.number, b.object, b.array} {
-		n.call(0, f, n.end)
-	}
-
-	n = b.object.nfa
-	open = n.then(n.text(0, "{"), b.space)
-	key := n.state()
-	n.eps(open, key)
-	colon := n.then(n.text(n.then(n.then(key, b.str), b.space), ":"), b.space)
-	after := n.then(n.then(colon, b.value), b.space)
-	n.call(n.text(after, ","), b.space, key)
-	n.edge(after, '}', '}', n.end)
-	n.edge(open, '}', '}', n.end)
-
-	n = b.array.nfa
-	open = n.then(n.text(0, "["), b.space)
-	item := n.state()
-	n.eps(open, item)
-	after = n.then(n.then(item, b.value), b.space)
-	n.call(n.text(after, ","), b.space, item)
-	n.edge(after, ']', ']', n.end)
-	n.edge(open, ']', ']', n.end)
-
+	text := strings.ReplaceAll(jsonParts.Replace(jsonRules), "HEX", "[0-9a-fA-F]")
+	p := &gbnf{src: text, rules: map[string]*gbnfRule{}}
+	p.parse()
 	if err := p.finish(); err != nil {
 		panic(err) // constant input
 	}
 	for _, f := range p.frames {
 		f.shared = true
 	}
-	return b
+	of := func(name string) *frame { return p.rules[name].f }
+	return &shared{of("root"), of("space"), of("chars"), of("string"), of("integer"), of("number"), of("value")}
 })
-
-// anyChar adds one character of a JSON string, in any spelling: escapes, and surrogates only in
-// pairs.
-func anyChar(n *nfa, from, to int32) {
-	plain := func(lo, hi rune) { writeUTF8(n, from, lo, hi, to) }
-	plain(0x20, '"'-1)
-	plain('"'+1, '\\'-1)
-	plain('\\'+1, 0x10ffff)
-	esc := n.text(from, `\`)
-	for _, c := range []byte(`"\/bfnrt`) {
-		n.edge(esc, c, c, to)
-	}
-	digit := func(from, to int32, set string) {
-		for _, c := range []byte(set) {
-			n.edge(from, c, c, to)
-		}
-	}
-	const all = "0123456789abcdefABCDEF"
-	u := n.text(esc, "u")
-	h1, h2, h3, d, low := n.state(), n.state(), n.state(), n.state(), n.state()
-	digit(u, h1, "0123456789abcefABCEF")
-	digit(h1, h2, all)
-	digit(h2, h3, all)
-	digit(h3, to, all)
-	digit(u, d, "dD")
-	digit(d, h2, "01234567")
-	digit(d, low, "89abAB")
-	l1, pair, l2, l3 := n.state(), n.state(), n.state(), n.state()
-	digit(low, l1, all)
-	digit(l1, pair, all)
-	digit(n.text(pair, `\u`), l2, "dD")
-	digit(l2, l3, "cdefCDEF")
-	digit(l3, h3, all)
-}

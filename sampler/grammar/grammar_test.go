@@ -125,6 +125,22 @@ var testWords = func() words {
 
 var testTrie = sync.OnceValue(func() *Trie { return NewTrie(testWords) })
 
+// AcceptText moves past a text; false, and no move, when the grammar does not allow it.
+func (m *Matcher) AcceptText(text string) bool { return !m.ended && m.advance([]byte(text), true) }
+
+// Clone returns an independent matcher at the same place.
+func (m *Matcher) Clone() *Matcher {
+	return &Matcher{g: m.g, t: m.t, own: m.own, limit: m.limit, cur: slices.Clone(m.cur), rets: slices.Clone(m.rets), heads: m.heads,
+		ended: m.ended, think: m.think, left: m.left, due: m.due}
+}
+
+// Reset puts m back at the start of a text.
+func (m *Matcher) Reset() {
+	m.truncate(0)
+	m.cur = append(m.cur[:0], kernel{m.g.root, 0, -1})
+	m.ended, m.left, m.due = false, m.think, 0
+}
+
 // accepts reports whether the whole text is in the language.
 func accepts(g *Grammar, text string) bool {
 	m := g.Matcher(testTrie())

@@ -60,29 +60,6 @@ func (g *Grammar) Matcher(t *Trie) *Matcher {
 	return &Matcher{g: g, t: t, own: g.cacheFor(t), cur: []kernel{{g.root, 0, -1}}, limit: g.depth}
 }
 
-// Clone returns an independent matcher at the same place.
-func (m *Matcher) Clone() *Matcher {
-	c := &Matcher{g: m.g, t: m.t, own: m.own, limit: m.limit}
-	c.CopyFrom(m)
-	return c
-}
-
-// CopyFrom puts m where o is, without allocating once m has grown. Both must be of the same grammar
-// and trie.
-func (m *Matcher) CopyFrom(o *Matcher) {
-	m.cur = append(m.cur[:0], o.cur...)
-	m.rets = append(m.rets[:0], o.rets...)
-	m.heads, m.ended = o.heads, o.ended
-	m.think, m.left, m.due = o.think, o.left, o.due
-}
-
-// Reset puts m back at the start of a text.
-func (m *Matcher) Reset() {
-	m.truncate(0)
-	m.cur = append(m.cur[:0], kernel{m.g.root, 0, -1})
-	m.ended, m.left, m.due = false, m.think, 0
-}
-
 // Done reports whether the text so far is complete. It may still go on.
 func (m *Matcher) Done() bool {
 	return slices.ContainsFunc(m.cur, m.canEnd)
@@ -105,12 +82,6 @@ func (m *Matcher) Accept(id int32) error {
 		m.spend(m.t.words[id])
 	}
 	return nil
-}
-
-// AcceptText moves past text that did not come as tokens; false, and no move, when the grammar does
-// not allow it.
-func (m *Matcher) AcceptText(text string) bool {
-	return !m.ended && m.advance([]byte(text), true)
 }
 
 // Allowed reports whether token id may come next: cheaper than a mask.

@@ -201,7 +201,10 @@ func (c *compiler) formatAlone(leaves []*schema) *frame {
 			name = f.text
 		}
 	}
-	return formatFrame(name)
+	if f, ok := formats[name]; ok {
+		return f.frame()
+	}
+	return nil
 }
 
 // counted is the frame of strings of lo to hi characters.

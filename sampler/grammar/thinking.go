@@ -193,58 +193,39 @@ func untilFrame(end string, not []string, token bool) *ending {
 
 // until fills n with the automaton of Aho and Corasick: any bytes of text up to the first end, and
 // no way on where one of not would be complete. It returns what has been read last in the states it
-// has made.
-func (n *nfa) until(end string, not []string) []string {
-	words, index := []string{""}, map[string]int{"": 0}
-	for _, w := range append([]string{end}, not...) {
-		for i := 1; i <= len(w); i++ {
-			if _, ok := index[w[:i]]; !ok {
-				index[w[:i]] = len(words)
-				words = append(words, w[:i])
-			}
+// has made. The words are tags: few, and short.
+func (n *nfa) until(end string, not []string) (live []string) {
+	states := map[string]int32{} // by what has been read last that begins a word
+	var reach func(read string) int32
+	reach = func(read string) int32 {
+		begins := func(word string) bool { return strings.HasPrefix(word, read) }
+		for !begins(end) && !slices.ContainsFunc(not, begins) {
+			read = read[1:]
 		}
-	}
-	slices.SortStableFunc(words, func(a, b string) int { return len(a) - len(b) })
-	for i, w := range words {
-		index[w] = i
-	}
-	shut := func(w string) bool {
-		return slices.ContainsFunc(not, func(s string) bool { return s != "" && !strings.Contains(end, s) && strings.HasSuffix(w, s) })
-	}
-	states := make([]int32, len(words))
-	next := make([][control]int, len(words))
-	var live []string
-	for i, w := range words {
+		s, known := states[read]
 		switch {
-		case i == 0:
-		case strings.HasSuffix(w, end):
-			states[i] = n.end
-			continue
-		case shut(w):
-			states[i] = dead
-			continue
-		default:
-			states[i] = n.state()
+		case known:
+			return s
+		case strings.HasSuffix(read, end):
+			s = n.end
+		case slices.ContainsFunc(not, func(w string) bool { return w != "" && !strings.Contains(end, w) && strings.HasSuffix(read, w) }):
+			s = dead
+		case read != "":
+			s = n.state()
 		}
-		live = append(live, w)
-	}
-	fail := make([]int, len(words))
-	for i, w := range words {
+		states[read] = s
+		if s == n.end || s == dead {
+			return s
+		}
+		live = append(live, read)
 		for b := range control {
-			to, ok := index[w+string([]byte{byte(b)})]
-			switch {
-			case !ok && i == 0:
-			case !ok:
-				to = next[fail[i]][b]
-			case i > 0:
-				fail[to] = next[fail[i]][b]
-			}
-			next[i][b] = to
-			if states[i] >= 0 && states[i] != n.end && states[to] != dead {
-				n.edge(states[i], byte(b), byte(b), states[to])
+			if to := reach(read + string([]byte{byte(b)})); to != dead {
+				n.edge(s, byte(b), byte(b), to)
 			}
 		}
+		return s
 	}
+	reach("")
 	return live
 }
 

@@ -148,10 +148,6 @@ func TestThinkingEnds(t *testing.T) {
 	if m.Allowed('x') || !m.Allowed('<') {
 		t.Error("thinking goes on behind the whole character")
 	}
-	m.Reset()
-	if !m.Allowed('x') {
-		t.Error("Reset leaves the thinking spent")
-	}
 	// What may have been the answer all along stays the answer.
 	g, err := GBNF(`root ::= [a-z<>/]+`)
 	if err != nil {
