@@ -3,6 +3,7 @@ package grammar
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -160,14 +161,6 @@ type ncall struct {
 	to int32
 }
 
-// newFrame returns a frame to be filled: state 0 of its nfa is the start.
-func newFrame() *frame {
-	f := &frame{nfa: &nfa{}}
-	f.nfa.state()
-	f.nfa.end = f.nfa.state()
-	return f
-}
-
 func (n *nfa) state() int32 {
 	n.states = append(n.states, nstate{})
 	return int32(len(n.states) - 1)
@@ -218,8 +211,11 @@ type program struct {
 	classes map[string]*frame // of code points
 }
 
+// add returns a frame to be filled: state 0 of its nfa is the start.
 func (p *program) add(name string) *frame {
-	f := newFrame()
+	f := &frame{nfa: &nfa{}}
+	f.nfa.state()
+	f.nfa.end = f.nfa.state()
 	p.frames = append(p.frames, f)
 	if p.names == nil {
 		p.names = map[*frame]string{}
@@ -227,11 +223,6 @@ func (p *program) add(name string) *frame {
 	p.names[f] = name
 	return f
 }
-
-// leftRecursive is the error for a rule that may call itself before it reads a byte.
-type leftRecursive struct{ rule string }
-
-func (e leftRecursive) Error() string { return "rule " + e.rule + " is left-recursive" }
 
 // full reports whether the frames have too many NFA states. n, if not nil, is being filled: others
 // are counted when they are done, so that asking often is cheap.
@@ -246,7 +237,8 @@ func (p *program) full(n *nfa) bool {
 	return p.nodes > maxNodes
 }
 
-// finish makes the frames ready for use. Errors: errTooLarge, leftRecursive.
+// finish makes the frames ready for use. Errors: errTooLarge, and one for a rule that may call itself
+// before it reads a byte.
 func (p *program) finish() error {
 	if p.full(nil) {
 		return errTooLarge
@@ -340,36 +332,31 @@ func (p *program) determinise(f *frame) error {
 		slices.Sort(set)
 		return set
 	}
-	known := map[string]int32{}
-	var sets [][]int32
-	var key []byte
+	var found subsets
 	intern := func(set []int32) (int32, error) {
-		key = stateKey(key[:0], set)
-		if id, ok := known[string(key)]; ok {
+		id, fresh := found.number(set, 0)
+		if !fresh {
 			return id, nil
 		}
 		p.table += int(f.width)
 		p.sets += len(set)
 		p.m.step(1 + int(f.width)/8 + len(set)/4)
-		if len(sets) >= maxStates || p.table > maxTable || p.sets > maxSets {
+		if id >= maxStates || p.table > maxTable || p.sets > maxSets {
 			return 0, errTooLarge
 		}
-		id := int32(len(sets))
-		known[string(key)] = id
-		sets = append(sets, set)
 		return id, nil
 	}
 	if _, err := intern(closure([]int32{0})); err != nil {
 		return err
 	}
 	targets := make([][]int32, f.width)
-	for id := 0; id < len(sets); id++ {
+	for id := 0; id < len(found.sets); id++ {
 		var calls []ncall
 		for i := range targets {
 			targets[i] = targets[i][:0]
 		}
 		accept := false
-		for _, s := range sets[id] {
+		for _, s := range found.sets[id] {
 			accept = accept || s == n.end
 			p.m.step(len(n.states[s].edges) + len(n.states[s].calls))
 			for _, e := range n.states[s].edges {
@@ -416,12 +403,29 @@ func (p *program) determinise(f *frame) error {
 	return nil
 }
 
-// stateKey appends a set of states to key, for telling sets apart.
-func stateKey(key []byte, set []int32) []byte {
-	for _, s := range set {
-		key = binary.LittleEndian.AppendUint32(key, uint32(s))
+// subsets numbers sets of states, for the subset construction.
+type subsets struct {
+	sets  [][]int32
+	known map[string]int32
+	key   []byte
+}
+
+// number is the number of a set, and whether it is a new one. Sets of another sort differ.
+func (s *subsets) number(set []int32, sort byte) (id int32, fresh bool) {
+	s.key = append(s.key[:0], sort)
+	for _, state := range set {
+		s.key = binary.LittleEndian.AppendUint32(s.key, uint32(state))
 	}
-	return key
+	if id, ok := s.known[string(s.key)]; ok {
+		return id, false
+	}
+	if s.known == nil {
+		s.known = map[string]int32{}
+	}
+	id = int32(len(s.sets))
+	s.known[string(s.key)] = id
+	s.sets = append(s.sets, set)
+	return id, true
 }
 
 // classify puts bytes that no edge tells apart into one class.
@@ -502,7 +506,7 @@ func (p *program) leftRecursion() error {
 	var visit func(f *frame) error
 	visit = func(f *frame) error {
 		if state[f] == 1 {
-			return leftRecursive{p.names[f]}
+			return fmt.Errorf("rule %s is left-recursive", p.names[f])
 		}
 		if state[f] == 2 || f.count != nil {
 			return nil

@@ -196,27 +196,20 @@ func compileRegex(m *meter, source string, search bool) (*runes, error) {
 		return out
 	}
 	d := &runes{m: m}
-	known := map[string]int32{}
-	var sets [][]int32
+	var found subsets
 	intern := func(set []int32, at syntax.EmptyOp) int32 {
-		key := stateKey(nil, set)
-		if at != 0 {
-			key = append(key, 1) // the start is not shared: more may end there
+		id, fresh := found.number(set, byte(at)) // the start is not shared: more may end there
+		if fresh {
+			d.add(slices.Contains(closure(slices.Clone(set), at|syntax.EmptyEndText), final))
 		}
-		if id, ok := known[string(key)]; ok {
-			return id
-		}
-		sets = append(sets, set)
-		id := d.add(slices.Contains(closure(slices.Clone(set), at|syntax.EmptyEndText), final))
-		known[string(key)] = id
 		return id
 	}
 	intern(closure([]int32{int32(prog.Start)}, syntax.EmptyBeginText), syntax.EmptyBeginText)
 	work := 0
-	for id := 0; id < len(sets); id++ {
+	for id := 0; id < len(found.sets); id++ {
 		var spans []span
 		cuts := []rune{surrogateMin, surrogateMax + 1}
-		for _, s := range sets[id] {
+		for _, s := range found.sets[id] {
 			to := int32(prog.Inst[s].Out)
 			pairs := ranges(&prog.Inst[s])
 			if s == final && search {
@@ -251,7 +244,7 @@ func compileRegex(m *meter, source string, search bool) (*runes, error) {
 			}
 			slices.Sort(set)
 			to := intern(closure(slices.Compact(set), 0), 0)
-			if len(sets) > maxRunes {
+			if len(found.sets) > maxRunes {
 				return nil, errTooLarge
 			}
 			d.trans[id] = append(d.trans[id], span{lo, hi, to})

@@ -60,8 +60,9 @@ type holding struct {
 func (h holding) size() int { return max(h.least, h.most) + 1 }
 
 const (
-	maxHolding = 64   // counts of items that satisfy contains, all together
-	maxUnique  = 2000 // steps between sets of items that have come
+	maxContains = 6    // of one array
+	maxHolding  = 64   // counts of items that satisfy contains, all together
+	maxUnique   = 2000 // steps between sets of items that have come
 )
 
 // holdings are the leaves' contains that ask for something, and how many counts of all of them are
@@ -80,7 +81,7 @@ func (c *compiler) holdings(leaves []*schema) (out []holding, counts int) {
 		if h.most >= 0 {
 			h.fails = c.made(s, "maxContains", objectOf("not", v))
 		}
-		if counts *= h.size(); counts > maxHolding {
+		if counts *= h.size(); counts > maxHolding || len(out) == maxContains {
 			if h.most > h.least {
 				panic(s.tooLarge("maxContains"))
 			}
@@ -155,56 +156,39 @@ func (c *compiler) arrayAlt(n *nfa, leaves []*schema) {
 	if counts > 1 && (special+1)*counts<<len(hold) > maxCount {
 		panic(hold[0].s.tooLarge("contains"))
 	}
-	type state struct{ items, counts int }
+	type state struct {
+		items int
+		come  [maxContains]int // of those that satisfy each contains
+	}
 	items(c, n, state{}, func(at state) bool {
-		if at.items < lo {
-			return false
-		}
-		for v, h := at.counts, 0; h < len(hold); h++ {
-			if v%hold[h].size() < hold[h].least {
+		for j, h := range hold {
+			if at.come[j] < h.least {
 				return false
 			}
-			v /= hold[h].size()
 		}
-		return true
+		return at.items >= lo
 	}, func(at state) (out []step[state]) {
 		item, _ := c.children(leaves, at.items)
 		if at.items == hi {
 			return nil
 		}
 		for which := range 1 << len(hold) { // the contains that the item satisfies
-			set := slices.Clone(item)
+			set, to, fits := slices.Clone(item), state{min(at.items+1, special), at.come}, true
 			for j, h := range hold {
 				if which>>j&1 == 1 {
 					set = append(set, h.set)
+					fits = fits && (h.most < 0 || at.come[j] < h.most)
+					to.come[j] = min(at.come[j]+1, h.size()-1)
 				} else if h.fails != nil {
 					set = append(set, h.fails)
 				}
 			}
-			if to := counted(hold, at.counts, which); to >= 0 && !impossible(set) {
-				out = append(out, step[state]{c.frame(set), state{min(at.items+1, special), to}})
+			if fits && !impossible(set) {
+				out = append(out, step[state]{c.frame(set), to})
 			}
 		}
 		return out
 	})
-}
-
-// counted is the counts v after an item that satisfies which; −1: one too many.
-func counted(hold []holding, v, which int) int {
-	out, unit := 0, 1
-	for j, h := range hold {
-		have := v % h.size()
-		if which>>j&1 == 1 {
-			if have++; h.most >= 0 && have > h.most {
-				return -1
-			}
-			have = min(have, h.size()-1)
-		}
-		out += have * unit
-		unit *= h.size()
-		v /= h.size()
-	}
-	return out
 }
 
 // uniqueArray is an array no item of which comes twice: that is bounded where the items are of a

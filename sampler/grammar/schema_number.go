@@ -203,45 +203,49 @@ func multiples(m *big.Rat) (*runes, error) {
 		return nil, errTooLarge
 	}
 	c := scaled.Num().Int64()
+	// A state is how many digits of the fraction were read, or one of these, and the remainder.
+	const start, sign, whole = -3, -2, -1
+	type state struct {
+		places int
+		rest   int64
+	}
 	d := &runes{}
-	// State 0 is the start, 1 behind the sign, then by how much of the fraction was read, −1 being
-	// none of it, the remainders.
-	zero := func(places int) int32 { return 2 + int32(int64(places+1)*c) }
-	for range int64(k+2)*c + 2 {
-		d.add(false)
-	}
-	scale := func(r int64, places int) int64 {
-		for ; places < k; places++ {
-			r = r * 10 % c
+	known := map[state]int32{}
+	var work []state
+	at := func(s state) int32 {
+		id, ok := known[s]
+		if !ok {
+			rest := s.rest
+			for i := max(s.places, 0); i < k; i++ {
+				rest = rest * 10 % c
+			}
+			id = d.add(s.places >= whole && rest == 0)
+			known[s] = id
+			work = append(work, s)
 		}
-		return r
+		return id
 	}
-	spans := func(r int64, places int) []span {
+	at(state{places: start})
+	for i := 0; i < len(work); i++ {
+		s := work[i]
 		var out []span
+		switch s.places {
+		case start:
+			out = append(out, span{'-', '-', at(state{places: sign})})
+		case whole:
+			out = append(out, span{'.', '.', at(state{0, s.rest})})
+		case k: // what is finer than the step must be 0
+			d.trans[i] = []span{{'0', '0', int32(i)}}
+			continue
+		}
 		for digit := range int64(10) {
-			if places > k && digit > 0 {
-				break
+			next := state{whole, (s.rest*10 + digit) % c}
+			if s.places >= 0 {
+				next.places = s.places + 1
 			}
-			to := r
-			if places <= k {
-				to = (r*10 + digit) % c
-			}
-			out = append(out, span{'0' + rune(digit), '0' + rune(digit), zero(min(places, k)) + int32(to)})
+			out = append(out, span{'0' + rune(digit), '0' + rune(digit), at(next)})
 		}
-		return out
-	}
-	d.trans[0] = append([]span{{'-', '-', 1}}, spans(0, -1)...)
-	d.trans[1] = spans(0, -1)
-	for r := range c {
-		s := zero(-1) + int32(r)
-		d.accept[s] = scale(r, 0) == 0
-		point := zero(0) + int32(r)
-		d.trans[s] = append([]span{{'.', '.', point}}, spans(r, -1)...)
-		for places := 0; places <= k; places++ {
-			s := zero(places) + int32(r)
-			d.accept[s] = scale(r, places) == 0
-			d.trans[s] = spans(r, places+1)
-		}
+		d.trans[i] = out
 	}
 	return d.trim(), nil
 }

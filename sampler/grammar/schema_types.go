@@ -3,6 +3,7 @@ package grammar
 import (
 	"encoding/json"
 	"math/big"
+	"slices"
 	"strconv"
 )
 
@@ -128,12 +129,16 @@ func (l language) both(d *runes) *runes {
 	return d
 }
 
-// text is the language of the strings that the leaves allow; nil stands for bounds on length alone.
-func (c *compiler) text(leaves []*schema) (d *runes, lo, hi int) {
+// strings are the languages that the leaves ask strings to be in; with none there are bounds on
+// length alone.
+func (c *compiler) strings(leaves []*schema) (all []language, lo, hi int) {
 	lo, hi = limits(leaves, "minLength", "maxLength")
-	var all []language
 	for _, s := range leaves {
-		all = append(all, c.languages(s)...)
+		for _, l := range c.languages(s) {
+			if !slices.ContainsFunc(all, func(o language) bool { return o.d == l.d }) {
+				all = append(all, l)
+			}
+		}
 	}
 	// What is ruled out.
 	var words []string
@@ -148,12 +153,15 @@ func (c *compiler) text(leaves []*schema) (d *runes, lo, hi int) {
 			all = append(all, language{s, "not", c.compilePattern(s, "not", n.get("pattern").text).not()})
 		}
 	}
-	if len(all) == 0 {
-		return nil, lo, hi
-	}
-	if lo > 0 || hi >= 0 {
+	if len(all) > 0 && (lo > 0 || hi >= 0) {
 		all = append(all, language{asker(leaves, "maxLength"), "maxLength", lengths(leaves, lo, hi)})
 	}
+	return all, lo, hi
+}
+
+// text is the language of the strings that the leaves allow; nil stands for bounds on length alone.
+func (c *compiler) text(leaves []*schema) (d *runes, lo, hi int) {
+	all, lo, hi := c.strings(leaves)
 	for _, l := range all {
 		d = l.both(d)
 	}
@@ -170,8 +178,8 @@ func lengths(leaves []*schema, lo, hi int) *runes {
 }
 
 func (c *compiler) stringAlt(n *nfa, leaves []*schema) {
-	if f := c.formatAlone(leaves); f != nil {
-		n.call(0, f, n.end)
+	if all, _, _ := c.strings(leaves); len(all) == 1 && all[0].keyword == "format" {
+		n.call(0, formats[all[0].s.v.get("format").text].frame(), n.end) // which all grammars share
 		return
 	}
 	switch d, lo, hi := c.text(leaves); {
@@ -182,29 +190,6 @@ func (c *compiler) stringAlt(n *nfa, leaves []*schema) {
 	case hi < 0 || lo <= hi:
 		n.call(0, c.counted(lo, hi), n.end)
 	}
-}
-
-// formatAlone is the frame that all grammars share for a format, where it is all that is asked of
-// the string.
-func (c *compiler) formatAlone(leaves []*schema) *frame {
-	name := ""
-	for _, s := range leaves {
-		for _, keyword := range []string{"pattern", "minLength", "maxLength", "not"} {
-			if s.v.get(keyword) != nil {
-				return nil
-			}
-		}
-		if f := s.v.get("format"); f != nil {
-			if name != "" && name != f.text || f.kind != kindString {
-				return nil
-			}
-			name = f.text
-		}
-	}
-	if f, ok := formats[name]; ok {
-		return f.frame()
-	}
-	return nil
 }
 
 // counted is the frame of strings of lo to hi characters.

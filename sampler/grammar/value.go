@@ -47,61 +47,55 @@ const (
 	maxDigits  = 1000 // of a number, as it is written
 )
 
-// reader reads one document and counts its values.
+// reader reads one document and counts its values. What is wrong it panics with.
 type reader struct {
 	*json.Decoder
 	values int
 }
 
-// limit is what a document has more of than it may.
-type limit string
-
-func (l limit) Error() string { return string(l) }
-
-func parseJSON(b []byte) (*value, error) {
+func parseJSON(b []byte) (v *value, err error) {
+	defer catch(&err)
 	d := &reader{Decoder: json.NewDecoder(bytes.NewReader(b))}
 	d.UseNumber()
-	v, err := d.next(0)
-	if err != nil {
-		if errors.Is(err, io.EOF) {
-			err = errors.New("it is empty, or ends too soon")
-		}
-		if errors.As(err, new(limit)) {
-			return nil, fmt.Errorf("too large: %w", err)
-		}
-		return nil, fmt.Errorf("not JSON: %w", err)
-	}
+	v = d.next(0)
 	if _, err := d.Token(); err != io.EOF {
 		return nil, errors.New("not JSON: more than one value")
 	}
 	return v, nil
 }
 
-func (d *reader) next(depth int) (*value, error) {
-	if depth > maxNesting {
-		return nil, limit(fmt.Sprintf("nested more than %d deep", maxNesting))
-	}
-	if d.values++; d.values > maxValues {
-		return nil, limit(fmt.Sprintf("more than %d values", maxValues))
-	}
+func (d *reader) token() json.Token {
 	t, err := d.Token()
-	if err != nil {
-		return nil, err
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("it is empty, or ends too soon")
 	}
-	switch t := t.(type) {
-	case nil:
-		return &value{kind: kindNull}, nil
+	if err != nil {
+		panic(stopped{fmt.Errorf("not JSON: %w", err)})
+	}
+	return t
+}
+
+// most refuses a document that has more of something than it may.
+func most(n, limit int, format string) {
+	if n > limit {
+		panic(stopped{fmt.Errorf("too large: "+format, limit)})
+	}
+}
+
+func (d *reader) next(depth int) *value {
+	most(depth, maxNesting, "nested more than %d deep")
+	d.values++
+	most(d.values, maxValues, "more than %d values")
+	switch t := d.token().(type) {
 	case bool:
-		return &value{kind: kindBool, bool: t}, nil
+		return boolOf(t)
 	case string:
-		return &value{kind: kindString, text: t}, nil
+		return textOf(t)
 	case json.Number:
-		if len(t) > maxDigits {
-			return nil, limit(fmt.Sprintf("a number of more than %d characters", maxDigits))
-		}
-		return &value{kind: kindNumber, text: string(t)}, nil
+		most(len(t), maxDigits, "a number of more than %d characters")
+		return &value{kind: kindNumber, text: string(t)}
 	case json.Delim:
-		v := &value{kind: kindArray}
+		v := listOf()
 		var at map[string]int
 		if t == '{' {
 			v.kind, at = kindObject, map[string]int{}
@@ -109,33 +103,24 @@ func (d *reader) next(depth int) (*value, error) {
 		for d.More() {
 			key := ""
 			if v.kind == kindObject {
-				k, err := d.Token()
-				if err != nil {
-					return nil, err
-				}
-				key = k.(string) // the decoder allows nothing else
+				key = d.token().(string) // the decoder allows nothing else
 			}
-			item, err := d.next(depth + 1)
-			if err != nil {
-				return nil, err
-			}
+			item := d.next(depth + 1)
 			if i, twice := at[key]; twice {
 				v.items[i] = item // as decoders do: the last one counts
 				continue
 			}
-			if len(v.items) == maxEntries {
-				return nil, limit(fmt.Sprintf("a list or object of more than %d entries", maxEntries))
-			}
 			v.items = append(v.items, item)
+			most(len(v.items), maxEntries, "a list or object of more than %d entries")
 			if v.kind == kindObject {
 				at[key] = len(v.keys)
 				v.keys = append(v.keys, key)
 			}
 		}
-		_, err := d.Token()
-		return v, err
+		d.token()
+		return v
 	}
-	return nil, fmt.Errorf("unexpected %v", t)
+	return &value{kind: kindNull}
 }
 
 func (v *value) get(key string) *value {
