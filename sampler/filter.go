@@ -8,13 +8,18 @@ import (
 // The filters below shrink s.cands. A filter that wants an order sorts as little of it as it needs:
 // the first few hundred nearly always decide.
 
-// weigh sets every candidate's weight to exp((v − max)/t) and returns their sum.
-func (s *Sampler) weigh(t float32) float64 {
+// highest is the largest logit of the candidates.
+func (s *Sampler) highest() float32 {
 	top := s.cands[0].v
 	for _, c := range s.cands {
 		top = max(top, c.v)
 	}
-	s.exp.reset(top, 1/t)
+	return top
+}
+
+// weigh sets every candidate's weight to exp((v − max)/t) and returns their sum.
+func (s *Sampler) weigh(t float32) float64 {
+	s.exp.reset(s.highest(), 1/t)
 	var sum float64
 	memo := len(s.cands) > 4096
 	for i := range s.cands {
@@ -62,11 +67,7 @@ func (s *Sampler) topP(p float32) { s.takeMass(s.weigh(1) * float64(p)) }
 
 // minP drops what is less likely than p times the likeliest; that one stays.
 func (s *Sampler) minP(p float32) {
-	top := s.cands[0].v
-	for _, c := range s.cands {
-		top = max(top, c.v)
-	}
-	low := top + float32(math.Log(float64(p)))
+	low := s.highest() + float32(math.Log(float64(p)))
 	s.cands = slices.DeleteFunc(s.cands, func(c cand) bool { return c.v < low })
 }
 
@@ -101,12 +102,7 @@ func (s *Sampler) mirostat() {
 	s.softmax(s.p.Temperature)
 	if s.p.Mirostat == 2 {
 		// Drop what is more surprising than mu, but never everything.
-		best := s.cands[0]
-		for _, c := range s.cands {
-			if c.before(best) {
-				best = c
-			}
-		}
+		best := slices.MinFunc(s.cands, compare)
 		low := math.Exp2(-float64(s.mu))
 		s.cands = slices.DeleteFunc(s.cands, func(c cand) bool { return float64(c.w) < low && c.id != best.id })
 	} else {

@@ -237,8 +237,8 @@ func (p *program) full(n *nfa) bool {
 	return p.nodes > maxNodes
 }
 
-// finish makes the frames ready for use. Errors: errTooLarge, and one for a rule that may call itself
-// before it reads a byte.
+// finish makes the frames ready for use. Errors: errTooLarge, and one for a rule that may call
+// itself before it reads a byte.
 func (p *program) finish() error {
 	if p.full(nil) {
 		return errTooLarge

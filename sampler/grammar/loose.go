@@ -2,7 +2,6 @@ package grammar
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +63,11 @@ func (s *schema) cannot(keyword, format string, args ...any) *Error {
 		}
 	}
 	return e
+}
+
+// note is the error as a note, of what is done without.
+func (e *Error) note() Note {
+	return Note{Where: e.Where, Keyword: e.Keyword, Msg: e.Msg, Place: placeOf(e.at.ptr)}
 }
 
 // tooLarge is cannot for an automaton that would be.
@@ -188,11 +192,11 @@ func (w *widened) leaveOut(e *Error) bool {
 			continue
 		}
 		w.cuts = append(w.cuts, c)
-		msg := "is not enforced: " + e.Msg
+		does := "is not enforced"
 		if keyword == "" {
-			msg = "only its type is enforced: " + e.Msg
+			does = "only its type is enforced"
 		}
-		w.notes = append(w.notes, Note{Where: s.doc.prefix + s.ptr, Keyword: keyword, Msg: msg, Place: placeOf(s.ptr)})
+		w.notes = append(w.notes, s.cannot(keyword, "%s: %s", does, e.Msg).note())
 		return true
 	}
 	return false
@@ -285,10 +289,7 @@ func typeValue(kinds kind) *value {
 
 // note tells of something that is not enforced and needs no other compilation.
 func (c *compiler) note(s *schema, keyword, format string, args ...any) {
-	for s.owner != nil {
-		s, keyword = s.owner, s.made
-	}
-	c.notes = append(c.notes, Note{Where: s.doc.prefix + s.ptr, Keyword: keyword, Msg: fmt.Sprintf(format, args...), Place: placeOf(s.ptr)})
+	c.notes = append(c.notes, s.cannot(keyword, format, args...).note())
 }
 
 // modernise gives keywords of older drafts their names of today.

@@ -39,7 +39,8 @@ const (
 	anyRune   = `\x{0}-\x{10ffff}`
 )
 
-// ecmaTokens finds what ECMA's syntax may write in another way than Go's: escapes, classes, groups, dots.
+// ecmaTokens finds what ECMA's syntax may write in another way than Go's: escapes, classes, groups,
+// dots.
 var ecmaTokens = regexp.MustCompile(`(?s)\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\u\{[0-9a-fA-F]+\}` +
 	`|\\x[0-9a-fA-F]{2}|\\c[a-zA-Z]|\\[pP]\{[^}]*\}|\\.?|\[\^?\]?|\]|\(\?(?:<?[=!]|<[^>]*>|.)?|\.`)
 

@@ -371,8 +371,8 @@ func inOrder(set []*schema) []*schema {
 	return slices.Compact(set)
 }
 
-// alternative is a conjunction with nothing left to choose: schemas of which only their own
-// keywords count, or, where finite is set, the values that satisfy them.
+// alternative is a conjunction with nothing left to choose: schemas whose own keywords alone count,
+// or, where finite is set, the values that satisfy them.
 type alternative struct {
 	leaves []*schema
 	kinds  kind
@@ -396,8 +396,8 @@ type expansion struct {
 	out  []alternative
 }
 
-// choice is an anyOf or oneOf of which one branch is to be taken. line are the owners of the
-// choices that led to it.
+// choice is an anyOf or oneOf, one branch of it to be taken. line are the owners of the choices
+// that led to it.
 type choice struct {
 	s       *schema
 	keyword string

@@ -191,8 +191,8 @@ func (c *compiler) arrayAlt(n *nfa, leaves []*schema) {
 	})
 }
 
-// uniqueArray is an array no item of which comes twice: that is bounded where the items are of a
-// few values. Its states are the sets of those that have come.
+// uniqueArray is an array without two equal items: that is bounded where the items are of a few
+// values. Its states are the sets of those that have come.
 func (c *compiler) uniqueArray(n *nfa, owner *schema, leaves []*schema, hold []holding, lo, hi int) {
 	cannot := owner.cannot("uniqueItems", "cannot be enforced while a text is being generated, but over a few values in an enum")
 	all, allowed := c.itemValues(leaves)

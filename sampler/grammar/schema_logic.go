@@ -187,11 +187,12 @@ func (c *compiler) valid(s *schema, v *value, skip string, depth int) bool {
 			return false
 		}
 	}
-	for _, k := range []string{"$dynamicRef", "unevaluatedItems", "unevaluatedProperties"} {
-		if get(k) != nil {
-			panic(s.cannot(k, "is not supported"))
+	cannot := func(keyword string) {
+		if get(keyword) != nil {
+			panic(s.cannot(keyword, "is not supported"))
 		}
 	}
+	cannot("$dynamicRef")
 	within := func(n int, least, most string) bool {
 		lo, hi := limits([]*schema{s}, least, most)
 		return n >= lo && (hi < 0 || n <= hi)
@@ -203,25 +204,33 @@ func (c *compiler) valid(s *schema, v *value, skip string, depth int) bool {
 	case kindNumber:
 		return s.fits(v)
 	case kindArray:
+		if !within(len(v.items), "minItems", "maxItems") || s.unique() && len(v.distinct()) < len(v.items) {
+			return false
+		}
+		cannot("unevaluatedItems")
 		for i, item := range v.items {
 			set, _ := c.children([]*schema{s}, i)
 			if slices.ContainsFunc(set, func(o *schema) bool { return !c.valid(o, item, "", depth+1) }) {
 				return false
 			}
 		}
-		if of := get("contains"); of != nil {
-			n := 0
-			for _, item := range v.items {
-				if c.valid(c.known[of], item, "", depth+1) {
-					n++
-				}
-			}
-			if n < count(s, "minContains", 1) || n > count(s, "maxContains", n) {
-				return false
+		of := get("contains")
+		if of == nil {
+			return true
+		}
+		n := 0
+		for _, item := range v.items {
+			if c.valid(c.known[of], item, "", depth+1) {
+				n++
 			}
 		}
-		return within(len(v.items), "minItems", "maxItems") && (!s.unique() || len(v.distinct()) == len(v.items))
+		return n >= count(s, "minContains", 1) && n <= count(s, "maxContains", n)
 	case kindObject:
+		if !within(len(v.items), "minProperties", "maxProperties") ||
+			slices.ContainsFunc(s.required(), func(name string) bool { return v.get(name) == nil }) {
+			return false
+		}
+		cannot("unevaluatedProperties")
 		names := get("propertyNames")
 		for i, name := range v.keys {
 			if slices.ContainsFunc(c.property([]*schema{s}, name), func(o *schema) bool { return !c.valid(o, v.items[i], "", depth+1) }) ||
@@ -229,8 +238,6 @@ func (c *compiler) valid(s *schema, v *value, skip string, depth int) bool {
 				return false
 			}
 		}
-		return within(len(v.items), "minProperties", "maxProperties") &&
-			!slices.ContainsFunc(s.required(), func(name string) bool { return v.get(name) == nil })
 	}
 	return true
 }
@@ -246,7 +253,7 @@ func (s *schema) fits(v *value) bool {
 	return step == nil || step.Sign() > 0 && new(big.Rat).Quo(s.number("multipleOf", v), step).IsInt()
 }
 
-// unique says whether s asks for items of which none comes twice.
+// unique says whether s asks for items that all differ.
 func (s *schema) unique() bool {
 	u := s.v.get("uniqueItems")
 	return u != nil && u.kind == kindBool && u.bool

@@ -198,8 +198,8 @@ var opposites = map[string]struct {
 	"minProperties": {"object", "maxProperties", -1}, "maxProperties": {"object", "minProperties", 1},
 }
 
-// negation is the ways to fail n: schemas of which a value satisfies one just when it does not
-// satisfy n. Errors name the keyword of s that it is for.
+// negation is the ways to fail n: a value satisfies one of them just when it does not satisfy n.
+// Errors name the keyword of s that it is for.
 func (c *compiler) negation(s *schema, keyword string, n *schema, depth int) (out []*value) {
 	c.m.step(2 + len(n.v.keys))
 	if c.steps++; depth > maxNegation || c.steps > 200_000 {

@@ -9,7 +9,6 @@ type member struct {
 	name     string
 	set      []*schema
 	required bool
-	never    bool
 }
 
 // region is a set of names that are all treated alike.
@@ -73,15 +72,17 @@ func (c *compiler) object(leaves []*schema) *object {
 			entry(name).required = true
 		}
 	}
-	own := make([]string, len(o.members))
-	for i := range o.members {
-		m := &o.members[i]
-		own[i] = m.name
-		m.set = c.property(leaves, m.name)
-		m.never = impossible(m.set) || !names.match(m.name)
-		o.none = o.none || m.never && m.required
+	var own []string
+	var can []member
+	for _, m := range o.members {
+		own = append(own, m.name)
+		if m.set = c.property(leaves, m.name); !impossible(m.set) && names.match(m.name) {
+			can = append(can, m)
+		} else if m.required {
+			o.none = true
+		}
 	}
-	o.members = slices.DeleteFunc(o.members, func(m member) bool { return m.never })
+	o.members = can
 	states := 0
 	shut := closed(leaves) && o.lo <= len(o.members)
 	for subset := range 1 << len(patterns) {

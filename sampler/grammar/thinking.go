@@ -69,8 +69,8 @@ func Thinking(g *Grammar, ways ...Thought) (*Grammar, error) {
 	})
 }
 
-// opening adds a tag of which the part in angles may be a control token: Gemma's is one with a word
-// behind it.
+// opening adds a tag whose part in angles may be a control token: Gemma's is one with a word behind
+// it.
 func (n *nfa) opening(from int32, tag string) int32 {
 	i := strings.LastIndexByte(tag, '>') + 1
 	if i > 0 {
