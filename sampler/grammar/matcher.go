@@ -140,17 +140,13 @@ func (m *Matcher) depthOf(up int32) int32 {
 func (m *Matcher) advance(b []byte, keep bool) bool {
 	before := len(m.rets)
 	from := m.cur
-	for i, c := range b {
-		out := m.sets[:0]
-		if i&1 == 1 {
-			out = m.next[:0]
+	for _, c := range b {
+		out := m.next[:0]
+		m.seen = m.seen[:0]
+		for _, k := range from {
+			out = m.step(out, 0, k, c, false)
 		}
-		out = m.stepAll(out, from, c)
-		if i&1 == 1 {
-			m.next = out
-		} else {
-			m.sets = out
-		}
+		m.next, m.sets = m.sets, out // from is not written over
 		if from = out; len(out) == 0 {
 			m.truncate(before)
 			return false
@@ -165,16 +161,6 @@ func (m *Matcher) advance(b []byte, keep bool) bool {
 		m.compact()
 	}
 	return true
-}
-
-// stepAll appends to out the places that byte b leads to from the places in from.
-func (m *Matcher) stepAll(out, from []kernel, b byte) []kernel {
-	m.seen = m.seen[:0]
-	base := len(out)
-	for _, k := range from {
-		out = m.step(out, base, k, b, false)
-	}
-	return out
 }
 
 // step follows b from k: within the frame, into its calls, and, when the frame may end here, in its

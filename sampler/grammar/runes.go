@@ -60,35 +60,27 @@ func (d *runes) match(s string) bool {
 func (d *runes) empty() bool { return !slices.Contains(d.accept, true) }
 
 // anyText is the language of all texts.
-func anyText() *runes {
-	d := &runes{}
-	d.add(true)
-	d.trans[0] = everything(0)
-	return d
-}
+func anyText() *runes { return oneOf(nil).not() }
 
 func everything(to int32) []span {
 	return []span{{0, surrogateMin - 1, to}, {surrogateMax + 1, utf8.MaxRune, to}}
 }
 
-// textLength is the language of texts of min to max code points; max < 0: no maximum.
-func textLength(min, max int) (*runes, error) {
-	n := max
-	if max < 0 {
-		n = min
+// textLength is the language of texts of lo to hi code points; hi < 0: no maximum.
+func textLength(lo, hi int) (*runes, error) {
+	last := hi
+	if hi < 0 {
+		last = lo
 	}
-	if n > maxRunes {
+	if last > maxRunes {
 		return nil, errTooLarge
 	}
 	d := &runes{}
-	for i := 0; i <= n; i++ {
-		d.add(i >= min)
-	}
-	for i := range n {
-		d.trans[i] = everything(int32(i + 1))
-	}
-	if max < 0 {
-		d.trans[n] = everything(int32(n))
+	for i := range last + 1 {
+		d.add(i >= lo)
+		if i < last || hi < 0 {
+			d.trans[i] = everything(int32(min(i+1, last)))
+		}
 	}
 	return d, nil
 }

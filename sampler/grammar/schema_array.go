@@ -203,7 +203,7 @@ func (c *compiler) uniqueArray(n *nfa, owner *schema, leaves []*schema, hold []h
 	fits := make([]uint32, len(hold)) // the values that satisfy each contains
 	for j, v := range all {
 		for k, h := range hold {
-			if c.valid(h.set, v, "", 0) {
+			if c.valid(h.set, v, 0) {
 				fits[k] |= 1 << j
 			}
 		}

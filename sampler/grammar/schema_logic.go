@@ -130,9 +130,8 @@ func (c *compiler) valueSet(leaves []*schema, name string, declared bool, matche
 	return out
 }
 
-// valid evaluates v against s but for its keyword skip: for enum and const, where the values can
-// simply be tried.
-func (c *compiler) valid(s *schema, v *value, skip string, depth int) bool {
+// valid evaluates v against s: for enum and const, where the values can simply be tried.
+func (c *compiler) valid(s *schema, v *value, depth int) bool {
 	if s.v.kind == kindBool {
 		return s.v.bool
 	}
@@ -141,7 +140,7 @@ func (c *compiler) valid(s *schema, v *value, skip string, depth int) bool {
 		panic(s.cannot("", "it refers to itself without end, or is too large"))
 	}
 	get := s.v.get
-	is := func(o *schema) bool { return c.valid(o, v, "", depth+1) }
+	is := func(o *schema) bool { return c.valid(o, v, depth+1) }
 	are := func(o *value) bool { return is(c.known[o]) }
 	fails := func(o *schema) bool { return !is(o) }
 	same := c.same(s) // whatever else s asks for: a reference that leads nowhere is an error
@@ -152,7 +151,7 @@ func (c *compiler) valid(s *schema, v *value, skip string, depth int) bool {
 			return false
 		}
 	}
-	if get("enum") != nil && skip != "enum" && !s.enum().has(v) {
+	if e := s.enum(); e != nil && !e.has(v) {
 		return false
 	}
 	if x := get("const"); x != nil && x.same() != v.same() {
@@ -210,7 +209,7 @@ func (c *compiler) valid(s *schema, v *value, skip string, depth int) bool {
 		cannot("unevaluatedItems")
 		for i, item := range v.items {
 			set, _ := c.children([]*schema{s}, i)
-			if slices.ContainsFunc(set, func(o *schema) bool { return !c.valid(o, item, "", depth+1) }) {
+			if slices.ContainsFunc(set, func(o *schema) bool { return !c.valid(o, item, depth+1) }) {
 				return false
 			}
 		}
@@ -220,7 +219,7 @@ func (c *compiler) valid(s *schema, v *value, skip string, depth int) bool {
 		}
 		n := 0
 		for _, item := range v.items {
-			if c.valid(c.known[of], item, "", depth+1) {
+			if c.valid(c.known[of], item, depth+1) {
 				n++
 			}
 		}
@@ -233,8 +232,8 @@ func (c *compiler) valid(s *schema, v *value, skip string, depth int) bool {
 		cannot("unevaluatedProperties")
 		names := get("propertyNames")
 		for i, name := range v.keys {
-			if slices.ContainsFunc(c.property([]*schema{s}, name), func(o *schema) bool { return !c.valid(o, v.items[i], "", depth+1) }) ||
-				names != nil && !c.valid(c.known[names], textOf(name), "", depth+1) {
+			if slices.ContainsFunc(c.property([]*schema{s}, name), func(o *schema) bool { return !c.valid(o, v.items[i], depth+1) }) ||
+				names != nil && !c.valid(c.known[names], textOf(name), depth+1) {
 				return false
 			}
 		}

@@ -15,25 +15,18 @@ func (s *schema) enum() *value {
 // finitely many.
 func (c *compiler) finite(leaves []*schema) (out []*value, found bool) {
 	var candidates *value
-	var source *schema // whose enum the candidates are
 	for _, s := range leaves {
 		if v := s.v.get("const"); v != nil {
-			candidates, source = listOf(v), nil
+			candidates = listOf(v)
 		} else if e := s.enum(); e != nil && candidates == nil {
-			candidates, source = e, s
+			candidates = e
 		}
 	}
 	if candidates == nil {
 		return nil, false
 	}
 	for _, v := range candidates.distinct() {
-		if !slices.ContainsFunc(leaves, func(s *schema) bool {
-			skip := ""
-			if s == source {
-				skip = "enum"
-			}
-			return !c.valid(s, v, skip, 0)
-		}) {
+		if !slices.ContainsFunc(leaves, func(s *schema) bool { return !c.valid(s, v, 0) }) {
 			out = append(out, v)
 		}
 	}
