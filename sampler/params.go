@@ -9,5 +9,8 @@ type Params = ask.Params
 // Defaults are Ollama's. LogitBias and DRYBreakers are nil.
 func Defaults() Params { return ask.DefaultParams() }
 
+// MaxTopLogprobs is the most rivals of a token that may be told.
+const MaxTopLogprobs = ask.MaxTopLogprobs
+
 // ErrParams is in the chain of every error that Params.Check returns.
 var ErrParams = ask.ErrParams

@@ -128,12 +128,6 @@ var testTrie = sync.OnceValue(func() *Trie { return NewTrie(testWords) })
 // AcceptText moves past a text; false, and no move, when the grammar does not allow it.
 func (m *Matcher) AcceptText(text string) bool { return !m.ended && m.advance([]byte(text), true) }
 
-// Clone returns an independent matcher at the same place.
-func (m *Matcher) Clone() *Matcher {
-	return &Matcher{g: m.g, t: m.t, own: m.own, limit: m.limit, cur: slices.Clone(m.cur), rets: slices.Clone(m.rets), heads: m.heads,
-		ended: m.ended, think: m.think, left: m.left, due: m.due}
-}
-
 // Reset puts m back at the start of a text.
 func (m *Matcher) Reset() {
 	m.truncate(0)

@@ -237,6 +237,20 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
+func TestClone(t *testing.T) {
+	m := mustSchema(t, sample[1].schema).Matcher(testTrie())
+	if !m.AcceptText(`{"name": "A`) {
+		t.Fatal("not accepted")
+	}
+	c := m.Clone()
+	if !c.AcceptText(`da", "age": 3`) || c.Done() {
+		t.Fatal("the clone does not go on")
+	}
+	if !m.AcceptText(`, age`) { // still inside the string
+		t.Fatal("the original moved with its clone")
+	}
+}
+
 func TestEndOfText(t *testing.T) {
 	m := JSON().Matcher(testTrie())
 	if err := m.Accept(256); err == nil || m.Allowed(256) {

@@ -60,6 +60,12 @@ func (g *Grammar) Matcher(t *Trie) *Matcher {
 	return &Matcher{g: g, t: t, own: g.cacheFor(t), cur: []kernel{{g.root, 0, -1}}, limit: g.depth}
 }
 
+// Clone returns an independent matcher at the same place.
+func (m *Matcher) Clone() *Matcher {
+	return &Matcher{g: m.g, t: m.t, own: m.own, limit: m.limit, cur: slices.Clone(m.cur), rets: slices.Clone(m.rets), heads: m.heads,
+		ended: m.ended, think: m.think, left: m.left, due: m.due}
+}
+
 // Done reports whether the text so far is complete. It may still go on.
 func (m *Matcher) Done() bool {
 	return slices.ContainsFunc(m.cur, m.canEnd)

@@ -129,8 +129,12 @@ var subschemas = map[string]holds{
 	"items": holdsOne, "additionalProperties": holdsOne, "propertyNames": holdsOne, "contains": holdsOne, "not": holdsOne, "if": holdsOne,
 	"then": holdsOne, "else": holdsOne, "unevaluatedItems": holdsOne, "unevaluatedProperties": holdsOne,
 	"allOf": holdsList, "anyOf": holdsList, "oneOf": holdsList, "prefixItems": holdsList,
-	"$defs": holdsNames, "definitions": holdsNames, "properties": holdsNames, "patternProperties": holdsNames, "dependentSchemas": holdsNames,
+	"$defs": holdsNames, "definitions": holdsNames, "properties": holdsNames, "patternProperties": holdsNames,
+	"dependentSchemas": holdsNames,
 }
+
+// drafts are those that are read as 2020-12 without a note.
+var drafts = []string{"2020-12", "2019-09", "draft-07", "draft-06"}
 
 // older are keywords of drafts before 2020-12 that have no other name today.
 var older = []string{"dependencies", "additionalItems", "$recursiveRef", "divisibleBy", "disallow", "extends"}
@@ -159,7 +163,7 @@ func (c *compiler) index(s *schema) {
 		s.v.modernise()
 	}
 	if d := s.v.get("$schema"); d != nil && d.kind == kindString && s.ptr == "#" &&
-		!slices.ContainsFunc([]string{"2020-12", "2019-09", "draft-07", "draft-06"}, func(draft string) bool { return strings.Contains(d.text, draft) }) {
+		!slices.ContainsFunc(drafts, func(draft string) bool { return strings.Contains(d.text, draft) }) {
 		panic(s.cannot("$schema", "%s is not a draft this understands: it is read as 2020-12", d.text))
 	}
 	enter := func(path string, v *value, aside bool) {

@@ -79,10 +79,11 @@ func numbers(m *meter, leaves []*schema, kinds kind, wide bool) *runes {
 	if len(not) > maxExcluded {
 		panic(tooLarge(leaves, "not"))
 	}
+	other := func(order int) bool { return order != 0 }
 	for _, v := range not {
 		s := asker(leaves, "not")
 		r := s.number("not", v)
-		parts = append(parts, part{s, "not", func() (*runes, error) { return compared(r, func(order int) bool { return order != 0 }), nil }})
+		parts = append(parts, part{s, "not", func() (*runes, error) { return compared(r, other), nil }})
 	}
 	if len(parts) == 0 && !wide {
 		return nil
@@ -132,7 +133,7 @@ func compared(v *big.Rat, fits func(order int) bool) *runes {
 			d.trans[from] = append(d.trans[from], span{rune(lo), rune(hi), to})
 		}
 	}
-	// side is the decimals of one sign, by the order of their magnitude to that of v, and its start.
+	// side is the decimals of one sign, by how their magnitude compares, and where they start.
 	side := func(sign int) int32 {
 		add := func(order int) int32 { return d.add(fits(sign * order)) }
 		split := func(from int32, digit byte, less, same, more int32) {
@@ -156,8 +157,8 @@ func compared(v *big.Rat, fits func(order int) bool) *runes {
 			split(s, fraction[i], less, point, more)
 			point = s
 		}
-		// Then backwards through the digits before the point, by how those read compare: a text that
-		// ends before them is less, one that goes on behind them more.
+		// Then backwards through the digits before the point, by how those read compare: a text
+		// that ends before them is less, one that goes on behind them more.
 		low, same := add(-1), add(-min(len(fraction), 1))
 		high := more
 		edge(low, '.', '.', less)
