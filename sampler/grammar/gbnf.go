@@ -333,6 +333,9 @@ func (p *gbnf) class(n *nfa, from int32) int32 {
 	return to
 }
 
+// The escapes that are a letter or sign, and what they stand for.
+const gbnfEscapes, gbnfEscaped = `trn\"[]-^`, "\t\r\n\\\"[]-^"
+
 // char reads a character of a literal or class, with escapes.
 func (p *gbnf) char(closing byte) rune {
 	if p.at == len(p.src) {
@@ -349,26 +352,15 @@ func (p *gbnf) char(closing byte) rune {
 	}
 	c := p.src[p.at]
 	p.at++
-	digits := 0
-	switch c {
-	case 'x':
-		digits = 2
-	case 'u':
-		digits = 4
-	case 'U':
-		digits = 8
-	case 't':
-		return '\t'
-	case 'r':
-		return '\r'
-	case 'n':
-		return '\n'
-	case '\\', '"', '[', ']', '-', '^':
-		return rune(c)
-	default:
+	if i := strings.IndexByte(gbnfEscapes, c); i >= 0 {
+		return rune(gbnfEscaped[i])
+	}
+	size := strings.IndexByte("xuU", c)
+	if size < 0 {
 		p.at = start
 		panic(p.fail("\\%c is not an escape", c))
 	}
+	digits := 2 << size
 	end := min(p.at+digits, len(p.src))
 	v, err := strconv.ParseUint(p.src[p.at:end], 16, 32)
 	if err != nil || end < p.at+digits || v > utf8.MaxRune || !utf8.ValidRune(rune(v)) {

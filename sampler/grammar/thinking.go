@@ -106,17 +106,14 @@ const maxMade = 8
 // derive returns the grammar that was made of g under key, or makes it.
 func (g *Grammar) derive(key derived, make func() (*Grammar, error)) (*Grammar, error) {
 	g.mu.Lock()
-	have := g.made[key]
-	g.mu.Unlock()
-	if have != nil {
+	defer g.mu.Unlock()
+	if have := g.made[key]; have != nil {
 		return have, nil
 	}
-	out, err := make()
+	out, err := make() // a few states: the grammar itself is called, not copied
 	if err != nil {
 		return nil, err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	if g.made == nil || len(g.made) >= maxMade {
 		g.made = map[derived]*Grammar{}
 	}
