@@ -112,42 +112,6 @@ func wideInt8_5(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *fl
 //go:noescape
 func wideInt8_6(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
 
-// wideSplit_1 multiplies 4 rows of w with 1 rows of split x over steps of 32 columns and the rest that is left of them; strides are bytes.
-// For the modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideSplit_1(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
-// wideSplit_2 multiplies 4 rows of w with 2 rows of split x over steps of 32 columns and the rest that is left of them; strides are bytes.
-// For the modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideSplit_2(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
-// wideSplit_3 multiplies 4 rows of w with 3 rows of split x over steps of 32 columns and the rest that is left of them; strides are bytes.
-// For the modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideSplit_3(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
-// wideSplit_4 multiplies 4 rows of w with 4 rows of split x over steps of 32 columns and the rest that is left of them; strides are bytes.
-// For the modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideSplit_4(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
-// wideSplit_5 multiplies 4 rows of w with 5 rows of split x over steps of 32 columns and the rest that is left of them; strides are bytes.
-// For the modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideSplit_5(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
-// wideSplit_6 multiplies 4 rows of w with 6 rows of split x over steps of 32 columns and the rest that is left of them; strides are bytes.
-// For the modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideSplit_6(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
 // widePacked_1 multiplies 4 rows of w with 1 rows of x over steps of 16 columns and the rest that is left of them; strides are bytes. For
 // the modes see tile: a sum has 16 lanes.
 //
@@ -220,42 +184,6 @@ func wideFours_5(dst *float32, dstStride uintptr, w *uint16, x *float32, xStride
 //go:noescape
 func wideFours_6(dst *float32, dstStride uintptr, w *uint16, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
 
-// wideFoursSplit_1 multiplies 4 rows of w with 1 rows of split x over steps of 32 columns and the rest that is left of them; strides are
-// bytes. For the modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideFoursSplit_1(dst *float32, dstStride uintptr, w *uint16, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
-// wideFoursSplit_2 multiplies 4 rows of w with 2 rows of split x over steps of 32 columns and the rest that is left of them; strides are
-// bytes. For the modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideFoursSplit_2(dst *float32, dstStride uintptr, w *uint16, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
-// wideFoursSplit_3 multiplies 4 rows of w with 3 rows of split x over steps of 32 columns and the rest that is left of them; strides are
-// bytes. For the modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideFoursSplit_3(dst *float32, dstStride uintptr, w *uint16, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
-// wideFoursSplit_4 multiplies 4 rows of w with 4 rows of split x over steps of 32 columns and the rest that is left of them; strides are
-// bytes. For the modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideFoursSplit_4(dst *float32, dstStride uintptr, w *uint16, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
-// wideFoursSplit_5 multiplies 4 rows of w with 5 rows of split x over steps of 32 columns and the rest that is left of them; strides are
-// bytes. For the modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideFoursSplit_5(dst *float32, dstStride uintptr, w *uint16, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
-// wideFoursSplit_6 multiplies 4 rows of w with 6 rows of split x over steps of 32 columns and the rest that is left of them; strides are
-// bytes. For the modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideFoursSplit_6(dst *float32, dstStride uintptr, w *uint16, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
 // packWideF32 converts 16 values a step, and the rest that is left of them, to float32, and leaves room for three rows after each 16.
 //
 //go:noescape
@@ -277,11 +205,6 @@ func packWideInt8(dst *float32, src *int8, steps int, rest int)
 //go:noescape
 func packWideFours(dst *float32, src *uint16, steps int, rest int)
 
-// splitWide splits 32 values a part: their roundings to bf16, then those of what the roundings leave.
-//
-//go:noescape
-func splitWide(dst *uint16, x *float32, parts int)
-
 // wideQuant8 multiplies two eights of w, of 8 bits, with n rows of x over so many blocks of 32, and adds to acc, which has 16 values for
 // each row of x; strides are bytes, from one eight to the next. A scale of w holds for mask+1 blocks. It gives the bits that quant8 gives.
 //
@@ -294,12 +217,7 @@ func wideQuant8(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStr
 //go:noescape
 func wideQuant4(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, n int, blocks int, mask int)
 
-// spinWide runs, a round, twelve of the instructions that products end in, on registers alone.
+// spinWide computes 192 multiply-adds of float32 a round, in twelve instructions on registers alone.
 //
 //go:noescape
 func spinWide(rounds int)
-
-// spinBF16 runs, a round, twelve of the instructions that products end in, on registers alone.
-//
-//go:noescape
-func spinBF16(rounds int)

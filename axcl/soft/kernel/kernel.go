@@ -23,21 +23,20 @@ type Set uint8
 
 // The sets there are.
 const (
-	Go         Set = iota // plain Go, everywhere
-	NEON                  // every arm64
-	Dot                   // arm64 with the dot product instructions: a Raspberry Pi 5, for one
-	BF16                  // and with matrix products of bf16: Armv8.6 and Armv9
-	AVX2                  // x86 with AVX2 and FMA
-	AVX512                // and with AVX-512, its instructions for integers (VNNI) among it
-	AVX512BF16            // and with products of bf16
+	Go     Set = iota // plain Go, everywhere
+	NEON              // every arm64
+	Dot               // arm64 with the dot product instructions: a Raspberry Pi 5, for one
+	BF16              // and with matrix products of bf16: Armv8.6 and Armv9
+	AVX2              // x86 with AVX2 and FMA
+	AVX512            // and with AVX-512, its instructions for integers (VNNI) among it
 	sets
 )
 
-var names = [sets]string{"Go", "NEON", "NEON+dotprod", "NEON+dotprod+bf16", "AVX2", "AVX512", "AVX512+bf16"}
+var names = [sets]string{"Go", "NEON", "NEON+dotprod", "NEON+dotprod+bf16", "AVX2", "AVX512"}
 
 func (s Set) String() string { return names[s] }
 
-func (s Set) bf16() bool { return s == BF16 || s == AVX512BF16 }
+func (s Set) bf16() bool { return s == BF16 }
 
 // Available lists the sets that this processor can run, the fastest last.
 func Available() []Set { return append([]Set{Go}, available()...) }

@@ -8,20 +8,14 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// available has AVX512 behind AVX512BF16, as the better one: a product of bf16 takes as many of
-// one's instructions as of the other's, since each value of an input is two, and there are
-// processors that begin half as many of bf16's at a time.
 func available() []Set {
 	x := &cpu.X86
 	if !x.HasAVX2 || !x.HasFMA {
 		return nil
 	}
 	all := []Set{AVX2}
-	// Each of these asks whether the system keeps the registers, too.
+	// Each of these is false where the operating system does not keep the registers.
 	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI && x.HasBMI2 {
-		if x.HasAVX512BF16 {
-			all = append(all, AVX512BF16)
-		}
 		all = append(all, AVX512)
 	}
 	return all
@@ -34,10 +28,10 @@ func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, scra
 		mulFloatGo(dst, w, x, n, from, to)
 		return
 	case w.Fours != nil:
-		s.mulFours(dst, w, in, n, from, to, scratch)
+		s.mulFours(dst, w, x, n, from, to, scratch)
 		return
 	case s.wide():
-		s.mulWide(dst, w, in, n, from, to, scratch)
+		mulWide(dst, w, x, n, from, to, scratch)
 		return
 	case n >= Together && scratch.panel != nil:
 		for ; from < to; from += Block {
@@ -163,36 +157,36 @@ func (w *Weights) pack(panel []float32, from, rows, c0, width int) {
 
 // mulFours is mulFloat for weights in fours. Of four rows that are not wanted all, the results are
 // thrown away that are not.
-func (s Set) mulFours(dst []float32, w *Weights, in Input, n, from, to int, scratch *Scratch) {
+func (s Set) mulFours(dst []float32, w *Weights, x []float32, n, from, to int, scratch *Scratch) {
 	first, last := up(from, four), to&^(four-1)
 	if first > from {
-		s.someOfFour(dst, w, in, n, from, min(first, to))
+		s.someOfFour(dst, w, x, n, from, min(first, to))
 	}
 	if last < to && last >= first {
-		s.someOfFour(dst, w, in, n, last, to)
+		s.someOfFour(dst, w, x, n, last, to)
 	}
 	if last <= first {
 		return
 	}
-	if n < Together || scratch.panel == nil || s.Splits(w) {
-		s.fours(&dst[first], uintptr(w.Rows)*4, w, in, n, first, last)
+	if n < Together || scratch.panel == nil {
+		s.fours(&dst[first], uintptr(w.Rows)*4, w, x, n, first, last)
 		return
 	}
 	for ; first < last; first += Block {
 		if to := min(first+Block, last); s.wide() {
-			panelWide(dst, w, in.F, n, first, to, scratch)
+			panelWide(dst, w, x, n, first, to, scratch)
 		} else {
-			mulPanel(dst, w, in.F, n, first, to, scratch)
+			mulPanel(dst, w, x, n, first, to, scratch)
 		}
 	}
 }
 
 // someOfFour is mulFours for some rows of one four.
-func (s Set) someOfFour(dst []float32, w *Weights, in Input, n, from, to int) {
+func (s Set) someOfFour(dst []float32, w *Weights, x []float32, n, from, to int) {
 	var out [four * wideInput]float32
 	for r := 0; r < n; r += wideInput {
 		c := min(n-r, wideInput)
-		s.fours(&out[0], 4*four, w, in.From(r, w.Cols), c, from&^(four-1), up(to, four))
+		s.fours(&out[0], 4*four, w, x[r*w.Cols:], c, from&^(four-1), up(to, four))
 		for i := range c {
 			copy(dst[(r+i)*w.Rows+from:][:to-from], out[i*four+from%four:])
 		}
@@ -201,7 +195,7 @@ func (s Set) someOfFour(dst []float32, w *Weights, in Input, n, from, to int) {
 
 // fours multiplies whole fours with rows of input. So many of them stay in the first cache for all
 // rows; one row reads them all in a row.
-func (s Set) fours(dst *float32, ds uintptr, w *Weights, in Input, n, from, to int) {
+func (s Set) fours(dst *float32, ds uintptr, w *Weights, x []float32, n, from, to int) {
 	bytes := four * up(w.Cols, line) * 2
 	together := max(1<<14/bytes, 1) * four
 	if n <= 3 {
@@ -211,13 +205,13 @@ func (s Set) fours(dst *float32, ds uintptr, w *Weights, in Input, n, from, to i
 		tiles := min(together, to-o) / four
 		p, y := &w.Fours[w.at(o, 0)], f32At(dst, uintptr(o-from)*4)
 		if s.wide() {
-			s.foursWide(y, ds, p, uintptr(bytes), w, in, n, tiles)
+			foursWide(y, ds, p, uintptr(bytes), w.Cols, &x[0], n, tiles)
 			continue
 		}
 		xs := uintptr(w.Cols) * 4
 		for r := 0; r < n; {
 			c := cut(n-r, 3)
-			to, x := f32At(y, uintptr(r)*ds), &in.F[r*w.Cols]
+			to, x := f32At(y, uintptr(r)*ds), &x[r*w.Cols]
 			switch c {
 			case 1:
 				fours1(to, ds, p, uintptr(bytes), x, xs, w.Cols/8, tiles)
@@ -279,14 +273,9 @@ func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int
 		return
 	}
 	_, _, _ = dst[(n-1)*stride+count-1], keys[(count-1)*keyStride+hd-1], q[n*hd-1]
-	if s.bf16() {
-		productWide(ofSplit, &dst[0], uintptr(stride)*4, unsafe.Pointer(&keys[0]), uintptr(keyStride)*2, count, unsafe.Pointer(&in.P[0]),
-			uintptr(SplitLen(hd))*2, n, hd&^7, apart)
-		return
-	}
 	if s.wide() {
-		productWide(ofBF16, &dst[0], uintptr(stride)*4, unsafe.Pointer(&keys[0]), uintptr(keyStride)*2, count, unsafe.Pointer(&q[0]),
-			uintptr(hd)*4, n, hd&^7, apart)
+		productWide(ofBF16, &dst[0], uintptr(stride)*4, unsafe.Pointer(&keys[0]), uintptr(keyStride)*2, count, &q[0], uintptr(hd)*4, n,
+			hd&^7, apart)
 		return
 	}
 	product(ofBF16, &dst[0], uintptr(stride)*4, unsafe.Pointer(&keys[0]), uintptr(keyStride)*2, count, &q[0], uintptr(hd)*4, n, hd/8,
@@ -319,13 +308,7 @@ func (s Set) values(sum, p, v []float64, cells, n, hd int) {
 	}
 }
 
-func (s Set) split(dst []uint16, x []float32) {
-	if s.bf16() {
-		splitWide32(dst, x)
-		return
-	}
-	splitGo(dst, x, splitFew)
-}
+func (s Set) split(dst []uint16, x []float32) { splitGo(dst, x) }
 
 func (s Set) quantise(dst []byte, x []float32, blocks int) {
 	if blocks == 0 {
@@ -468,12 +451,8 @@ func (s Set) normalise(dst, x, w []float32, f float32) int {
 }
 
 func (s Set) spin(rounds int) int {
-	switch s {
-	case AVX512:
+	if s.wide() {
 		spinWide(rounds)
-		return 192
-	case AVX512BF16: // one multiplies 32, and two of them make one of split inputs
-		spinBF16(rounds)
 		return 192
 	}
 	spinFMA(rounds)

@@ -199,7 +199,7 @@ func (s Set) split(dst []uint16, x []float32) {
 		splitAsm(&dst[0], &x[0], len(x))
 		return
 	}
-	splitGo(dst, x, splitFew)
+	splitGo(dst, x)
 }
 
 // mulQuantised computes whole eights and keeps what is wanted of them. Matrix products of eight

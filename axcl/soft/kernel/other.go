@@ -16,7 +16,7 @@ func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int
 	keysGo(dst, stride, keys, keyStride, count, q.F, n, hd)
 }
 
-func (s Set) split(dst []uint16, x []float32) { splitGo(dst, x, splitFew) }
+func (s Set) split(dst []uint16, x []float32) { splitGo(dst, x) }
 
 func (s Set) values(sum, p, v []float64, cells, n, hd int) { valuesGo(sum, p, v, cells, n, hd, 0) }
 

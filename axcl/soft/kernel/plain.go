@@ -170,19 +170,13 @@ func fineValue(b []byte, i int) int16 {
 
 func fineWord(i int) int { return fine + 2*(i&^3|i&1<<1|i>>1&1) }
 
-// splitFew is how many values lie together in a split row: of so many the roundings lie before the
-// rests. AVX512BF16 has more.
-const splitFew = 4
-
-// splitGo splits the values but those after the last eight, each so many together.
-func splitGo(dst []uint16, x []float32, each int) {
-	for from, n := 0, len(x)&^7; from < n; from += each {
-		each := min(each, n-from)
-		for i, v := range x[from : from+each] {
-			at := 2*from + i
-			dst[at] = axcl.BFloat16(v)
-			dst[at+each] = axcl.BFloat16(v - wide(dst[at]))
-		}
+// splitGo splits the values but those after the last eight: the roundings of four values, then the
+// four rests.
+func splitGo(dst []uint16, x []float32) {
+	for i, v := range x[:len(x)&^7] {
+		at := 2*(i&^3) + i&3
+		dst[at] = axcl.BFloat16(v)
+		dst[at+4] = axcl.BFloat16(v - wide(dst[at]))
 	}
 }
 

@@ -9,54 +9,46 @@ import "unsafe"
 // that is computed twice has the same bits twice.
 
 const (
-	ofSplit      = ofInt8 + 1 // bf16, and rows of input that are split
-	ofPacked     = ofInt8 + 2 // float32, sixteen values of each of four rows in turn
-	ofFours      = ofInt8 + 3
-	ofFoursSplit = ofInt8 + 4
-	wideRows     = 4
-	wideInput    = 6
-	wideLanes    = 16
-	wideHeight   = height / 2 // rows of input that share a panel: each has twice the lanes
+	ofPacked   = ofInt8 + 1 // float32, sixteen values of each of four rows in turn
+	ofFours    = ofInt8 + 2
+	wideRows   = 4
+	wideInput  = 6
+	wideLanes  = 16
+	wideHeight = height / 2 // rows of input that share a panel: each has twice the lanes
 )
 
 // wide says whether the set's kernels are those for AVX-512. What gains nothing by them it shares
 // with AVX2.
-func (s Set) wide() bool { return s == AVX512 || s == AVX512BF16 }
+func (s Set) wide() bool { return s == AVX512 }
 
 // mulWide is mulFloat.
-func (s Set) mulWide(dst []float32, w *Weights, in Input, n, from, to int, scratch *Scratch) {
-	cols := w.Cols &^ 7
-	if !s.Splits(w) && n >= Together && scratch.panel != nil {
+func mulWide(dst []float32, w *Weights, x []float32, n, from, to int, scratch *Scratch) {
+	if n >= Together && scratch.panel != nil {
 		for ; from < to; from += Block {
-			panelWide(dst, w, in.F, n, from, min(from+Block, to), scratch)
+			panelWide(dst, w, x, n, from, min(from+Block, to), scratch)
 		}
 		return
 	}
 	k, p, size := w.raw(from * w.Cols)
-	x, xs := unsafe.Pointer(&in.F[0]), uintptr(w.Cols)*4
-	if s.Splits(w) {
-		_ = in.P[n*SplitLen(w.Cols)-1]
-		k, x, xs = ofSplit, unsafe.Pointer(&in.P[0]), uintptr(SplitLen(w.Cols))*2
-	}
-	productWide(k, &dst[from], uintptr(w.Rows)*4, p, uintptr(w.Cols)*size, to-from, x, xs, n, cols, 0)
+	productWide(k, &dst[from], uintptr(w.Rows)*4, p, uintptr(w.Cols)*size, to-from, &x[0], uintptr(w.Cols)*4, n, w.Cols&^7, 0)
 }
 
 // productWide multiplies rows of w with n rows of x as they lie; strides are bytes. Block rows of w
 // stay in the second cache for all of x.
-func productWide(k kind, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, rows int, x unsafe.Pointer, xs uintptr, n, cols,
+func productWide(k kind, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, rows int, x *float32, xs uintptr, n, cols,
 	mode int) {
 	for o := 0; o < rows; o += Block {
 		for r := 0; r < n; {
 			c := cut(n-r, wideInput)
 			tilesWide(k, c, f32At(dst, uintptr(r)*ds+uintptr(o)*4), ds, unsafe.Add(w, uintptr(o)*ws), ws, min(Block, rows-o),
-				unsafe.Add(x, uintptr(r)*xs), xs, cols, mode)
+				f32At(x, uintptr(r)*xs), xs, cols, mode)
 			r += c
 		}
 	}
 }
 
 // tilesWide multiplies rows of w, at most Block, with n rows of x, at most wideInput.
-func tilesWide(k kind, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, rows int, x unsafe.Pointer, xs uintptr, cols,
+func tilesWide(k kind, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, rows int, x *float32, xs uintptr, cols,
 	mode int) {
 	if rows < wideRows { // one row in the place of four
 		var out [wideInput * wideRows]float32
@@ -97,7 +89,7 @@ func panelWide(dst []float32, w *Weights, x []float32, n, from, to int, scratch 
 				c := cut(r1-r, wideInput)
 				for o := 0; o < rows; o += wideRows {
 					tileWide(ofPacked, c, &dst[r*w.Rows+from+o], uintptr(w.Rows)*4, unsafe.Pointer(&scratch.panel[o*room]), 0,
-						unsafe.Pointer(&x[r*w.Cols+c0]), uintptr(w.Cols)*4, width, &scratch.sums[wideLanes*((r-r0)*rows+o*c)], mode)
+						&x[r*w.Cols+c0], uintptr(w.Cols)*4, width, &scratch.sums[wideLanes*((r-r0)*rows+o*c)], mode)
 				}
 				r += c
 			}
@@ -105,8 +97,7 @@ func panelWide(dst []float32, w *Weights, x []float32, n, from, to int, scratch 
 	}
 	if from += rows; from < to {
 		k, p, size := w.raw(from * w.Cols)
-		productWide(k, &dst[from], uintptr(w.Rows)*4, p, uintptr(w.Cols)*size, to-from, unsafe.Pointer(&x[0]), uintptr(w.Cols)*4, n, cols,
-			0)
+		productWide(k, &dst[from], uintptr(w.Rows)*4, p, uintptr(w.Cols)*size, to-from, &x[0], uintptr(w.Cols)*4, n, cols, 0)
 	}
 }
 
@@ -134,32 +125,23 @@ func (w *Weights) packWide(panel []float32, room, from, rows, c0, steps, rest in
 }
 
 // foursWide is fours.
-func (s Set) foursWide(dst *float32, ds uintptr, p *uint16, bytes uintptr, w *Weights, in Input, n, tiles int) {
-	k, x, xs := ofFours, unsafe.Pointer(&in.F[0]), uintptr(w.Cols)*4
-	if s.Splits(w) {
-		_ = in.P[n*SplitLen(w.Cols)-1]
-		k, x, xs = ofFoursSplit, unsafe.Pointer(&in.P[0]), uintptr(SplitLen(w.Cols))*2
-	}
+func foursWide(dst *float32, ds uintptr, p *uint16, bytes uintptr, cols int, x *float32, n, tiles int) {
+	xs := uintptr(cols) * 4
 	for r := 0; r < n; {
 		c := cut(n-r, wideInput)
 		for t := range uintptr(tiles) {
-			tileWide(k, c, f32At(dst, uintptr(r)*ds+t*4*four), ds, unsafe.Add(unsafe.Pointer(p), t*bytes), 0,
-				unsafe.Add(x, uintptr(r)*xs), xs, w.Cols&^7, nil, 0)
+			tileWide(ofFours, c, f32At(dst, uintptr(r)*ds+t*4*four), ds, unsafe.Add(unsafe.Pointer(p), t*bytes), 0,
+				f32At(x, uintptr(r)*xs), xs, cols&^7, nil, 0)
 		}
 		r += c
 	}
 }
 
 // tileWide calls the assembly for four rows of weights and n of input.
-func tileWide(k kind, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, x unsafe.Pointer, xs uintptr, cols int, sums *float32,
+func tileWide(k kind, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, y *float32, xs uintptr, cols int, sums *float32,
 	mode int) {
-	width := wideLanes
-	if k == ofSplit || k == ofFoursSplit {
-		width *= 2
-	}
-	steps, rest := cols/width, cols%width
+	steps, rest := cols/wideLanes, cols%wideLanes
 	f, b, i := (*float32)(w), (*uint16)(w), (*int8)(w)
-	y, z := (*float32)(x), (*uint16)(x)
 	switch int(k)<<3 | n {
 	case int(ofF32)<<3 | 1:
 		wideF32_1(dst, ds, f, ws, y, xs, steps, rest, sums, mode)
@@ -197,18 +179,6 @@ func tileWide(k kind, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uint
 		wideInt8_5(dst, ds, i, ws, y, xs, steps, rest, sums, mode)
 	case int(ofInt8)<<3 | 6:
 		wideInt8_6(dst, ds, i, ws, y, xs, steps, rest, sums, mode)
-	case int(ofSplit)<<3 | 1:
-		wideSplit_1(dst, ds, b, ws, z, xs, steps, rest, sums, mode)
-	case int(ofSplit)<<3 | 2:
-		wideSplit_2(dst, ds, b, ws, z, xs, steps, rest, sums, mode)
-	case int(ofSplit)<<3 | 3:
-		wideSplit_3(dst, ds, b, ws, z, xs, steps, rest, sums, mode)
-	case int(ofSplit)<<3 | 4:
-		wideSplit_4(dst, ds, b, ws, z, xs, steps, rest, sums, mode)
-	case int(ofSplit)<<3 | 5:
-		wideSplit_5(dst, ds, b, ws, z, xs, steps, rest, sums, mode)
-	case int(ofSplit)<<3 | 6:
-		wideSplit_6(dst, ds, b, ws, z, xs, steps, rest, sums, mode)
 	case int(ofPacked)<<3 | 1:
 		widePacked_1(dst, ds, f, y, xs, steps, rest, sums, mode)
 	case int(ofPacked)<<3 | 2:
@@ -233,29 +203,7 @@ func tileWide(k kind, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uint
 		wideFours_5(dst, ds, b, y, xs, steps, rest, sums, mode)
 	case int(ofFours)<<3 | 6:
 		wideFours_6(dst, ds, b, y, xs, steps, rest, sums, mode)
-	case int(ofFoursSplit)<<3 | 1:
-		wideFoursSplit_1(dst, ds, b, z, xs, steps, rest, sums, mode)
-	case int(ofFoursSplit)<<3 | 2:
-		wideFoursSplit_2(dst, ds, b, z, xs, steps, rest, sums, mode)
-	case int(ofFoursSplit)<<3 | 3:
-		wideFoursSplit_3(dst, ds, b, z, xs, steps, rest, sums, mode)
-	case int(ofFoursSplit)<<3 | 4:
-		wideFoursSplit_4(dst, ds, b, z, xs, steps, rest, sums, mode)
-	case int(ofFoursSplit)<<3 | 5:
-		wideFoursSplit_5(dst, ds, b, z, xs, steps, rest, sums, mode)
-	case int(ofFoursSplit)<<3 | 6:
-		wideFoursSplit_6(dst, ds, b, z, xs, steps, rest, sums, mode)
 	default:
 		panic("kernel: no such tile")
 	}
-}
-
-// splitWide32 splits a row for AVX512BF16: of 32 values, or of those that are left, the roundings
-// lie before the rests.
-func splitWide32(dst []uint16, x []float32) {
-	whole := len(x) / 32
-	if whole > 0 {
-		splitWide(&dst[0], &x[0], whole)
-	}
-	splitGo(dst[64*whole:], x[32*whole:], 32)
 }

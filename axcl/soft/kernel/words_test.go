@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"flag"
@@ -10,8 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -67,42 +64,6 @@ func TestWords(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-	}
-}
-
-// Every VDPBF16PS, which is written as bytes, is the one that stands beside them.
-func TestBytes(t *testing.T) {
-	as, err := exec.LookPath("as")
-	if err != nil || runtime.GOARCH != "amd64" {
-		t.Skip("no assembler for x86 is here: apt-get install binutils")
-	}
-	text, err := os.ReadFile("avx512_amd64.s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile(`BYTE (.*) // VDPBF16PS Z(\d+), Z(\d+), Z(\d+)`).FindAllSubmatch(text, -1)
-	if len(found) < 300 || len(found) != strings.Count(string(text), "VDPBF16PS") {
-		t.Fatalf("%d of %d are bytes", len(found), strings.Count(string(text), "VDPBF16PS"))
-	}
-	source, want := strings.Builder{}, []byte(nil)
-	for _, m := range found {
-		fmt.Fprintf(&source, "vdpbf16ps %%zmm%s, %%zmm%s, %%zmm%s\n", m[2], m[3], m[4])
-		for b := range strings.SplitSeq(string(m[1]), "; BYTE ") {
-			v, err := strconv.ParseUint(strings.TrimPrefix(strings.TrimPrefix(b, "BYTE "), "$0x"), 16, 8)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want = append(want, byte(v))
-		}
-	}
-	object := filepath.Join(t.TempDir(), "bytes.o")
-	run := exec.CommandContext(t.Context(), as, "-o", object, "-")
-	run.Stdin = strings.NewReader(source.String())
-	if out, err := run.CombinedOutput(); err != nil {
-		t.Skipf("no assembler here knows the instruction: %v: %.200s", err, out)
-	}
-	if !bytes.Equal(section(t, object), want) {
-		t.Error("avx512_amd64.s: the bytes of a VDPBF16PS are another instruction's")
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 // once.
 const spins = 12
 
-// spin writes a loop over one instruction, add, on registers that vector gives and zero clears.
-func spin(name, does string, vector func() reg.VecVirtual, zero func(reg.VecVirtual), add func(a, b, sum reg.VecVirtual)) {
+// spin writes a loop of multiply-adds on registers that vector gives and zero clears.
+func spin(name, does string, vector func() reg.VecVirtual, zero func(reg.VecVirtual)) {
 	TEXT("spin"+name, NOSPLIT, "func(rounds int)")
 	Pragma("noescape")
 	describe("spin" + name + " " + does)
@@ -29,7 +29,7 @@ func spin(name, does string, vector func() reg.VecVirtual, zero func(reg.VecVirt
 	zero(b)
 	Label("loop")
 	for _, s := range acc {
-		add(a, b, s)
+		VFMADD231PS(a, b, s)
 	}
 	DECQ(rounds)
 	JNE(LabelRef("loop"))

@@ -6,7 +6,6 @@ package main
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -22,10 +21,6 @@ func main() {
 	if *avx512 {
 		wide()
 		Generate()
-		if err := numbers(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
 		return
 	}
 	for _, t := range []kind{f32, bf16, int8s} {
@@ -65,8 +60,7 @@ func main() {
 	normalise()
 	delta()
 	spin("FMA", "computes 96 multiply-adds of float32 a round, in twelve instructions on registers alone.",
-		func() reg.VecVirtual { return YMM() }, func(y reg.VecVirtual) { VXORPS(y, y, y) },
-		func(a, b, sum reg.VecVirtual) { VFMADD231PS(a, b, sum) })
+		func() reg.VecVirtual { return YMM() }, func(y reg.VecVirtual) { VXORPS(y, y, y) })
 	read()
 	Generate()
 }
@@ -91,19 +85,17 @@ const (
 	f32 kind = iota
 	bf16
 	int8s
-	packed     // float32, eight values of each of four rows in turn
-	split      // bf16, for rows of input that are split into two of bf16
-	large      // packed, of sixteen values each
-	foursWide  // bf16 in fours
-	foursSplit // and for rows of input that are split
+	packed    // float32, eight values of each of four rows in turn
+	large     // packed, of sixteen values each
+	foursWide // bf16 in fours
 )
 
 func (k kind) String() string {
-	return [...]string{"F32", "BF16", "Int8", "Packed", "Split", "Packed", "Fours", "FoursSplit"}[k]
+	return [...]string{"F32", "BF16", "Int8", "Packed", "Packed", "Fours"}[k]
 }
-func (k kind) bytes() int { return [...]int{4, 2, 1, 4, 2, 4, 2, 2}[k] }
+func (k kind) bytes() int { return [...]int{4, 2, 1, 4, 4, 2}[k] }
 func (k kind) elem() string {
-	return [...]string{"float32", "uint16", "int8", "float32", "uint16", "float32", "uint16", "uint16"}[k]
+	return [...]string{"float32", "uint16", "int8", "float32", "float32", "uint16"}[k]
 }
 
 // load reads eight weights at m as float32.

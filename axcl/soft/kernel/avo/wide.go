@@ -9,14 +9,14 @@ import (
 )
 
 // Products with AVX-512: registers of 64 bytes, twice as many of them, and masks for what is left
-// at a row's end. What has 16 or 32 columns at a time takes four rows of weights with up to six of
-// input: 24 sums, four weights and an input fill 29 of the 32 registers. What it begins and ends
-// with is in tile (main.go) and quantTile (quant.go): only what differs is explained here.
+// at a row's end. A product takes four rows of weights with up to six of input, 16 columns at a time:
+// 24 sums, four weights and an input fill 29 of the 32 registers. How it begins and ends is
+// explained at tile (main.go) and quantTile (quant.go). Only what differs is explained here.
 
 const wideRows = 4 // of weights
 
 func wide() {
-	for _, t := range []kind{f32, bf16, int8s, split, large, foursWide, foursSplit} {
+	for _, t := range []kind{f32, bf16, int8s, large, foursWide} {
 		for n := 1; n <= 6; n++ {
 			wideTile(t, n)
 		}
@@ -25,31 +25,14 @@ func wide() {
 		packWide(t)
 	}
 	packWideFours()
-	splitRows()
 	wideQuant(8)
 	wideQuant(4)
-	const runs = "runs, a round, twelve of the instructions that products end in, on registers alone."
-	zero := func(z reg.VecVirtual) { VPXORD(z, z, z) }
-	spin("Wide", runs, func() reg.VecVirtual { return ZMM() }, zero, func(a, b, sum reg.VecVirtual) { VFMADD231PS(a, b, sum) })
-	spin("BF16", runs, func() reg.VecVirtual { return ZMM() }, zero, dotBF16)
+	spin("Wide", "computes 192 multiply-adds of float32 a round, in twelve instructions on registers alone.",
+		func() reg.VecVirtual { return ZMM() }, func(z reg.VecVirtual) { VPXORD(z, z, z) })
 }
-
-// dotBF16 adds to each of 16 sums two products of bf16. Go's assembler does not know the
-// instruction, VDPBF16PS: one that differs in its prefix stands for it, and numbers (numbers.go)
-// then in that one's place.
-func dotBF16(a, b, sum reg.VecVirtual) { VPDPWSSD(a, b, sum) }
 
 // columns is how many columns a step takes.
-func (k kind) columns() int {
-	if k == split || k == foursSplit {
-		return 32
-	}
-	return 16
-}
-
-// inFours says whether the weights are, and splits whether the input is split.
-func (k kind) inFours() bool { return k == foursWide || k == foursSplit }
-func (k kind) splits() bool  { return k == split || k == foursSplit }
+const columns = 16
 
 // loadWide reads a step's weights at m, or those that the mask leaves.
 func (k kind) loadWide(m Mem, z reg.VecVirtual, mask reg.Register) {
@@ -65,12 +48,8 @@ func (k kind) loadWide(m Mem, z reg.VecVirtual, mask reg.Register) {
 		VPMOVZXWD_Z(m, mask, z)
 	case k == int8s && whole:
 		VPMOVSXBD(m, z)
-	case k == int8s:
-		VPMOVSXBD_Z(m, mask, z)
-	case whole:
-		VMOVDQU16(m, z)
 	default:
-		VMOVDQU16_Z(m, mask, z)
+		VPMOVSXBD_Z(m, mask, z)
 	}
 	switch k {
 	case bf16, foursWide:
@@ -80,22 +59,17 @@ func (k kind) loadWide(m Mem, z reg.VecVirtual, mask reg.Register) {
 	}
 }
 
-// wideTile is tile for four rows of weights. Lane l of 16 adds the products l, l+16, l+32 …; of
-// split rows it adds two products at a time, of the inputs' roundings and then of the rests, 32
-// columns by 32.
+// wideTile is tile for four rows of weights. Lane l of 16 adds the products l, l+16, l+32 ….
 func wideTile(t kind, N int) {
-	in, of, rows, apart := "float32", "x", wideRows, "wStride uintptr, "
-	if t.splits() {
-		in, of = "uint16", "split x"
-	}
-	if t == large || t.inFours() {
+	rows, apart := wideRows, "wStride uintptr, "
+	if t == large || t == foursWide {
 		rows, apart = 1, ""
 	}
-	TEXT(fmt.Sprintf("wide%v_%d", t, N), NOSPLIT, fmt.Sprintf("func(dst *float32, dstStride uintptr, w *%s, %sx *%s, xStride uintptr, "+
-		"steps, rest int, acc *float32, mode int)", t.elem(), apart, in))
+	TEXT(fmt.Sprintf("wide%v_%d", t, N), NOSPLIT, fmt.Sprintf("func(dst *float32, dstStride uintptr, w *%s, %sx *float32, xStride uintptr, "+
+		"steps, rest int, acc *float32, mode int)", t.elem(), apart))
 	Pragma("noescape")
-	describe(fmt.Sprintf("wide%v_%d multiplies %d rows of w with %d rows of %s over steps of %d columns and the rest that is left of them; "+
-		"strides are bytes. For the modes see tile: a sum has 16 lanes.", t, N, wideRows, N, of, t.columns()))
+	describe(fmt.Sprintf("wide%v_%d multiplies %d rows of w with %d rows of x over steps of %d columns and the rest that is left of them; "+
+		"strides are bytes. For the modes see tile: a sum has 16 lanes.", t, N, wideRows, N, columns))
 	w, x := newStrided("w", "wStride", rows), newStrided("x", "xStride", N)
 	steps := GP64()
 	Load(Param("steps"), steps)
@@ -107,18 +81,18 @@ func wideTile(t kind, N int) {
 	Load(Param("acc"), at)
 	begin(acc, mode, at, 64, func(a reg.VecVirtual) { VPXORD(a, a, a) })
 
-	unroll := 32 / t.columns()
-	weights := func(k, m int) Mem { return w.at(m, t.columns()*t.bytes()*k) }
-	along := t.columns() * t.bytes() // from step to step
+	const unroll = 32 / columns
+	weights := func(k, m int) Mem { return w.at(m, columns*t.bytes()*k) }
+	along := columns * t.bytes() // from step to step
 	if t == large {
 		weights = func(k, m int) Mem { return Mem{Base: w.base, Disp: (k*wideRows + m) * 64} }
 		along = wideRows * 64
 	}
-	if t.inFours() {
+	if t == foursWide {
 		weights = func(k, m int) Mem { return Mem{Base: w.base, Disp: lineBytes*m + 32*k} }
 	}
 	part := 32 * t.bytes() // of a row, in bytes, that a round of the loop takes: of bf16 a line of the cache
-	fetch, next, hop, hops, on := N <= 4 && t != f32 && t != large && !t.inFours(), GP64(), GP64(), GP64(), GP64()
+	fetch, next, hop, hops, on := N <= 4 && t != f32 && t != large && t != foursWide, GP64(), GP64(), GP64(), GP64()
 	if fetch { // the next tile's rows, in the order in which they lie
 		LEAQ(w.from(w.base, wideRows, 0), next)
 		MOVQ(U32(64), hop)
@@ -132,46 +106,33 @@ func wideTile(t kind, N int) {
 		}
 		LEAQ(Mem{Base: hop, Index: hop, Scale: 2}, hops)
 	}
-	step := func(k int, mask reg.Register, rests *strided) {
+	step := func(k int, mask reg.Register) {
 		ws := make([]reg.VecVirtual, wideRows)
 		for m := range ws {
 			ws[m] = ZMM()
 			t.loadWide(weights(k, m), ws[m], mask)
 		}
 		for n := range N {
-			halves := []Mem{x.at(n, 64*k)}
-			if t.splits() {
-				halves = append(halves, rests.at(n, 64))
+			z := ZMM()
+			if mask == nil {
+				VMOVUPS(x.at(n, 64*k), z)
+			} else {
+				VMOVUPS_Z(x.at(n, 64*k), mask, z)
 			}
-			for _, from := range halves {
-				z := ZMM()
-				switch {
-				case mask == nil:
-					VMOVUPS(from, z)
-				case t.splits():
-					VMOVDQU16_Z(from, mask, z)
-				default:
-					VMOVUPS_Z(from, mask, z)
-				}
-				for m := range wideRows {
-					if t.splits() {
-						dotBF16(z, ws[m], acc[n*wideRows+m])
-					} else {
-						VFMADD231PS(ws[m], z, acc[n*wideRows+m])
-					}
-				}
+			for m := range wideRows {
+				VFMADD231PS(ws[m], z, acc[n*wideRows+m])
 			}
 		}
 	}
 	forward := func(steps int) {
-		if t.inFours() && steps == unroll { // a line
+		if t == foursWide && steps == unroll { // a line
 			ADDQ(U32(fourBytes), w.base)
 		} else {
 			ADDQ(U32(uint32(along*steps)), w.base)
 		}
 		ADDQ(U32(uint32(128/unroll*steps)), x.base)
 	}
-	SUBQ(Imm(uint64(unroll)), steps)
+	SUBQ(Imm(unroll), steps)
 	JLT(LabelRef("steps"))
 	Label("loop")
 	if fetch {
@@ -182,24 +143,22 @@ func wideTile(t kind, N int) {
 		ADDQ(on, next)
 	}
 	for line := range 4 {
-		if t.inFours() {
+		if t == foursWide {
 			PREFETCHT0(Mem{Base: w.base, Disp: ahead + lineBytes*line})
 		}
 	}
 	for k := range unroll {
-		step(k, nil, x)
+		step(k, nil)
 	}
 	forward(unroll)
-	SUBQ(Imm(uint64(unroll)), steps)
+	SUBQ(Imm(unroll), steps)
 	JGE(LabelRef("loop"))
 	Label("steps")
-	if unroll > 1 {
-		ADDQ(Imm(uint64(unroll)), steps)
-		JEQ(LabelRef("rest"))
-		step(0, nil, x)
-		forward(1)
-		Label("rest")
-	}
+	ADDQ(Imm(unroll), steps)
+	JEQ(LabelRef("rest"))
+	step(0, nil)
+	forward(1)
+	Label("rest")
 	rest, bits, mask := GP64(), GP64(), K()
 	Load(Param("rest"), rest)
 	TESTQ(rest, rest)
@@ -207,12 +166,7 @@ func wideTile(t kind, N int) {
 	MOVQ(I32(-1), bits)
 	BZHIQ(rest, bits, bits)
 	KMOVD(bits.As32(), mask)
-	rests := *x
-	if t.splits() { // the rests follow upon so many roundings, not upon 32
-		rests.base = GP64()
-		LEAQ(Mem{Base: x.base, Index: rest, Scale: 2, Disp: -64}, rests.base)
-	}
-	step(0, mask, &rests)
+	step(0, mask)
 	Label("end")
 	TESTQ(U32(2), mode)
 	JEQ(LabelRef("sum"))
@@ -329,52 +283,6 @@ func storeWide(acc []reg.VecVirtual, N int) {
 			ADDQ(stride, dst)
 		}
 	}
-}
-
-// splitRows splits values by 32: their roundings to bf16, then the roundings of what is left of
-// each.
-func splitRows() {
-	TEXT("splitWide", NOSPLIT, "func(dst *uint16, x *float32, parts int)")
-	Pragma("noescape")
-	describe("splitWide splits 32 values a part: their roundings to bf16, then those of what the roundings leave.")
-	dst, x, parts := GP64(), GP64(), GP64()
-	Load(Param("dst"), dst)
-	Load(Param("x"), x)
-	Load(Param("parts"), parts)
-	constant := func(v uint32) reg.VecVirtual {
-		r, z := GP32(), ZMM()
-		MOVL(U32(v), r)
-		VPBROADCASTD(r, z)
-		return z
-	}
-	half, one, quiet := constant(0x7fff), constant(1), constant(0x40)
-	round := func(v, to reg.VecVirtual) { // to the nearest bf16, ties to even; a NaN stays one
-		h, nan := ZMM(), K()
-		VCMPPS(Imm(3), v, v, nan)
-		VPSRLD(Imm(16), v, h)
-		VPANDD(one, h, to)
-		VPADDD(half, to, to)
-		VPADDD(v, to, to)
-		VPSRLD(Imm(16), to, to)
-		VPORD(quiet, h, nan, to)
-	}
-	Label("loop")
-	for k := range 2 {
-		v, r := ZMM(), ZMM()
-		VMOVUPS(Mem{Base: x, Disp: 64 * k}, v)
-		round(v, r)
-		VPMOVDW(r, Mem{Base: dst, Disp: 32 * k})
-		VPSLLD(Imm(16), r, r)
-		VSUBPS(r, v, v)
-		round(v, r)
-		VPMOVDW(r, Mem{Base: dst, Disp: 64 + 32*k})
-	}
-	SUBQ(I32(-128), x)
-	SUBQ(I32(-128), dst)
-	DECQ(parts)
-	JNE(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
 }
 
 // wideQuant is quantTile for two eights. VPDPBUSD multiplies bytes without a sign with bytes that
