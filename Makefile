@@ -11,7 +11,7 @@ CROSS    := aarch64-linux-gnu-gcc
 .DEFAULT_GOAL := help
 GOBUILD   = $(GO) build -trimpath -buildvcs=false -buildmode=pie -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
-.PHONY: help build run test quick ci ci-long lint race nocgo asan sweep mutants fuzz rules sim scripted clients-ci clients arm64 avx512 bench bench-check bench-torch bench-llamacpp bench-profile ui ui-quick ui-soak ui-vendor proxies settings template-goldens template-truth soak kill-loops valgrind tokenizer-truth pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
+.PHONY: help build run test quick ci ci-long lint race nocgo asan sweep mutants fuzz rules sim scripted clients-ci clients arm64 bench bench-check bench-torch bench-llamacpp bench-profile ui ui-quick ui-soak ui-vendor proxies settings template-goldens template-truth soak kill-loops valgrind tokenizer-truth pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
 ##@ Everyday
 
 build: ## bin/axle (needs Go and gcc, no SDK and no card)
@@ -138,9 +138,6 @@ proxies: scripted ## clients behind HAProxy and Caddy while one of three servers
 
 arm64: ## cross-build, and run axcl/native's suite under qemu-user (installs Debian's toolchain)
 	bash packaging/arm64.sh '$(TAGS)' '$(LDFLAGS)'
-
-avx512: ## the software card's kernels for AVX-512 on an emulated processor (builds Bochs once, boots Debian's kernel; else skips aloud)
-	bash packaging/avx512.sh '$(TAGS)'
 
 template-truth: ## 120,000 random templates, compared with Python's jinja2 (needs python3-jinja2; else skips aloud)
 	AXLE_TEMPLATE_TRUTH=$(or $(RENDERINGS),120000) $(GO) test -count=1 -timeout 60m -run 'TestTruth$$' -v ./tokenizer/jinja
