@@ -407,3 +407,127 @@ func spinFMA(rounds int)
 //
 //go:noescape
 func readAsm(p *byte, n int)
+
+// tileF32 calls the kernel for m rows of weights and n rows of input.
+func tileF32(m, n int, dst *float32, ds uintptr, w *float32, ws uintptr, x *float32, xs uintptr, steps int, sums *float32, mode int) {
+	switch m<<3 | n {
+	case 4<<3 | 1:
+		tileF32_4x1(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 4<<3 | 2:
+		tileF32_4x2(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 4<<3 | 3:
+		tileF32_4x3(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 2<<3 | 4:
+		tileF32_2x4(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 2<<3 | 5:
+		tileF32_2x5(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 2<<3 | 6:
+		tileF32_2x6(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 1:
+		tileF32_1x1(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 2:
+		tileF32_1x2(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 3:
+		tileF32_1x3(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 4:
+		tileF32_1x4(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 5:
+		tileF32_1x5(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 6:
+		tileF32_1x6(dst, ds, w, ws, x, xs, steps, sums, mode)
+	default:
+		panic("kernel: no such tile")
+	}
+}
+
+// tileBF16 calls the kernel for m rows of weights and n rows of input.
+func tileBF16(m, n int, dst *float32, ds uintptr, w *uint16, ws uintptr, x *float32, xs uintptr, steps int, sums *float32, mode int) {
+	switch m<<3 | n {
+	case 4<<3 | 1:
+		tileBF16_4x1(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 4<<3 | 2:
+		tileBF16_4x2(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 4<<3 | 3:
+		tileBF16_4x3(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 2<<3 | 4:
+		tileBF16_2x4(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 2<<3 | 5:
+		tileBF16_2x5(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 2<<3 | 6:
+		tileBF16_2x6(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 1:
+		tileBF16_1x1(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 2:
+		tileBF16_1x2(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 3:
+		tileBF16_1x3(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 4:
+		tileBF16_1x4(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 5:
+		tileBF16_1x5(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 6:
+		tileBF16_1x6(dst, ds, w, ws, x, xs, steps, sums, mode)
+	default:
+		panic("kernel: no such tile")
+	}
+}
+
+// tileInt8 calls the kernel for m rows of weights and n rows of input.
+func tileInt8(m, n int, dst *float32, ds uintptr, w *int8, ws uintptr, x *float32, xs uintptr, steps int, sums *float32, mode int) {
+	switch m<<3 | n {
+	case 4<<3 | 1:
+		tileInt8_4x1(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 4<<3 | 2:
+		tileInt8_4x2(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 4<<3 | 3:
+		tileInt8_4x3(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 2<<3 | 4:
+		tileInt8_2x4(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 2<<3 | 5:
+		tileInt8_2x5(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 2<<3 | 6:
+		tileInt8_2x6(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 1:
+		tileInt8_1x1(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 2:
+		tileInt8_1x2(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 3:
+		tileInt8_1x3(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 4:
+		tileInt8_1x4(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 5:
+		tileInt8_1x5(dst, ds, w, ws, x, xs, steps, sums, mode)
+	case 1<<3 | 6:
+		tileInt8_1x6(dst, ds, w, ws, x, xs, steps, sums, mode)
+	default:
+		panic("kernel: no such tile")
+	}
+}
+
+// tilePacked calls the kernel for m rows of weights and n rows of input.
+func tilePacked(m, n int, dst *float32, ds uintptr, w, x *float32, xs uintptr, steps, tiles int, sums *float32, mode int) {
+	switch m<<3 | n {
+	case 4<<3 | 1:
+		tilePacked_4x1(dst, ds, w, x, xs, steps, tiles, sums, mode)
+	case 4<<3 | 2:
+		tilePacked_4x2(dst, ds, w, x, xs, steps, tiles, sums, mode)
+	case 4<<3 | 3:
+		tilePacked_4x3(dst, ds, w, x, xs, steps, tiles, sums, mode)
+	default:
+		panic("kernel: no such tile")
+	}
+}
+
+// foursOf calls the kernel for m rows of weights and n rows of input.
+func foursOf(m, n int, dst *float32, ds uintptr, w *uint16, ws uintptr, x *float32, xs uintptr, steps, tiles int) {
+	switch m<<3 | n {
+	case 4<<3 | 1:
+		fours1(dst, ds, w, ws, x, xs, steps, tiles)
+	case 4<<3 | 2:
+		fours2(dst, ds, w, ws, x, xs, steps, tiles)
+	case 4<<3 | 3:
+		fours3(dst, ds, w, ws, x, xs, steps, tiles)
+	default:
+		panic("kernel: no such tile")
+	}
+}

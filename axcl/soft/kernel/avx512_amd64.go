@@ -221,3 +221,103 @@ func wideQuant4(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStr
 //
 //go:noescape
 func spinWide(rounds int)
+
+// wideF32 calls the kernel for m rows of weights and n rows of input.
+func wideF32(m, n int, dst *float32, ds uintptr, w *float32, ws uintptr, x *float32, xs uintptr, steps, rest int, sums *float32, mode int) {
+	switch m<<3 | n {
+	case 4<<3 | 1:
+		wideF32_1(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 2:
+		wideF32_2(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 3:
+		wideF32_3(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 4:
+		wideF32_4(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 5:
+		wideF32_5(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 6:
+		wideF32_6(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	default:
+		panic("kernel: no such tile")
+	}
+}
+
+// wideBF16 calls the kernel for m rows of weights and n rows of input.
+func wideBF16(m, n int, dst *float32, ds uintptr, w *uint16, ws uintptr, x *float32, xs uintptr, steps, rest int, sums *float32, mode int) {
+	switch m<<3 | n {
+	case 4<<3 | 1:
+		wideBF16_1(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 2:
+		wideBF16_2(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 3:
+		wideBF16_3(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 4:
+		wideBF16_4(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 5:
+		wideBF16_5(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 6:
+		wideBF16_6(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	default:
+		panic("kernel: no such tile")
+	}
+}
+
+// wideInt8 calls the kernel for m rows of weights and n rows of input.
+func wideInt8(m, n int, dst *float32, ds uintptr, w *int8, ws uintptr, x *float32, xs uintptr, steps, rest int, sums *float32, mode int) {
+	switch m<<3 | n {
+	case 4<<3 | 1:
+		wideInt8_1(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 2:
+		wideInt8_2(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 3:
+		wideInt8_3(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 4:
+		wideInt8_4(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 5:
+		wideInt8_5(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 6:
+		wideInt8_6(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
+	default:
+		panic("kernel: no such tile")
+	}
+}
+
+// widePacked calls the kernel for m rows of weights and n rows of input.
+func widePacked(m, n int, dst *float32, ds uintptr, w *float32, x *float32, xs uintptr, steps, rest int, sums *float32, mode int) {
+	switch m<<3 | n {
+	case 4<<3 | 1:
+		widePacked_1(dst, ds, w, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 2:
+		widePacked_2(dst, ds, w, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 3:
+		widePacked_3(dst, ds, w, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 4:
+		widePacked_4(dst, ds, w, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 5:
+		widePacked_5(dst, ds, w, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 6:
+		widePacked_6(dst, ds, w, x, xs, steps, rest, sums, mode)
+	default:
+		panic("kernel: no such tile")
+	}
+}
+
+// wideFours calls the kernel for m rows of weights and n rows of input.
+func wideFours(m, n int, dst *float32, ds uintptr, w *uint16, x *float32, xs uintptr, steps, rest int, sums *float32, mode int) {
+	switch m<<3 | n {
+	case 4<<3 | 1:
+		wideFours_1(dst, ds, w, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 2:
+		wideFours_2(dst, ds, w, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 3:
+		wideFours_3(dst, ds, w, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 4:
+		wideFours_4(dst, ds, w, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 5:
+		wideFours_5(dst, ds, w, x, xs, steps, rest, sums, mode)
+	case 4<<3 | 6:
+		wideFours_6(dst, ds, w, x, xs, steps, rest, sums, mode)
+	default:
+		panic("kernel: no such tile")
+	}
+}

@@ -121,7 +121,7 @@ func mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *
 			}
 			for r := r0; r < r1; {
 				c := cut(r1-r, 3)
-				packedTiles(c, &dst[r*w.Rows+from], uintptr(w.Rows)*4, &scratch.panel[0], &x[r*w.Cols+c0], uintptr(w.Cols)*4, width/8,
+				tilePacked(four, c, &dst[r*w.Rows+from], uintptr(w.Rows)*4, &scratch.panel[0], &x[r*w.Cols+c0], uintptr(w.Cols)*4, width/8,
 					rows/4, &scratch.sums[8*(r-r0)*rows], mode)
 				r += c
 			}
@@ -211,15 +211,7 @@ func (s Set) fours(dst *float32, ds uintptr, w *Weights, x []float32, n, from, t
 		xs := uintptr(w.Cols) * 4
 		for r := 0; r < n; {
 			c := cut(n-r, 3)
-			to, x := f32At(y, uintptr(r)*ds), &x[r*w.Cols]
-			switch c {
-			case 1:
-				fours1(to, ds, p, uintptr(bytes), x, xs, w.Cols/8, tiles)
-			case 2:
-				fours2(to, ds, p, uintptr(bytes), x, xs, w.Cols/8, tiles)
-			default:
-				fours3(to, ds, p, uintptr(bytes), x, xs, w.Cols/8, tiles)
-			}
+			foursOf(four, c, f32At(y, uintptr(r)*ds), ds, p, uintptr(bytes), &x[r*w.Cols], xs, w.Cols/8, tiles)
 			r += c
 		}
 	}

@@ -138,72 +138,19 @@ func foursWide(dst *float32, ds uintptr, p *uint16, bytes uintptr, cols int, x *
 }
 
 // tileWide calls the assembly for four rows of weights and n of input.
-func tileWide(k kind, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, y *float32, xs uintptr, cols int, sums *float32,
+func tileWide(k kind, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, x *float32, xs uintptr, cols int, sums *float32,
 	mode int) {
 	steps, rest := cols/wideLanes, cols%wideLanes
-	f, b, i := (*float32)(w), (*uint16)(w), (*int8)(w)
-	switch int(k)<<3 | n {
-	case int(ofF32)<<3 | 1:
-		wideF32_1(dst, ds, f, ws, y, xs, steps, rest, sums, mode)
-	case int(ofF32)<<3 | 2:
-		wideF32_2(dst, ds, f, ws, y, xs, steps, rest, sums, mode)
-	case int(ofF32)<<3 | 3:
-		wideF32_3(dst, ds, f, ws, y, xs, steps, rest, sums, mode)
-	case int(ofF32)<<3 | 4:
-		wideF32_4(dst, ds, f, ws, y, xs, steps, rest, sums, mode)
-	case int(ofF32)<<3 | 5:
-		wideF32_5(dst, ds, f, ws, y, xs, steps, rest, sums, mode)
-	case int(ofF32)<<3 | 6:
-		wideF32_6(dst, ds, f, ws, y, xs, steps, rest, sums, mode)
-	case int(ofBF16)<<3 | 1:
-		wideBF16_1(dst, ds, b, ws, y, xs, steps, rest, sums, mode)
-	case int(ofBF16)<<3 | 2:
-		wideBF16_2(dst, ds, b, ws, y, xs, steps, rest, sums, mode)
-	case int(ofBF16)<<3 | 3:
-		wideBF16_3(dst, ds, b, ws, y, xs, steps, rest, sums, mode)
-	case int(ofBF16)<<3 | 4:
-		wideBF16_4(dst, ds, b, ws, y, xs, steps, rest, sums, mode)
-	case int(ofBF16)<<3 | 5:
-		wideBF16_5(dst, ds, b, ws, y, xs, steps, rest, sums, mode)
-	case int(ofBF16)<<3 | 6:
-		wideBF16_6(dst, ds, b, ws, y, xs, steps, rest, sums, mode)
-	case int(ofInt8)<<3 | 1:
-		wideInt8_1(dst, ds, i, ws, y, xs, steps, rest, sums, mode)
-	case int(ofInt8)<<3 | 2:
-		wideInt8_2(dst, ds, i, ws, y, xs, steps, rest, sums, mode)
-	case int(ofInt8)<<3 | 3:
-		wideInt8_3(dst, ds, i, ws, y, xs, steps, rest, sums, mode)
-	case int(ofInt8)<<3 | 4:
-		wideInt8_4(dst, ds, i, ws, y, xs, steps, rest, sums, mode)
-	case int(ofInt8)<<3 | 5:
-		wideInt8_5(dst, ds, i, ws, y, xs, steps, rest, sums, mode)
-	case int(ofInt8)<<3 | 6:
-		wideInt8_6(dst, ds, i, ws, y, xs, steps, rest, sums, mode)
-	case int(ofPacked)<<3 | 1:
-		widePacked_1(dst, ds, f, y, xs, steps, rest, sums, mode)
-	case int(ofPacked)<<3 | 2:
-		widePacked_2(dst, ds, f, y, xs, steps, rest, sums, mode)
-	case int(ofPacked)<<3 | 3:
-		widePacked_3(dst, ds, f, y, xs, steps, rest, sums, mode)
-	case int(ofPacked)<<3 | 4:
-		widePacked_4(dst, ds, f, y, xs, steps, rest, sums, mode)
-	case int(ofPacked)<<3 | 5:
-		widePacked_5(dst, ds, f, y, xs, steps, rest, sums, mode)
-	case int(ofPacked)<<3 | 6:
-		widePacked_6(dst, ds, f, y, xs, steps, rest, sums, mode)
-	case int(ofFours)<<3 | 1:
-		wideFours_1(dst, ds, b, y, xs, steps, rest, sums, mode)
-	case int(ofFours)<<3 | 2:
-		wideFours_2(dst, ds, b, y, xs, steps, rest, sums, mode)
-	case int(ofFours)<<3 | 3:
-		wideFours_3(dst, ds, b, y, xs, steps, rest, sums, mode)
-	case int(ofFours)<<3 | 4:
-		wideFours_4(dst, ds, b, y, xs, steps, rest, sums, mode)
-	case int(ofFours)<<3 | 5:
-		wideFours_5(dst, ds, b, y, xs, steps, rest, sums, mode)
-	case int(ofFours)<<3 | 6:
-		wideFours_6(dst, ds, b, y, xs, steps, rest, sums, mode)
-	default:
-		panic("kernel: no such tile")
+	switch k {
+	case ofF32:
+		wideF32(wideRows, n, dst, ds, (*float32)(w), ws, x, xs, steps, rest, sums, mode)
+	case ofBF16:
+		wideBF16(wideRows, n, dst, ds, (*uint16)(w), ws, x, xs, steps, rest, sums, mode)
+	case ofInt8:
+		wideInt8(wideRows, n, dst, ds, (*int8)(w), ws, x, xs, steps, rest, sums, mode)
+	case ofPacked:
+		widePacked(wideRows, n, dst, ds, (*float32)(w), x, xs, steps, rest, sums, mode)
+	case ofFours:
+		wideFours(wideRows, n, dst, ds, (*uint16)(w), x, xs, steps, rest, sums, mode)
 	}
 }

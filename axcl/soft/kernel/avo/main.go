@@ -4,8 +4,10 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -20,18 +22,24 @@ func main() {
 	ConstraintExpr("!purego")
 	if *avx512 {
 		wide()
-		Generate()
+		write()
 		return
 	}
 	for _, t := range []kind{f32, bf16, int8s} {
 		for _, s := range shapes {
 			tile(t, s[0], s[1])
 		}
+		choose("tile"+t.String(), "dst *float32, ds uintptr, w *"+t.elem()+", ws uintptr, x *float32, xs uintptr, steps int, sums *float32, "+
+			"mode int", "dst, ds, w, ws, x, xs, steps, sums, mode", "tile"+t.String()+"_%dx%d", shapes)
 	}
 	for n := 1; n <= 3; n++ {
 		tile(packed, 4, n)
 		fours(n)
 	}
+	choose("tilePacked", "dst *float32, ds uintptr, w, x *float32, xs uintptr, steps, tiles int, sums *float32, mode int",
+		"dst, ds, w, x, xs, steps, tiles, sums, mode", "tilePacked_%dx%d", shapes[:3])
+	choose("foursOf", "dst *float32, ds uintptr, w *uint16, ws uintptr, x *float32, xs uintptr, steps, tiles int",
+		"dst, ds, w, ws, x, xs, steps, tiles", "fours%[2]d", shapes[:3])
 	for _, t := range []kind{f32, bf16, int8s} {
 		pack(t)
 	}
@@ -62,7 +70,35 @@ func main() {
 	spin("FMA", "computes 96 multiply-adds of float32 a round, in twelve instructions on registers alone.",
 		func() reg.VecVirtual { return YMM() }, func(y reg.VecVirtual) { VXORPS(y, y, y) })
 	read()
+	write()
+}
+
+// choices are Go functions that go behind the stubs: each calls one kernel of many.
+var choices strings.Builder
+
+// choose writes a Go function that calls the kernel for m rows of weights and n of input. cases are
+// m and n of each, and kernel is a kernel's name, as a format for them.
+func choose(name, params, args, kernel string, cases [][2]int) {
+	fmt.Fprintf(&choices, "\n// %s calls the kernel for m rows of weights and n rows of input.\nfunc %s(m, n int, %s) {\nswitch m<<3 | n {\n",
+		name, name, params)
+	for _, c := range cases {
+		fmt.Fprintf(&choices, "case %d<<3 | %d:\n%s(%s)\n", c[0], c[1], fmt.Sprintf(kernel, c[0], c[1]), args)
+	}
+	choices.WriteString("default:\npanic(\"kernel: no such tile\")\n}\n}\n")
+}
+
+// write writes the assembly and its stubs, and the choices after these.
+func write() {
 	Generate()
+	f, err := os.OpenFile(flag.Lookup("stubs").Value.String(), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString(choices.String())
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 // describe is Doc in lines of at most 140 columns.
@@ -113,7 +149,7 @@ func (k kind) load(m Mem, y reg.VecVirtual) {
 }
 
 // shapes are rows of weights × rows of input: as many sums as sixteen registers hold, with what
-// they are made of.
+// they are made of. The first three have four rows of weights.
 var shapes = [][2]int{{4, 1}, {4, 2}, {4, 3}, {2, 4}, {2, 5}, {2, 6}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6}}
 
 // strided addresses rows of one matrix: the base, and multiples of the stride that an address

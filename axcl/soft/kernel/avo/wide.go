@@ -17,9 +17,17 @@ const wideRows = 4 // of weights
 
 func wide() {
 	for _, t := range []kind{f32, bf16, int8s, large, foursWide} {
+		var cases [][2]int
 		for n := 1; n <= 6; n++ {
 			wideTile(t, n)
+			cases = append(cases, [2]int{wideRows, n})
 		}
+		stride, ws := "ws uintptr, ", "ws, "
+		if t == large || t == foursWide {
+			stride, ws = "", ""
+		}
+		choose("wide"+t.String(), "dst *float32, ds uintptr, w *"+t.elem()+", "+stride+"x *float32, xs uintptr, steps, rest int, "+
+			"sums *float32, mode int", "dst, ds, w, "+ws+"x, xs, steps, rest, sums, mode", "wide"+t.String()+"_%[2]d", cases)
 	}
 	for _, t := range []kind{f32, bf16, int8s} {
 		packWide(t)
