@@ -94,7 +94,7 @@ func TestEncoderHostile(t *testing.T) {
 	for _, e := range h.Wants() {
 		typ := axmodel.F32
 		if e.Name == "qkv" {
-			typ = axmodel.Int8
+			typ = axmodel.Int8Groups
 		}
 		ts = append(ts, axmodel.Tensor{Name: e.Name, Type: typ, Rows: e.Rows, Cols: e.Cols, Row: func([]float32, int) error { return nil }})
 	}

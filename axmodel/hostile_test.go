@@ -58,7 +58,7 @@ func softLayer(tb testing.TB) []byte {
 		case e.Type != 0 || e.Rows == 1:
 			t = axmodel.F32
 		case e.Name == "up":
-			t = axmodel.Int8
+			t = axmodel.BF16Fours
 		case e.Name == "gate":
 			t = axmodel.Int8Groups
 		case e.Name == "down":
@@ -173,6 +173,7 @@ func hostileFiles(tb testing.TB) []hostile {
 		{"soft: no dummy row", patch(s, 192+16+8, uint32(0)), "cache has 0"},
 		{"soft: tensor of type 0", patch(s, dir+24, uint32(0)), "element type"},
 		{"soft: tensor of type 9", patch(s, dir+24, uint32(9)), "element type"},
+		{"soft: integers with a scale a row", patch(s, dir+24, uint32(3)), "make the package again with axle compile"},
 		{"soft: integers row by row", patch(s, dir+24, uint32(4)), "make the package again with axle compile"},
 		{"soft: integers of four bits row by row", patch(s, dir+24, uint32(5)), "make the package again with axle compile"},
 		{"soft: groups of none", patch(s, dir+24, uint32(7)), "has groups of 0"},
@@ -193,9 +194,8 @@ func hostileFiles(tb testing.TB) []hostile {
 		{"soft: tensor past the end", patch(s, dir+40, uint64(len(s))), "does not lie within"},
 		{"soft: tensor at 2⁶⁴−64", patch(s, dir+40, uint64(math.MaxUint64)-63), "does not lie within"},
 		{"soft: scales where none are", patch(s, dir+48, uint64(64)), "scales"},
-		{"soft: scales at 0", patch(s, dir+7*64+48, uint64(0)), "scales"},
-		{"soft: scales past the end", patch(s, dir+7*64+48, uint64(1)<<62), "scales"},
-		{"soft: int8 frequencies", patch(patch(s, dir+9*64+24, uint32(3)), dir+9*64+48, uint64(1024)), "inv_freq"},
+		{"soft: scales past the end", patch(s, dir+6*64+48, uint64(1)<<62), "scales"},
+		{"soft: frequencies in bf16", patch(s, dir+9*64+24, uint32(2)), "inv_freq"},
 		{"soft: tensor renamed", patch(s, dir, []byte("weird\x00\x00\x00\x00\x00\x00")), "no tensor"},
 		{"soft: tensor twice", patch(s, dir+64, []byte("input_norm\x00")), "twice"},
 		{"soft: name without an end", patch(s, dir, bytes.Repeat([]byte("x"), 24)), "no tensor"},

@@ -152,7 +152,6 @@ type DType uint32
 const (
 	F32  DType = 1
 	BF16 DType = 2
-	Int8 DType = 3 // one float32 scale a row
 	// bf16 of matrices that are multiplied: four rows after four, and of four rows 32 values of
 	// each in turn, so that memory is read from one end to the other. What is missing of four rows
 	// or of 32 columns is zeros.
@@ -166,16 +165,16 @@ const (
 
 func (t DType) String() string {
 	if t.known() {
-		return [...]string{1: "f32", 2: "bf16", 3: "int8", 6: "bf16 in fours", 7: "int8 in groups", 8: "int4 in groups"}[t]
+		return [...]string{1: "f32", 2: "bf16", 6: "bf16 in fours", 7: "int8 in groups", 8: "int4 in groups"}[t]
 	}
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
-func (t DType) known() bool { return t >= F32 && t <= Int8 || t >= BF16Fours && t <= Int4Groups }
+func (t DType) known() bool { return t == F32 || t == BF16 || t >= BF16Fours && t <= Int4Groups }
 
 // former says whether the type was written by an earlier version, which had rows of integers one
 // after the other.
-func (t DType) former() bool { return t == 4 || t == 5 }
+func (t DType) former() bool { return t >= 3 && t <= 5 }
 
 // Grouped says whether groups of a row's values have scales of their own.
 func (t DType) Grouped() bool { return t == Int8Groups || t == Int4Groups }
@@ -202,8 +201,6 @@ func (t DType) valueBytes(rows, cols int64) int64 {
 		return 4 * rows * cols
 	case BF16:
 		return 2 * rows * cols
-	case Int8:
-		return rows * cols
 	}
 	n := rows * fill(cols, blockValues)
 	switch t {
@@ -217,13 +214,10 @@ func (t DType) valueBytes(rows, cols int64) int64 {
 
 // scaleBytes is what the scales of this many rows take, if they are in groups of this many.
 func (t DType) scaleBytes(rows, cols, group int64) int64 {
-	switch {
-	case t == Int8:
-		return 4 * rows
-	case t.Grouped():
-		return 2 * fill(rows, t.together()) * ((cols + group - 1) / group)
+	if !t.Grouped() {
+		return 0
 	}
-	return 0
+	return 2 * fill(rows, t.together()) * ((cols + group - 1) / group)
 }
 
 func fill(n, to int64) int64 { return (n + to - 1) / to * to }

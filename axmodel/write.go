@@ -179,12 +179,6 @@ func writeTensor(out *counter, t Tensor, e Entry) error {
 			for i, v := range row {
 				le.PutUint16(b[2*(i/blockValues*4*blockValues+r%4*blockValues+i%blockValues):], axcl.BFloat16(v))
 			}
-		case Int8:
-			scale, err := quantise(b, row)
-			if err != nil {
-				return fmt.Errorf("tensor %q, row %d: %w", t.Name, r, err)
-			}
-			scales = le.AppendUint32(scales, math.Float32bits(scale))
 		case Int8Groups, Int4Groups:
 			eight := scales[len(scales)-int(t.Type.scaleBytes(8, int64(t.Cols), int64(e.Group))):]
 			if err := writeGroups(b, eight, row, r%8, t.Type, e.Group); err != nil {
@@ -203,27 +197,6 @@ func writeTensor(out *counter, t Tensor, e Entry) error {
 		out.write(scales)
 	}
 	return out.err
-}
-
-// quantise writes a row as int8 and gives its scale: value ≈ byte × scale.
-func quantise(dst []byte, row []float32) (float32, error) {
-	top := float32(0)
-	for _, v := range row {
-		a := float32(math.Abs(float64(v)))
-		if !(a <= math.MaxFloat32) {
-			return 0, errorf("holds %v, which int8 cannot", v)
-		}
-		top = max(top, a)
-	}
-	scale := top / 127
-	inverse := 0.0
-	if scale > 0 {
-		inverse = 1 / float64(scale)
-	}
-	for i, v := range row {
-		dst[i] = byte(int8(max(-127, min(127, int32(math.RoundToEven(float64(v)*inverse))))))
-	}
-	return scale, nil
 }
 
 // counter knows where in the file it is, and keeps the first error.

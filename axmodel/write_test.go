@@ -36,12 +36,11 @@ func TestWriteRead(t *testing.T) {
 		for i := range v {
 			v[i] = float32(r.NormFloat64())
 		}
-		typ := []axmodel.DType{axmodel.F32, axmodel.BF16, axmodel.Int8, axmodel.Int8Groups, axmodel.Int4Groups,
-			axmodel.BF16Fours}[i%6]
+		typ := []axmodel.DType{axmodel.F32, axmodel.BF16, axmodel.Int8Groups, axmodel.Int4Groups, axmodel.BF16Fours}[i%5]
 		if e.Type != 0 {
 			typ = e.Type
 		}
-		if typ == axmodel.Int8 || typ.Grouped() {
+		if typ.Grouped() {
 			clear(v[:e.Cols]) // a row of zeros has no scale
 		}
 		values[e.Name] = v
@@ -79,9 +78,6 @@ func TestWriteRead(t *testing.T) {
 				got = math.Float32frombits(binary.LittleEndian.Uint32(b[e.Offset+int64(4*i):]))
 			case axmodel.BF16:
 				got, slack = axcl.Float32(binary.LittleEndian.Uint16(b[e.Offset+int64(2*i):])), float32(math.Abs(float64(want)))/256
-			case axmodel.Int8:
-				scale := math.Float32frombits(binary.LittleEndian.Uint32(b[e.Scales+int64(4*(i/e.Cols)):]))
-				got, slack = float32(int8(b[e.Offset+int64(i)]))*scale, scale*0.501
 			case axmodel.BF16Fours:
 				row, col, lines := i/e.Cols, i%e.Cols, (e.Cols+31)/32
 				at := ((row/4*lines+col/32)*4+row%4)*32 + col%32
@@ -125,8 +121,8 @@ func TestWriteErrors(t *testing.T) {
 		"a long name": {h, g, []axmodel.Tensor{w, axmodel.Vector(strings.Repeat("b", 25), axmodel.F32, []float32{3})},
 			"cannot be written"},
 		"an unknown type": {h, g, []axmodel.Tensor{w, axmodel.Vector("bias", 9, []float32{3})}, "cannot be written"},
-		"NaN as int8": {h, g, []axmodel.Tensor{axmodel.Vector("weight", axmodel.Int8, []float32{1, float32(math.NaN())}), b},
-			"int8 cannot"},
+		"NaN as int8": {h, g, []axmodel.Tensor{axmodel.Vector("weight", axmodel.Int8Groups, []float32{1, float32(math.NaN())}), b},
+			"int8 in groups cannot"},
 		"NaN as int4": {h, g, []axmodel.Tensor{axmodel.Vector("weight", axmodel.Int4Groups, []float32{1, float32(math.NaN())}), b},
 			"int4 in groups cannot"},
 		"groups of 64": {h, g, []axmodel.Tensor{{Name: "weight", Type: axmodel.Int8Groups, Rows: 1, Cols: 2, Group: 64}, b},

@@ -131,7 +131,6 @@ func BenchmarkMatVec(b *testing.B) {
 	for i := range w {
 		w[i] = uint16(0x3f80 + i%100)
 	}
-	q, scales := make([]int8, rows*cols), make([]float32, rows)
 	x, y := make([]float32, 4*cols), make([]float32, 4*rows)
 	to := make([]uint16, rows*cols)
 	const step = 32
@@ -147,9 +146,6 @@ func BenchmarkMatVec(b *testing.B) {
 		}},
 		{"bf16 four rows", rows * cols * 2, func(_, i int) {
 			set.Mul(y, &kernel.Weights{Rows: rows, Cols: cols, Fours: w}, kernel.Input{F: x}, 4, i*step, (i+1)*step, scratch)
-		}},
-		{"int8", rows * cols, func(_, i int) {
-			set.Mul(y, &kernel.Weights{Rows: rows, Cols: cols, Int8: q, Scales: scales}, kernel.Input{F: x}, 1, i*step, (i+1)*step, scratch)
 		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {

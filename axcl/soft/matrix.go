@@ -74,9 +74,6 @@ func (m *file) matrix(name string) kernel.Weights {
 		w.BF16 = view[uint16](m.bytes, e.Offset, n)
 	case axmodel.BF16Fours:
 		w.Fours = view[uint16](m.bytes, e.Offset, kernel.FourValues(e.Rows, e.Cols))
-	case axmodel.Int8:
-		w.Int8 = view[int8](m.bytes, e.Offset, n)
-		w.Scales = view[float32](m.bytes, e.Scales, e.Rows)
 	case axmodel.Int8Groups, axmodel.Int4Groups:
 		w.Group = e.Group
 		w.Groups = view[uint16](m.bytes, e.Scales, kernel.EightScales(e.Rows, e.Cols, e.Group))

@@ -28,8 +28,8 @@ func TestQuantised(t *testing.T) {
 		kind  axmodel.DType
 		group int
 		rises float64
-	}{{axmodel.BF16Fours, 0, 1}, {axmodel.Int8, 0, 1.02}, {axmodel.Int8Groups, 32, 1.02}, {axmodel.Int8Groups, 128, 1.02},
-		{axmodel.Int4Groups, 32, 1.25}, {axmodel.Int4Groups, 128, 1.5}} {
+	}{{axmodel.BF16Fours, 0, 1}, {axmodel.Int8Groups, 32, 1.02}, {axmodel.Int8Groups, 128, 1.02}, {axmodel.Int4Groups, 32, 1.25},
+		{axmodel.Int4Groups, 128, 1.5}} {
 		got := perplexity(t, from, c.kind, c.group, texts)
 		t.Logf("%v of %d: perplexity %.4f, bf16's times %.4f, over %d texts", c.kind, c.group, got, got/want, len(texts))
 		if !(got <= want*c.rises) {

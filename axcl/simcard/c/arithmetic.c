@@ -136,7 +136,7 @@ static void grouped(const axm_matrix *w, size_t r, float *buf) {
 	}
 }
 
-// Row r of a matrix as float32; int8 rows of one scale are left unscaled, it multiplies the finished sum.
+// Row r of a matrix as float32.
 const float *axm_row(const axm_matrix *w, uint32_t r, float *buf) {
 	size_t n = w->cols, at = (size_t)r * n;
 	switch (w->type) {
@@ -148,38 +148,29 @@ const float *axm_row(const axm_matrix *w, uint32_t r, float *buf) {
 	case 6:
 		four(w, r, buf);
 		return buf;
-	case 7:
-	case 8:
+	default:
 		grouped(w, r, buf);
 		return buf;
-	default: {
-		const int8_t *p = (const int8_t *)w->data + at;
-		for (size_t i = 0; i < n; i++) buf[i] = (float)p[i];
-		return buf;
-	}
 	}
 }
 
-// A vector's values, scaled.
+// A vector's values.
 void axm_vector(const axm_matrix *w, float *dst) {
 	const float *p = axm_row(w, 0, dst);
 	if (p != dst) memcpy(dst, p, w->cols * sizeof *dst);
-	if (w->type == 3)
-		for (uint32_t i = 0; i < w->cols; i++) dst[i] *= *(const float *)w->scales;
 }
 
 // y[n x rows] = x[n x cols] . Wt (+ bias). buf holds one row of W and one of bias.
 void axm_project(const axm_matrix *w, const axm_matrix *bias, const float *x, uint32_t n, float *y, float *buf) {
 	for (uint32_t o = 0; o < w->rows; o++) {
 		const float *p = axm_row(w, o, buf);
-		float scale = w->type == 3 ? ((const float *)w->scales)[o] : 1;
 		uint32_t r = 0;
 		for (; r + 2 <= n; r += 2) {
 			float sums[2];
 			dot2(x + (size_t)r * w->cols, p, w->cols, sums);
-			for (uint32_t k = 0; k < 2; k++) y[(size_t)(r + k) * w->rows + o] = sums[k] * scale;
+			for (uint32_t k = 0; k < 2; k++) y[(size_t)(r + k) * w->rows + o] = sums[k];
 		}
-		for (; r < n; r++) y[(size_t)r * w->rows + o] = axm_dot(x + (size_t)r * w->cols, p, w->cols) * scale;
+		for (; r < n; r++) y[(size_t)r * w->rows + o] = axm_dot(x + (size_t)r * w->cols, p, w->cols);
 	}
 	if (!bias || !bias->type) return;
 	axm_vector(bias, buf);

@@ -331,7 +331,7 @@ static int head(const axm *m, const void *const *in, void *const *out) {
 		axm_widen(x, in[0], h);
 		axm_norm(m, &m->w[W_NORM], x, a, 1, h, buf);
 		for (uint32_t o = 0; o < w->rows; o++)
-			give(m, logits, o, axm_dot(a, axm_row(w, o, buf), h) * (w->type == 3 ? ((const float *)w->scales)[o] : 1));
+			give(m, logits, o, axm_dot(a, axm_row(w, o, buf), h));
 	}
 	if (m->nout > 1 && out[1]) {
 		uint32_t best = argmax(m, logits);

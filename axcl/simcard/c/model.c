@@ -415,15 +415,15 @@ static bool matrix(axm *m, const want w[W_COUNT], const uint8_t *base, const uin
 		if (!w[i].name || strcmp(w[i].name, (const char *)p)) continue;
 		uint32_t type = u32(p + 24), rows = u32(p + 28), cols = u32(p + 32);
 		uint64_t values = u64(p + 40), scales = u64(p + 48);
-		// What rows of each type are filled up to, and columns, and how many bits a value has. Rows of integers in 4 and 5 lay otherwise.
-		static const uint8_t layout[][3] = {{0}, {1, 1, 32}, {1, 1, 16}, {1, 1, 8}, {0}, {0}, {4, 32, 16}, {8, 32, 8}, {8, 32, 4}};
+		// What rows of each type are filled up to, and columns, and how many bits a value has. Integers of 3 to 5 lay otherwise.
+		static const uint8_t layout[][3] = {{0}, {1, 1, 32}, {1, 1, 16}, {0}, {0}, {0}, {4, 32, 16}, {8, 32, 8}, {8, 32, 4}};
 		if (m->w[i].type || type > 8 || !layout[type][0] || rows != w[i].rows || cols != w[i].cols) return false;
 		if ((w[i].f32_only && type != 1) || (m->kind == AXM_ENCODER && type > 2)) return false;
 		uint64_t all = fill(rows, layout[type][0]);
 		if (!fits(values, all * fill(cols, layout[type][1]) * layout[type][2] / 8, m->file_bytes)) return false;
 		uint32_t group = u32(p + 36);
 		if (type > 6 ? group != 32 && group != 128 : group != 0) return false;
-		uint64_t scale = type == 3 ? 4 : type > 6 ? ((uint64_t)cols + group - 1) / group * 2 : 0;
+		uint64_t scale = type > 6 ? ((uint64_t)cols + group - 1) / group * 2 : 0;
 		if (scale && (scales == 0 || !fits(scales, all * scale, m->file_bytes))) return false;
 		m->w[i] = (axm_matrix){type, rows, cols, group, weights ? base + values : NULL, weights && scale ? (const void *)(base + scales)
 			: NULL};

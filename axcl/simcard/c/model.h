@@ -51,10 +51,10 @@ typedef struct {
 } axm_group;
 
 typedef struct {
-	uint32_t type; // the file's: 1 f32, 2 bf16, 3 int8 with a scale a row, 4 int8 and 5 int4 with scales of groups; 0 absent
+	uint32_t type; // the file's: 1 f32, 2 bf16, 6 bf16 in fours, 7 int8 and 8 int4 with scales of groups; 0 absent
 	uint32_t rows, cols, group;
 	const void *data;
-	const void *scales; // float; of groups bf16
+	const void *scales; // bf16, of groups
 } axm_matrix;
 
 enum {

@@ -68,7 +68,6 @@ typedef struct {
 	const char *name;
 	uint32_t type, rows, cols;
 	const void *data;
-	const float *scales;
 } tensor_def;
 
 typedef struct {
@@ -103,7 +102,7 @@ static inline void write_model(const char *path, const model_def *m, const group
 	}
 	size_t dir = 192 + 16 * (size_t)ng, at = dir + 64 * (size_t)nt;
 	if (nt) put64(&b, at - 8, 0);
-	static const size_t elem[] = {0, 4, 2, 1};
+	static const size_t elem[] = {0, 4, 2};
 	for (uint32_t i = 0; i < nt; i++) {
 		size_t e = dir + 64 * (size_t)i, size = (size_t)t[i].rows * t[i].cols * elem[t[i].type];
 		put(&b, e, t[i].name, strlen(t[i].name));
@@ -113,12 +112,6 @@ static inline void write_model(const char *path, const model_def *m, const group
 		put64(&b, e + 40, at);
 		put(&b, at, t[i].data, size);
 		at += size;
-		if (t[i].type == 3) {
-			at = (at + 63) / 64 * 64;
-			put64(&b, e + 48, at);
-			put(&b, at, t[i].scales, 4 * (size_t)t[i].rows);
-			at += 4 * (size_t)t[i].rows;
-		}
 	}
 	put64(&b, 24, b.n);
 	FILE *f = fopen(path, "w");
@@ -137,7 +130,7 @@ static inline void write_affine(const char *path) {
 	}
 	model_def m = {.kind = 4, .flags = 128, .hidden = AFF_IN, .out = AFF_OUT}; // 128: the second group's names end in _1
 	group_def g[] = {{1, 0, 0}, {4, 0, 0}};
-	tensor_def t[] = {{"weight", 1, AFF_OUT, AFF_IN, w, NULL}, {"bias", 1, 1, AFF_OUT, b, NULL}};
+	tensor_def t[] = {{"weight", 1, AFF_OUT, AFF_IN, w}, {"bias", 1, 1, AFF_OUT, b}};
 	write_model(path, &m, g, 2, t, 2);
 }
 

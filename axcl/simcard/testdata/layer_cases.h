@@ -15,15 +15,13 @@ typedef struct {
 	tensor_def def;
 	double *v;
 	uint8_t raw[INTER * H * 4];
-	float scales[64];
 	double values[INTER * H];
 } matrix;
 
 static void fill(matrix *m, const char *name, uint32_t type, uint32_t rows, uint32_t cols, double size, double middle) {
-	m->def = (tensor_def){name, type, rows, cols, m->raw, m->scales};
+	m->def = (tensor_def){name, type, rows, cols, m->raw};
 	m->v = m->values;
 	for (uint32_t r = 0; r < rows; r++) {
-		m->scales[r] = (float)(size / 127 * (1 + 0.3 * unit()));
 		for (uint32_t c = 0; c < cols; c++) {
 			size_t i = (size_t)r * cols + c;
 			double x = middle + size * unit();
@@ -31,14 +29,10 @@ static void fill(matrix *m, const char *name, uint32_t type, uint32_t rows, uint
 				float f = (float)x;
 				memcpy(m->raw + 4 * i, &f, 4);
 				m->v[i] = (double)f;
-			} else if (type == 2) {
+			} else {
 				uint16_t b = bf16((float)x);
 				memcpy(m->raw + 2 * i, &b, 2);
 				m->v[i] = (double)unbf16(b);
-			} else {
-				int8_t k = (int8_t)(127 * unit());
-				m->raw[i] = (uint8_t)k;
-				m->v[i] = (double)k * (double)m->scales[r];
 			}
 		}
 	}
@@ -71,7 +65,7 @@ static void make_layer(layer_def *l, const char *path, uint32_t flags, uint32_t 
 	if (flags & 1) {
 		fill(&l->qb, "q_bias", 1, 1, Q, 0.2, 0);
 		fill(&l->kb, "k_bias", 2, 1, KV, 0.2, 0);
-		fill(&l->vb, "v_bias", 3, 1, KV, 0.2, 0);
+		fill(&l->vb, "v_bias", 2, 1, KV, 0.2, 0);
 		list[n++] = &l->qb, list[n++] = &l->kb, list[n++] = &l->vb;
 	}
 	if (flags & 2) {
@@ -279,7 +273,7 @@ static bool pass_right(const layer_def *d, const pass *p) {
 static void case_layer(void) {
 	static const struct {
 		uint32_t flags, activation, rotary, type;
-	} kinds[] = {{0, 0, 8, 1}, {0, 0, 8, 2}, {1, 0, 8, 3}, {2, 0, 4, 2}, {2 | 4 | 8, 1, 8, 2}, {128, 0, 0, 1}};
+	} kinds[] = {{0, 0, 8, 1}, {0, 0, 8, 2}, {1, 0, 8, 2}, {2, 0, 4, 2}, {2 | 4 | 8, 1, 8, 2}, {128, 0, 0, 1}};
 	static layer_def d;
 	int32_t id = card("");
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -332,7 +326,7 @@ static void case_head(void) {
 		model_def m = {.kind = embed ? 3 : 2, .flags = flags, .hidden = H, .out = embed ? 0 : VOCAB, .eps = 1e-6f};
 		group_def g = {1, 0, 0};
 		fill(&norm, "norm", 2, 1, H, 0.3, 1);
-		fill(&w, "weight", kind == 1 ? 3 : 2, VOCAB, H, 0.5, 0);
+		fill(&w, "weight", kind == 1 ? 1 : 2, VOCAB, H, 0.5, 0);
 		if (kind == 2) // every logit twice: the lower index counts
 			for (size_t r = 0; r < VOCAB; r += 2) {
 				memcpy(w.raw + 2 * H * (r + 1), w.raw + 2 * H * r, 2 * H);

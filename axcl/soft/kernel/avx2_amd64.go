@@ -148,78 +148,6 @@ func tileBF16_1x5(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x
 //go:noescape
 func tileBF16_1x6(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
-// tileInt8_4x1 multiplies 4 rows of w with 1 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 1 rows. Mode 4 says that rows of w lie apart.
-//
-//go:noescape
-func tileInt8_4x1(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
-
-// tileInt8_4x2 multiplies 4 rows of w with 2 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 2 rows. Mode 4 says that rows of w lie apart.
-//
-//go:noescape
-func tileInt8_4x2(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
-
-// tileInt8_4x3 multiplies 4 rows of w with 3 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 3 rows. Mode 4 says that rows of w lie apart.
-//
-//go:noescape
-func tileInt8_4x3(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
-
-// tileInt8_2x4 multiplies 2 rows of w with 4 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 4 rows. Mode 4 says that rows of w lie apart.
-//
-//go:noescape
-func tileInt8_2x4(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
-
-// tileInt8_2x5 multiplies 2 rows of w with 5 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 5 rows. Mode 4 says that rows of w lie apart.
-//
-//go:noescape
-func tileInt8_2x5(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
-
-// tileInt8_2x6 multiplies 2 rows of w with 6 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 6 rows. Mode 4 says that rows of w lie apart.
-//
-//go:noescape
-func tileInt8_2x6(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
-
-// tileInt8_1x1 multiplies 1 rows of w with 1 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 1 rows. Mode 4 says that rows of w lie apart.
-//
-//go:noescape
-func tileInt8_1x1(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
-
-// tileInt8_1x2 multiplies 1 rows of w with 2 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 2 rows. Mode 4 says that rows of w lie apart.
-//
-//go:noescape
-func tileInt8_1x2(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
-
-// tileInt8_1x3 multiplies 1 rows of w with 3 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 3 rows. Mode 4 says that rows of w lie apart.
-//
-//go:noescape
-func tileInt8_1x3(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
-
-// tileInt8_1x4 multiplies 1 rows of w with 4 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 4 rows. Mode 4 says that rows of w lie apart.
-//
-//go:noescape
-func tileInt8_1x4(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
-
-// tileInt8_1x5 multiplies 1 rows of w with 5 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 5 rows. Mode 4 says that rows of w lie apart.
-//
-//go:noescape
-func tileInt8_1x5(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
-
-// tileInt8_1x6 multiplies 1 rows of w with 6 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 6 rows. Mode 4 says that rows of w lie apart.
-//
-//go:noescape
-func tileInt8_1x6(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
-
 // tilePacked_4x1 multiplies 4 rows of w with 1 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in
 // acc, mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 1 rows. It does so for as many tiles that
 // follow each other in w, in dst and in acc.
@@ -268,11 +196,6 @@ func packF32(dst *float32, src *float32, n int)
 //
 //go:noescape
 func packBF16(dst *float32, src *uint16, n int)
-
-// packInt8 converts n values, a multiple of 8, to float32: eight of them, and room for those of three other rows, in turn.
-//
-//go:noescape
-func packInt8(dst *float32, src *int8, n int)
 
 // packFours converts n columns, a multiple of 8, of four rows in fours to float32: eight values of each row in turn.
 //
@@ -467,38 +390,6 @@ func tileBF16(m, n int, dst *float32, ds uintptr, w *uint16, ws uintptr, x *floa
 		tileBF16_1x5(dst, ds, w, ws, x, xs, steps, sums, mode)
 	case 1<<3 | 6:
 		tileBF16_1x6(dst, ds, w, ws, x, xs, steps, sums, mode)
-	default:
-		panic("kernel: no such tile")
-	}
-}
-
-// tileInt8 calls the kernel for m rows of weights and n rows of input.
-func tileInt8(m, n int, dst *float32, ds uintptr, w *int8, ws uintptr, x *float32, xs uintptr, steps int, sums *float32, mode int) {
-	switch m<<3 | n {
-	case 4<<3 | 1:
-		tileInt8_4x1(dst, ds, w, ws, x, xs, steps, sums, mode)
-	case 4<<3 | 2:
-		tileInt8_4x2(dst, ds, w, ws, x, xs, steps, sums, mode)
-	case 4<<3 | 3:
-		tileInt8_4x3(dst, ds, w, ws, x, xs, steps, sums, mode)
-	case 2<<3 | 4:
-		tileInt8_2x4(dst, ds, w, ws, x, xs, steps, sums, mode)
-	case 2<<3 | 5:
-		tileInt8_2x5(dst, ds, w, ws, x, xs, steps, sums, mode)
-	case 2<<3 | 6:
-		tileInt8_2x6(dst, ds, w, ws, x, xs, steps, sums, mode)
-	case 1<<3 | 1:
-		tileInt8_1x1(dst, ds, w, ws, x, xs, steps, sums, mode)
-	case 1<<3 | 2:
-		tileInt8_1x2(dst, ds, w, ws, x, xs, steps, sums, mode)
-	case 1<<3 | 3:
-		tileInt8_1x3(dst, ds, w, ws, x, xs, steps, sums, mode)
-	case 1<<3 | 4:
-		tileInt8_1x4(dst, ds, w, ws, x, xs, steps, sums, mode)
-	case 1<<3 | 5:
-		tileInt8_1x5(dst, ds, w, ws, x, xs, steps, sums, mode)
-	case 1<<3 | 6:
-		tileInt8_1x6(dst, ds, w, ws, x, xs, steps, sums, mode)
 	default:
 		panic("kernel: no such tile")
 	}

@@ -76,42 +76,6 @@ func wideBF16_5(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *
 //go:noescape
 func wideBF16_6(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
 
-// wideInt8_1 multiplies 4 rows of w with 1 rows of x over steps of 16 columns and the rest that is left of them; strides are bytes. For the
-// modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideInt8_1(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
-// wideInt8_2 multiplies 4 rows of w with 2 rows of x over steps of 16 columns and the rest that is left of them; strides are bytes. For the
-// modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideInt8_2(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
-// wideInt8_3 multiplies 4 rows of w with 3 rows of x over steps of 16 columns and the rest that is left of them; strides are bytes. For the
-// modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideInt8_3(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
-// wideInt8_4 multiplies 4 rows of w with 4 rows of x over steps of 16 columns and the rest that is left of them; strides are bytes. For the
-// modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideInt8_4(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
-// wideInt8_5 multiplies 4 rows of w with 5 rows of x over steps of 16 columns and the rest that is left of them; strides are bytes. For the
-// modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideInt8_5(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
-// wideInt8_6 multiplies 4 rows of w with 6 rows of x over steps of 16 columns and the rest that is left of them; strides are bytes. For the
-// modes see tile: a sum has 16 lanes.
-//
-//go:noescape
-func wideInt8_6(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
-
 // widePacked_1 multiplies 4 rows of w with 1 rows of x over steps of 16 columns and the rest that is left of them; strides are bytes. For
 // the modes see tile: a sum has 16 lanes.
 //
@@ -194,11 +158,6 @@ func packWideF32(dst *float32, src *float32, steps int, rest int)
 //go:noescape
 func packWideBF16(dst *float32, src *uint16, steps int, rest int)
 
-// packWideInt8 converts 16 values a step, and the rest that is left of them, to float32, and leaves room for three rows after each 16.
-//
-//go:noescape
-func packWideInt8(dst *float32, src *int8, steps int, rest int)
-
 // packWideFours converts 16 columns a step, and the rest that is left of them, of four rows in fours to float32: 16 values of each row in
 // turn.
 //
@@ -257,26 +216,6 @@ func wideBF16(m, n int, dst *float32, ds uintptr, w *uint16, ws uintptr, x *floa
 		wideBF16_5(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
 	case 4<<3 | 6:
 		wideBF16_6(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
-	default:
-		panic("kernel: no such tile")
-	}
-}
-
-// wideInt8 calls the kernel for m rows of weights and n rows of input.
-func wideInt8(m, n int, dst *float32, ds uintptr, w *int8, ws uintptr, x *float32, xs uintptr, steps, rest int, sums *float32, mode int) {
-	switch m<<3 | n {
-	case 4<<3 | 1:
-		wideInt8_1(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
-	case 4<<3 | 2:
-		wideInt8_2(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
-	case 4<<3 | 3:
-		wideInt8_3(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
-	case 4<<3 | 4:
-		wideInt8_4(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
-	case 4<<3 | 5:
-		wideInt8_5(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
-	case 4<<3 | 6:
-		wideInt8_6(dst, ds, w, ws, x, xs, steps, rest, sums, mode)
 	default:
 		panic("kernel: no such tile")
 	}

@@ -70,13 +70,11 @@ type Weights struct {
 	Rows, Cols int
 	F32        []float32
 	BF16       []uint16
-	Fours      []uint16  // bf16 in fours
-	Int8       []int8    // row-major, with one of Scales a row
-	Scales     []float32 // of Int8
-	Q8         []byte    // in eights: byte 32j + 4r + k of a block is row r's value 4j+k
-	Q4         []byte    // the same, two values a byte: the low half is row r's value 4j+k, the high half value 16+4j+k, each plus 8
-	Groups     []uint16  // of Q8 and Q4, in eights: eight rows' bf16 scales of each group in turn
-	Group      int       // 32 or 128 values
+	Fours      []uint16 // bf16 in fours
+	Q8         []byte   // in eights: byte 32j + 4r + k of a block is row r's value 4j+k
+	Q4         []byte   // the same, two values a byte: the low half is row r's value 4j+k, the high half value 16+4j+k, each plus 8
+	Groups     []uint16 // of Q8 and Q4, in eights: eight rows' bf16 scales of each group in turn
+	Group      int      // 32 or 128 values
 }
 
 const (
@@ -118,8 +116,6 @@ func (w *Weights) Row(dst []float32, o int) {
 	var v [block]int8
 	for i := range w.Cols {
 		switch {
-		case w.Int8 != nil:
-			dst[i] = float32(w.Int8[o*w.Cols+i]) * w.Scales[o]
 		case w.Quantised():
 			if i%block == 0 {
 				w.unpack(&v, o, i/block)
@@ -131,7 +127,7 @@ func (w *Weights) Row(dst []float32, o int) {
 	}
 }
 
-// value is one of a matrix that is not quantised; of int8 without its scale.
+// value is one of a matrix that is not quantised.
 func (w *Weights) value(o, i int) float32 {
 	at := w.at(o, i)
 	switch {
@@ -139,8 +135,6 @@ func (w *Weights) value(o, i int) float32 {
 		return wide(w.Fours[at])
 	case w.BF16 != nil:
 		return wide(w.BF16[at])
-	case w.Int8 != nil:
-		return float32(w.Int8[at])
 	}
 	return w.F32[at]
 }
@@ -255,8 +249,6 @@ func (s Set) Mul(dst []float32, w *Weights, in Input, n, from, to int, scratch *
 		_ = w.Fours[FourValues(to, w.Cols)-1]
 	case w.BF16 != nil:
 		_ = w.BF16[to*w.Cols-1]
-	case w.Int8 != nil:
-		_ = w.Int8[to*w.Cols-1]
 	default:
 		_ = w.F32[to*w.Cols-1]
 	}
@@ -266,11 +258,6 @@ func (s Set) Mul(dst []float32, w *Weights, in Input, n, from, to int, scratch *
 		if i := w.Cols &^ 7; i < w.Cols {
 			for o := from; o < to; o++ {
 				y[o] += w.tail(o, i, in.F[r*w.Cols+i:(r+1)*w.Cols])
-			}
-		}
-		if w.Int8 != nil {
-			for o := from; o < to; o++ {
-				y[o] *= w.Scales[o]
 			}
 		}
 	}

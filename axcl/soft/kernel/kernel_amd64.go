@@ -45,11 +45,8 @@ func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, scra
 
 // raw is where a value lies, of what kind it is, and how many bytes it takes.
 func (w *Weights) raw(i int) (kind, unsafe.Pointer, uintptr) {
-	switch {
-	case w.BF16 != nil:
+	if w.BF16 != nil {
 		return ofBF16, unsafe.Pointer(&w.BF16[i]), 2
-	case w.Int8 != nil:
-		return ofInt8, unsafe.Pointer(&w.Int8[i]), 1
 	}
 	return ofF32, unsafe.Pointer(&w.F32[i]), 4
 }
@@ -144,12 +141,9 @@ func (w *Weights) pack(panel []float32, from, rows, c0, width int) {
 	k, p, size := w.raw(from*w.Cols + c0)
 	for o := range rows {
 		row, to := unsafe.Add(p, uintptr(o*w.Cols)*size), &panel[o&^3*width+o&3*8]
-		switch k {
-		case ofBF16:
+		if k == ofBF16 {
 			packBF16(to, (*uint16)(row), width)
-		case ofInt8:
-			packInt8(to, (*int8)(row), width)
-		default:
+		} else {
 			packF32(to, (*float32)(row), width)
 		}
 	}

@@ -31,12 +31,6 @@ func dot4BF16Asm(out *[4]float32, w *uint16, x *float32, stride, n int, skip uin
 func foursAsm(out *[4]float32, w *uint16, x *float32, n int)
 
 //go:noescape
-func dotInt8Asm(w *int8, x *float32, n int) float32
-
-//go:noescape
-func dot4Int8Asm(out *[4]float32, w *int8, x *float32, stride, n int)
-
-//go:noescape
 func axpyAsm(y *float64, a float64, v *float64, n int)
 
 // The integer products take eight rows of weights, in eights, with a row of input or four.
@@ -83,6 +77,10 @@ func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, _ *S
 		mulFloatGo(dst, w, x, n, from, to)
 		return
 	}
+	values, skip := w.BF16, uintptr(0)
+	if w.Fours != nil {
+		values, skip = w.Fours, skipFours
+	}
 	var out [four]float32
 	put := func(r, o int, sum float32) {
 		if cols&8 != 0 { // the caller does the rest of eight
@@ -98,32 +96,20 @@ func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, _ *S
 		r := 0
 		for ; r+4 <= n; r += 4 {
 			for m := o; m < o+rows; m++ {
-				switch {
-				case w.Fours != nil:
-					dot4BF16Asm(&out, &w.Fours[w.at(m, 0)], &x[r*cols], cols, whole, skipFours)
-				case w.BF16 != nil:
-					dot4BF16Asm(&out, &w.BF16[m*cols], &x[r*cols], cols, whole, 0)
-				default:
-					dot4Int8Asm(&out, &w.Int8[m*cols], &x[r*cols], cols, whole)
-				}
+				dot4BF16Asm(&out, &values[w.at(m, 0)], &x[r*cols], cols, whole, skip)
 				for i, sum := range out {
 					put(r+i, m, sum)
 				}
 			}
 		}
 		for ; r < n; r++ {
-			switch {
-			case rows == four:
-				foursAsm(&out, &w.Fours[w.at(o, 0)], &x[r*cols], whole)
-				for m, sum := range out {
-					put(r, o+m, sum)
-				}
-			case w.Fours != nil:
-				put(r, o, dotBF16Asm(&w.Fours[w.at(o, 0)], &x[r*cols], whole, skipFours))
-			case w.BF16 != nil:
-				put(r, o, dotBF16Asm(&w.BF16[o*cols], &x[r*cols], whole, 0))
-			default:
-				put(r, o, dotInt8Asm(&w.Int8[o*cols], &x[r*cols], whole))
+			if rows == 1 {
+				put(r, o, dotBF16Asm(&values[w.at(o, 0)], &x[r*cols], whole, skip))
+				continue
+			}
+			foursAsm(&out, &values[w.at(o, 0)], &x[r*cols], whole)
+			for m, sum := range out {
+				put(r, o+m, sum)
 			}
 		}
 		o += rows

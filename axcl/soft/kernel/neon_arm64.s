@@ -14,19 +14,6 @@
 	WORD   $0x2e613a35 /* shll v21.4s, v17.4h, #16 */; \
 	WORD   $0x6e613a36 /* shll2 v22.4s, v17.8h, #16 */
 
-#define LOADINT8 \
-	VLD1.P 16(R0), [V16.B16]; \
-	WORD   $0x0f08a611 /* sxtl v17.8h, v16.8b */; \
-	WORD   $0x4f08a612 /* sxtl2 v18.8h, v16.16b */; \
-	WORD   $0x0f10a633 /* sxtl v19.4s, v17.4h */; \
-	WORD   $0x4f10a634 /* sxtl2 v20.4s, v17.8h */; \
-	WORD   $0x0f10a655 /* sxtl v21.4s, v18.4h */; \
-	WORD   $0x4f10a656 /* sxtl2 v22.4s, v18.8h */; \
-	WORD   $0x4e21da73 /* scvtf v19.4s, v19.4s */; \
-	WORD   $0x4e21da94 /* scvtf v20.4s, v20.4s */; \
-	WORD   $0x4e21dab5 /* scvtf v21.4s, v21.4s */; \
-	WORD   $0x4e21dad6 /* scvtf v22.4s, v22.4s */
-
 // Goes on to the row's next line, R9 bytes after the end of this one, after the second half of it: R8 is what a half is followed by.
 #define NEXT \
 	ADD R8, R0; \
@@ -151,70 +138,6 @@ TEXT ·dot4BF16Asm(SB), NOSPLIT, $0-48
 loop:
 	LOADBF16
 	NEXT
-	MULADD(R1, V0, V1)
-	MULADD(R4, V2, V3)
-	MULADD(R5, V4, V5)
-	MULADD(R6, V6, V7)
-	SUBS  $16, R2
-	BNE   loop
-	WORD  $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
-	WORD  $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
-	WORD  $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
-	WORD  $0x4e27d4c6 // fadd v6.4s, v6.4s, v7.4s
-	WORD  $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
-	WORD  $0x6e22d442 // faddp v2.4s, v2.4s, v2.4s
-	WORD  $0x6e24d484 // faddp v4.4s, v4.4s, v4.4s
-	WORD  $0x6e26d4c6 // faddp v6.4s, v6.4s, v6.4s
-	WORD  $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
-	WORD  $0x6e22d442 // faddp v2.4s, v2.4s, v2.4s
-	WORD  $0x6e24d484 // faddp v4.4s, v4.4s, v4.4s
-	WORD  $0x6e26d4c6 // faddp v6.4s, v6.4s, v6.4s
-	FMOVS F0, (R7)
-	FMOVS F2, 4(R7)
-	FMOVS F4, 8(R7)
-	FMOVS F6, 12(R7)
-	RET
-
-// func dotInt8Asm(w *int8, x *float32, n int) float32
-TEXT ·dotInt8Asm(SB), NOSPLIT, $0-28
-	MOVD w+0(FP), R0
-	MOVD x+8(FP), R1
-	MOVD n+16(FP), R2
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-
-loop:
-	LOADINT8
-	MULADD(R1, V0, V1)
-	SUBS  $16, R2
-	BNE   loop
-	WORD  $0x4e21d400        // fadd v0.4s, v0.4s, v1.4s
-	WORD  $0x6e20d400        // faddp v0.4s, v0.4s, v0.4s
-	WORD  $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
-	FMOVS F0, ret+24(FP)
-	RET
-
-// func dot4Int8Asm(out *[4]float32, w *int8, x *float32, stride, n int)
-TEXT ·dot4Int8Asm(SB), NOSPLIT, $0-40
-	MOVD out+0(FP), R7
-	MOVD w+8(FP), R0
-	MOVD x+16(FP), R1
-	MOVD stride+24(FP), R3
-	MOVD n+32(FP), R2
-	ADD  R3<<2, R1, R4
-	ADD  R3<<2, R4, R5
-	ADD  R3<<2, R5, R6
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-
-loop:
-	LOADINT8
 	MULADD(R1, V0, V1)
 	MULADD(R4, V2, V3)
 	MULADD(R5, V4, V5)

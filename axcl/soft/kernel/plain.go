@@ -22,8 +22,6 @@ func mulFloatGo(dst []float32, w *Weights, x []float32, n, from, to int) {
 				dst[r*w.Rows+o] = dotBF16Go(w.Fours[at:], in, fourLine)
 			case w.BF16 != nil:
 				dst[r*w.Rows+o] = dotBF16Go(w.BF16[at:], in, line)
-			case w.Int8 != nil:
-				dst[r*w.Rows+o] = dotInt8Go(w.Int8[at:at+w.Cols], in)
 			default:
 				dst[r*w.Rows+o] = dotF32Go(w.F32[at:at+w.Cols], in)
 			}
@@ -46,22 +44,6 @@ func dotBF16Go(w []uint16, x []float32, pitch int) float32 {
 		f += wide(v[5]) * y[5]
 		g += wide(v[6]) * y[6]
 		h += wide(v[7]) * y[7]
-	}
-	return ((a + b) + (c + d)) + ((e + f) + (g + h))
-}
-
-func dotInt8Go(w []int8, x []float32) float32 {
-	var a, b, c, d, e, f, g, h float32
-	for i := 0; i+8 <= len(w); i += 8 {
-		v, y := w[i:i+8:i+8], x[i:i+8:i+8]
-		a += float32(v[0]) * y[0]
-		b += float32(v[1]) * y[1]
-		c += float32(v[2]) * y[2]
-		d += float32(v[3]) * y[3]
-		e += float32(v[4]) * y[4]
-		f += float32(v[5]) * y[5]
-		g += float32(v[6]) * y[6]
-		h += float32(v[7]) * y[7]
 	}
 	return ((a + b) + (c + d)) + ((e + f) + (g + h))
 }

@@ -10,7 +10,6 @@ type kind int
 const (
 	ofF32 kind = iota
 	ofBF16
-	ofInt8
 )
 
 // What a tile begins with and leaves: sums of lanes in memory, or nothing and results. And whether
@@ -29,8 +28,6 @@ func tile(k kind, m, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uintp
 		tileF32(m, n, dst, ds, (*float32)(w), ws, x, xs, steps, sums, mode)
 	case ofBF16:
 		tileBF16(m, n, dst, ds, (*uint16)(w), ws, x, xs, steps, sums, mode)
-	case ofInt8:
-		tileInt8(m, n, dst, ds, (*int8)(w), ws, x, xs, steps, sums, mode)
 	default:
 		panic("kernel: no such tile")
 	}

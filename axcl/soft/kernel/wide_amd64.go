@@ -9,8 +9,8 @@ import "unsafe"
 // that is computed twice has the same bits twice.
 
 const (
-	ofPacked   = ofInt8 + 1 // float32, sixteen values of each of four rows in turn
-	ofFours    = ofInt8 + 2
+	ofPacked   = ofBF16 + 1 // float32, sixteen values of each of four rows in turn
+	ofFours    = ofBF16 + 2
 	wideRows   = 4
 	wideInput  = 6
 	wideLanes  = 16
@@ -113,12 +113,9 @@ func (w *Weights) packWide(panel []float32, room, from, rows, c0, steps, rest in
 	k, p, size := w.raw(from*w.Cols + c0)
 	for o := range rows {
 		row, to := unsafe.Add(p, uintptr(o*w.Cols)*size), &panel[o&^3*room+o&3*wideLanes]
-		switch k {
-		case ofBF16:
+		if k == ofBF16 {
 			packWideBF16(to, (*uint16)(row), steps, rest)
-		case ofInt8:
-			packWideInt8(to, (*int8)(row), steps, rest)
-		default:
+		} else {
 			packWideF32(to, (*float32)(row), steps, rest)
 		}
 	}
@@ -146,8 +143,6 @@ func tileWide(k kind, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uint
 		wideF32(wideRows, n, dst, ds, (*float32)(w), ws, x, xs, steps, rest, sums, mode)
 	case ofBF16:
 		wideBF16(wideRows, n, dst, ds, (*uint16)(w), ws, x, xs, steps, rest, sums, mode)
-	case ofInt8:
-		wideInt8(wideRows, n, dst, ds, (*int8)(w), ws, x, xs, steps, rest, sums, mode)
 	case ofPacked:
 		widePacked(wideRows, n, dst, ds, (*float32)(w), x, xs, steps, rest, sums, mode)
 	case ofFours:

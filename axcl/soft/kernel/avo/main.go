@@ -25,7 +25,7 @@ func main() {
 		write()
 		return
 	}
-	for _, t := range []kind{f32, bf16, int8s} {
+	for _, t := range []kind{f32, bf16} {
 		for _, s := range shapes {
 			tile(t, s[0], s[1])
 		}
@@ -40,7 +40,7 @@ func main() {
 		"dst, ds, w, x, xs, steps, tiles, sums, mode", "tilePacked_%dx%d", shapes[:3])
 	choose("foursOf", "dst *float32, ds uintptr, w *uint16, ws uintptr, x *float32, xs uintptr, steps, tiles int",
 		"dst, ds, w, ws, x, xs, steps, tiles", "fours%[2]d", shapes[:3])
-	for _, t := range []kind{f32, bf16, int8s} {
+	for _, t := range []kind{f32, bf16} {
 		pack(t)
 	}
 	packFours()
@@ -120,18 +120,17 @@ type kind int
 const (
 	f32 kind = iota
 	bf16
-	int8s
 	packed    // float32, eight values of each of four rows in turn
 	large     // packed, of sixteen values each
 	foursWide // bf16 in fours
 )
 
 func (k kind) String() string {
-	return [...]string{"F32", "BF16", "Int8", "Packed", "Packed", "Fours"}[k]
+	return [...]string{"F32", "BF16", "Packed", "Packed", "Fours"}[k]
 }
-func (k kind) bytes() int { return [...]int{4, 2, 1, 4, 4, 2}[k] }
+func (k kind) bytes() int { return [...]int{4, 2, 4, 4, 2}[k] }
 func (k kind) elem() string {
-	return [...]string{"float32", "uint16", "int8", "float32", "float32", "uint16"}[k]
+	return [...]string{"float32", "uint16", "float32", "float32", "uint16"}[k]
 }
 
 // load reads eight weights at m as float32.
@@ -142,9 +141,6 @@ func (k kind) load(m Mem, y reg.VecVirtual) {
 	case bf16:
 		VPMOVZXWD(m, y)
 		VPSLLD(Imm(16), y, y)
-	case int8s:
-		VPMOVSXBD(m, y)
-		VCVTDQ2PS(y, y)
 	}
 }
 
@@ -236,7 +232,7 @@ func tile(t kind, M, N int) {
 
 	const unroll = 4
 	part := wide * unroll // of a row, in bytes, that a round of the loop takes: of bf16 a line of the cache
-	fetch, next, hop, hops, on := N <= 4 && (t == bf16 || t == int8s), GP64(), GP64(), GP64(), GP64()
+	fetch, next, hop, hops, on := N <= 4 && t == bf16, GP64(), GP64(), GP64(), GP64()
 	if fetch {
 		// The weights are read once, in order, from pages of 4 KiB at whose ends the processor's
 		// own prefetching stops. So the rows of the next tile are asked for while this one is
@@ -251,7 +247,7 @@ func tile(t kind, M, N int) {
 		}
 		MOVQ(U32(64), hop)
 		MOVQ(U32(uint32(part*M)), on)
-		if t == bf16 && M > 1 {
+		if M > 1 {
 			TESTQ(U32(4), mode)
 			JEQ(LabelRef("order"))
 			MOVQ(w.one, hop)

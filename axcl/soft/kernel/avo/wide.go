@@ -16,7 +16,7 @@ import (
 const wideRows = 4 // of weights
 
 func wide() {
-	for _, t := range []kind{f32, bf16, int8s, large, foursWide} {
+	for _, t := range []kind{f32, bf16, large, foursWide} {
 		var cases [][2]int
 		for n := 1; n <= 6; n++ {
 			wideTile(t, n)
@@ -29,7 +29,7 @@ func wide() {
 		choose("wide"+t.String(), "dst *float32, ds uintptr, w *"+t.elem()+", "+stride+"x *float32, xs uintptr, steps, rest int, "+
 			"sums *float32, mode int", "dst, ds, w, "+ws+"x, xs, steps, rest, sums, mode", "wide"+t.String()+"_%[2]d", cases)
 	}
-	for _, t := range []kind{f32, bf16, int8s} {
+	for _, t := range []kind{f32, bf16} {
 		packWide(t)
 	}
 	packWideFours()
@@ -50,20 +50,13 @@ func (k kind) loadWide(m Mem, z reg.VecVirtual, mask reg.Register) {
 		VMOVUPS(m, z)
 	case k == f32:
 		VMOVUPS_Z(m, mask, z)
-	case (k == bf16 || k == foursWide) && whole:
+	case whole:
 		VPMOVZXWD(m, z)
-	case k == bf16, k == foursWide:
-		VPMOVZXWD_Z(m, mask, z)
-	case k == int8s && whole:
-		VPMOVSXBD(m, z)
 	default:
-		VPMOVSXBD_Z(m, mask, z)
+		VPMOVZXWD_Z(m, mask, z)
 	}
-	switch k {
-	case bf16, foursWide:
+	if k == bf16 || k == foursWide {
 		VPSLLD(Imm(16), z, z)
-	case int8s:
-		VCVTDQ2PS(z, z)
 	}
 }
 
@@ -100,18 +93,16 @@ func wideTile(t kind, N int) {
 		weights = func(k, m int) Mem { return Mem{Base: w.base, Disp: lineBytes*m + 32*k} }
 	}
 	part := 32 * t.bytes() // of a row, in bytes, that a round of the loop takes: of bf16 a line of the cache
-	fetch, next, hop, hops, on := N <= 4 && t != f32 && t != large && t != foursWide, GP64(), GP64(), GP64(), GP64()
+	fetch, next, hop, hops, on := N <= 4 && t == bf16, GP64(), GP64(), GP64(), GP64()
 	if fetch { // the next tile's rows, in the order in which they lie
 		LEAQ(w.from(w.base, wideRows, 0), next)
 		MOVQ(U32(64), hop)
 		MOVQ(U32(uint32(part*wideRows)), on)
-		if t != int8s {
-			TESTQ(U32(4), mode)
-			JEQ(LabelRef("order"))
-			MOVQ(w.one, hop)
-			MOVQ(U32(uint32(part)), on)
-			Label("order")
-		}
+		TESTQ(U32(4), mode)
+		JEQ(LabelRef("order"))
+		MOVQ(w.one, hop)
+		MOVQ(U32(uint32(part)), on)
+		Label("order")
 		LEAQ(Mem{Base: hop, Index: hop, Scale: 2}, hops)
 	}
 	step := func(k int, mask reg.Register) {
