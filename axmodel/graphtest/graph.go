@@ -1,21 +1,19 @@
-// Package graph makes nets for the software cards: .axmodel files that hold a graph of operations
-// for each shape group. A test makes the nets it needs with it, and axle compile makes those of a
-// checkpoint.
+// Package graphtest makes nets for tests: .axmodel files of the software cards that hold a graph of
+// operations for each shape group.
 //
-//	g := graph.New()
+//	g := graphtest.New()
 //	x := g.Input("x", axcl.FP32, 1, 80, 3000)
-//	y := g.GELU(g.Conv1D(x, g.Const(weight), g.Const(bias), graph.Conv{Pad: 1}))
+//	y := g.GELU(g.Conv1D(x, g.Const(weight), g.Const(bias), graphtest.Conv{Pad: 1}))
 //	g.Output("y", axcl.FP32, y)
 //	err := g.Save("net.axmodel")
 //
-// What does not fit together is told by [Graph.Err], and again when the file is written: the first
-// mistake, with its node. After one, all that is added is ignored, so a graph is built without
-// looking at errors on the way. A Graph belongs to one goroutine; nothing is closed.
-package graph
+// [Graph.Err] is the first mistake, with its node. After one, all that is added is ignored, so a
+// graph is built without looking at errors on the way. A Graph belongs to one goroutine; nothing is
+// closed.
+package graphtest
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"slices"
@@ -27,8 +25,8 @@ import (
 // Graph is one shape group of a net in the making.
 type Graph struct {
 	g     axmodel.Graph
-	data  []*axmodel.GraphData // of the constants
-	known map[*Weight]int      // constants by what they are of, counted from 0
+	data  []*Weight       // of the constants
+	known map[*Weight]int // constants by what they are of, counted from 0
 	err   error
 
 	// Values are numbered when the file is written: inputs and constants may be added at any time.
@@ -61,8 +59,14 @@ const (
 	result
 )
 
-// Weight is what a constant holds. The same Weight in several graphs of a net is written once.
-type Weight axmodel.GraphData
+// Weight is what a constant holds. Its first dimension counts its rows. The same Weight in several
+// graphs of a net is written once.
+type Weight struct {
+	Type axcl.Type // FP32, BF16 or Int32
+	Dims []int
+	Row  func(dst []float32, r int) error // of numbers: row r, asked for once each, in order
+	Ints []int32                          // of integers: all values
+}
 
 // Float32 is a weight of numbers that are kept as they are. The values are not copied.
 func Float32(values []float32, dims ...int) *Weight { return numbers(axcl.FP32, values, dims) }
@@ -136,7 +140,7 @@ func (g *Graph) Const(w *Weight) Value {
 	if !ok {
 		v.at = len(g.data)
 		g.known[w] = v.at
-		g.data = append(g.data, (*axmodel.GraphData)(w))
+		g.data = append(g.data, w)
 		g.g.Constants = append(g.g.Constants, axmodel.GraphConstant{Type: w.Type})
 		g.dims[v] = axmodel.GraphValue{Int: w.Type == axcl.Int32, Dims: w.Dims}
 	}
@@ -256,21 +260,6 @@ func (g *Graph) Save(path string, more ...*Graph) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
-}
-
-// Write writes a net of the graphs, each a shape group, to any writer. Of h count Tool, Weights and
-// FlagSuffix.
-func Write(w io.Writer, h axmodel.Header, graphs ...*Graph) error {
-	var out []*axmodel.Graph
-	var data [][]*axmodel.GraphData
-	for _, g := range graphs {
-		done, err := g.finish()
-		if err != nil {
-			return err
-		}
-		out, data = append(out, done), append(data, g.data)
-	}
-	return axmodel.WriteGraphs(w, h, out, data)
 }
 
 func bits(x float32) int32 { return int32(math.Float32bits(x)) }
