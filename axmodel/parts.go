@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 )
 
@@ -23,18 +22,6 @@ const (
 
 // MaxParts is how many models a whole decoder's file has room for, the head among them.
 const MaxParts = maxTable
-
-// WholeFiles names a whole decoder's files in a package that was compiled with this many rows a
-// prefill call, into one file or two.
-func WholeFiles(dir, whole string, chunk int) []string {
-	switch {
-	case whole == "one":
-		return []string{filepath.Join(dir, WholeFile)}
-	case chunk > 1:
-		return []string{filepath.Join(dir, DecodeFile), filepath.Join(dir, PrefillFile)}
-	}
-	return []string{filepath.Join(dir, DecodeFile)}
-}
 
 // readParts reads the models within a file of this many bytes, after its first ones; table is its
 // directory. None of them has parts itself.

@@ -16,7 +16,6 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axcl/native/simhook"
-	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	hf "github.com/axle-llm/axle/axmodel/compile"
 )
@@ -94,7 +93,7 @@ func wholeModel(t testing.TB, whole string) axcl.LoadSpec {
 	if _, err := hf.Run(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
-	return axcl.LoadSpec{Layers: axmodel.WholeFiles(o.Out, whole, o.Chunk)}
+	return axcl.LoadSpec{Layers: axmodeltest.WholeFiles(o.Out, whole, o.Chunk)}
 }
 
 // wholeLife is a device from open to close with a whole decoder: a load, a prompt, a token, rows
@@ -148,7 +147,7 @@ func TestWholeShape(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		d := open(t, k)
 		defer closeAll(t, d)
-		m, err := axcl.Load(context.Background(), d, axcl.LoadSpec{Layers: axmodel.WholeFiles(o.Out, o.Whole, o.Chunk)})
+		m, err := axcl.Load(context.Background(), d, axcl.LoadSpec{Layers: axmodeltest.WholeFiles(o.Out, o.Whole, o.Chunk)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,10 +54,8 @@ func BenchmarkPass(b *testing.B) {
 // dims is how large a made-up model is; heads have 64 values.
 type dims struct{ layers, hidden, heads, kv, inter, vocab int }
 
-var (
-	large = dims{30, 576, 9, 3, 1536, 49152} // SmolLM2-135M's: 0.13 billion parameters
-	small = dims{2, 128, 2, 1, 192, 500}
-)
+// large is SmolLM2-135M's: 0.13 billion parameters.
+var large = dims{30, 576, 9, 3, 1536, 49152}
 
 // made writes a model with weights of the type, and gives its files.
 func made(tb testing.TB, quant axmodel.DType, size dims) axcl.LoadSpec {

@@ -75,7 +75,7 @@ func AgainstArch(d axcl.Device, dir string, a Arch, seed uint64, o compile.Optio
 	layers, head := axmodel.Files(r.Dir, o.Name, o.Chunk, r.Layers)
 	spec := axcl.LoadSpec{Layers: layers, Head: head}
 	if o.Whole != "" {
-		spec = axcl.LoadSpec{Layers: axmodel.WholeFiles(r.Dir, o.Whole, o.Chunk)}
+		spec = axcl.LoadSpec{Layers: WholeFiles(r.Dir, o.Whole, o.Chunk)}
 	}
 	if a.Interval > 0 {
 		spec.Slots = 4

@@ -6,8 +6,10 @@ package axmodeltest
 import (
 	"encoding/binary"
 	"fmt"
+	"path/filepath"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel"
 )
 
 // ONNX writes the vendor's container: protobuf wire format, by hand.
@@ -174,4 +176,16 @@ func VendorHead(hidden, vocab, weights int, logits axcl.Type, argmax bool) ONNX 
 		g.Outputs = append(g.Outputs, axcl.Tensor{Name: "indices", Type: axcl.Uint32, Shape: []int{1, 1}})
 	}
 	return ONNX{Weights: weights, Groups: []ONNXGroup{g}}
+}
+
+// WholeFiles names a whole decoder's files in a package that was compiled with this many rows a
+// prefill call, into one file or two.
+func WholeFiles(dir, whole string, chunk int) []string {
+	switch {
+	case whole == "one":
+		return []string{filepath.Join(dir, axmodel.WholeFile)}
+	case chunk > 1:
+		return []string{filepath.Join(dir, axmodel.DecodeFile), filepath.Join(dir, axmodel.PrefillFile)}
+	}
+	return []string{filepath.Join(dir, axmodel.DecodeFile)}
 }

@@ -321,16 +321,6 @@ func normaliseAsm(dst *float32, x *float32, w *float32, n int, f float32)
 //go:noescape
 func delta32(dst *float32, state *float32, stride uintptr, q *float32, k *float32, v *float32, n int, keep float32, beta float32)
 
-// spinFMA computes 96 multiply-adds of float32 a round, in twelve instructions on registers alone.
-//
-//go:noescape
-func spinFMA(rounds int)
-
-// readAsm loads n bytes, a multiple of 256, and keeps nothing.
-//
-//go:noescape
-func readAsm(p *byte, n int)
-
 // tileF32 calls the kernel for m rows of weights and n rows of input.
 func tileF32(m, n int, dst *float32, ds uintptr, w *float32, ws uintptr, x *float32, xs uintptr, steps int, sums *float32, mode int) {
 	switch m<<3 | n {

@@ -176,11 +176,6 @@ func wideQuant8(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStr
 //go:noescape
 func wideQuant4(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, n int, blocks int, mask int)
 
-// spinWide computes 192 multiply-adds of float32 a round, in twelve instructions on registers alone.
-//
-//go:noescape
-func spinWide(rounds int)
-
 // wideF32 calls the kernel for m rows of weights and n rows of input.
 func wideF32(m, n int, dst *float32, ds uintptr, w *float32, ws uintptr, x *float32, xs uintptr, steps, rest int, sums *float32, mode int) {
 	switch m<<3 | n {

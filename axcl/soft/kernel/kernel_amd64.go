@@ -435,14 +435,3 @@ func (s Set) normalise(dst, x, w []float32, f float32) int {
 	}
 	return n
 }
-
-func (s Set) spin(rounds int) int {
-	if s.wide() {
-		spinWide(rounds)
-		return 192
-	}
-	spinFMA(rounds)
-	return 96
-}
-
-func (s Set) read(p *byte, n int) { readAsm(p, n) }

@@ -270,25 +270,3 @@ func (s Set) values(sum, p, v []float64, cells, n, hd int) {
 		}
 	}
 }
-
-//go:noescape
-func spinFMA(rounds int)
-
-//go:noescape
-func spinBF16(rounds int)
-
-//go:noescape
-func readAsm(p *byte, n int)
-
-// spin says how many products a round has. One of bf16's instructions multiplies sixteen, and two
-// of them make one of split inputs.
-func (s Set) spin(rounds int) int {
-	if s.bf16() {
-		spinBF16(rounds)
-		return 16 * 8
-	}
-	spinFMA(rounds)
-	return 16 * 4
-}
-
-func (s Set) read(p *byte, n int) { readAsm(p, n) }

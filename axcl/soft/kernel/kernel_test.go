@@ -420,16 +420,6 @@ func TestExp(t *testing.T) {
 	}
 }
 
-// What the limits are measured by can be run, and every set but plain Go's says how much it does.
-func TestSpin(t *testing.T) {
-	for _, s := range Available() {
-		if n := s.Spin(3); n == 0 != (s == Go) || n%3 != 0 {
-			t.Errorf("%v: three rounds are %d products", s, n)
-		}
-		s.Read(make([]byte, 1000))
-	}
-}
-
 // TestAVX512 says so where the other tests cannot run the kernels for AVX-512.
 func TestAVX512(t *testing.T) {
 	if runtime.GOARCH == "amd64" && !slices.Contains(Available(), AVX512) {

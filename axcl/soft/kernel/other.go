@@ -19,6 +19,3 @@ func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int
 func (s Set) split(dst []uint16, x []float32) { splitGo(dst, x) }
 
 func (s Set) values(sum, p, v []float64, cells, n, hd int) { valuesGo(sum, p, v, cells, n, hd, 0) }
-
-func (s Set) spin(int) int    { return 0 }
-func (s Set) read(*byte, int) {}

@@ -67,9 +67,6 @@ func main() {
 	squares()
 	normalise()
 	delta()
-	spin("FMA", "computes 96 multiply-adds of float32 a round, in twelve instructions on registers alone.",
-		func() reg.VecVirtual { return YMM() }, func(y reg.VecVirtual) { VXORPS(y, y, y) })
-	read()
 	write()
 }
 

@@ -35,8 +35,6 @@ func wide() {
 	packWideFours()
 	wideQuant(8)
 	wideQuant(4)
-	spin("Wide", "computes 192 multiply-adds of float32 a round, in twelve instructions on registers alone.",
-		func() reg.VecVirtual { return ZMM() }, func(z reg.VecVirtual) { VPXORD(z, z, z) })
 }
 
 // columns is how many columns a step takes.
