@@ -11,7 +11,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
-	"github.com/axle-llm/axle/axmodel/graphtest"
+	graph "github.com/axle-llm/axle/axmodel/graphtest"
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
@@ -106,37 +106,37 @@ func TestNetHostile(t *testing.T) {
 // What a program cannot be is told while it is built, once, with the node.
 func TestGraphBuilder(t *testing.T) {
 	for name, c := range map[string]struct {
-		make func(g *graphtest.Graph, x graphtest.Value) graphtest.Value
+		make func(g *graph.Graph, x graph.Value) graph.Value
 		want string
 	}{
-		"weights of other channels": {func(g *graphtest.Graph, x graphtest.Value) graphtest.Value {
-			return g.Conv1D(x, g.Const(graphtest.Float32(make([]float32, 9), 1, 3, 3)), graphtest.Value{}, graphtest.Conv{})
+		"weights of other channels": {func(g *graph.Graph, x graph.Value) graph.Value {
+			return g.Conv1D(x, g.Const(graph.Float32(make([]float32, 9), 1, 3, 3)), graph.Value{}, graph.Conv{})
 		}, "weights of [1 3 3]"},
-		"a window larger than all": {func(g *graphtest.Graph, x graphtest.Value) graphtest.Value {
-			return g.MaxPool(x, graphtest.Pool{Window: graphtest.Both(9)})
+		"a window larger than all": {func(g *graph.Graph, x graph.Value) graph.Value {
+			return g.MaxPool(x, graph.Pool{Window: graph.Both(9)})
 		}, "a window of 1 × 9"},
-		"padding like the window": {func(g *graphtest.Graph, x graphtest.Value) graphtest.Value {
-			return g.MaxPool(x, graphtest.Pool{Window: graphtest.Both(2), Sides: [4]int{0, 2, 0, 0}})
+		"padding like the window": {func(g *graph.Graph, x graph.Value) graph.Value {
+			return g.MaxPool(x, graph.Pool{Window: graph.Both(2), Sides: [4]int{0, 2, 0, 0}})
 		}, "padding"},
-		"shapes apart": {func(g *graphtest.Graph, x graphtest.Value) graphtest.Value {
-			return g.Add(x, g.Const(graphtest.Float32(make([]float32, 3), 3)))
+		"shapes apart": {func(g *graph.Graph, x graph.Value) graph.Value {
+			return g.Add(x, g.Const(graph.Float32(make([]float32, 3), 3)))
 		}, "do not go together"},
-		"a shape of more": {func(g *graphtest.Graph, x graphtest.Value) graphtest.Value { return g.Reshape(x, 5, 5) }, "does not become [5 5]"},
-		"an axis twice":   {func(g *graphtest.Graph, x graphtest.Value) graphtest.Value { return g.Transpose(x, 0, 0, 1) }, "in the order"},
-		"beyond the end":  {func(g *graphtest.Graph, x graphtest.Value) graphtest.Value { return g.Slice(x, 2, 3, 6) }, "6 from 3 on"},
-		"a mirror too long": {func(g *graphtest.Graph, x graphtest.Value) graphtest.Value {
+		"a shape of more": {func(g *graph.Graph, x graph.Value) graph.Value { return g.Reshape(x, 5, 5) }, "does not become [5 5]"},
+		"an axis twice":   {func(g *graph.Graph, x graph.Value) graph.Value { return g.Transpose(x, 0, 0, 1) }, "in the order"},
+		"beyond the end":  {func(g *graph.Graph, x graph.Value) graph.Value { return g.Slice(x, 2, 3, 6) }, "6 from 3 on"},
+		"a mirror too long": {func(g *graph.Graph, x graph.Value) graph.Value {
 			return g.Reflect(x, []int{0, 0, 8}, []int{0, 0, 0})
 		}, "8 before"},
-		"heads that do not divide": {func(g *graphtest.Graph, x graphtest.Value) graphtest.Value {
-			return g.Attention(x, x, x, graphtest.Value{}, 3, 1)
+		"heads that do not divide": {func(g *graph.Graph, x graph.Value) graph.Value {
+			return g.Attention(x, x, x, graph.Value{}, 3, 1)
 		}, "3 heads"},
-		"another graph's value": {func(g *graphtest.Graph, x graphtest.Value) graphtest.Value {
-			other := graphtest.New()
+		"another graph's value": {func(g *graph.Graph, x graph.Value) graph.Value {
+			other := graph.New()
 			other.Input("a", axcl.FP32, 1)
 			return g.Add(x, other.Input("b", axcl.FP32, 1))
 		}, "none of the graph's values"},
 	} {
-		g := graphtest.New()
+		g := graph.New()
 		y := c.make(g, g.Input("x", axcl.FP32, 1, 2, 8))
 		first := g.Err()
 		g.Tanh(g.Reshape(y, 1, 2, 3)) // what follows changes nothing
@@ -147,8 +147,8 @@ func TestGraphBuilder(t *testing.T) {
 			t.Errorf("%s: saved, %v", name, err)
 		}
 	}
-	g := graphtest.New()
-	g.Output("y", axcl.FP32, g.Const(graphtest.Float32([]float32{1}, 2)))
+	g := graph.New()
+	g.Output("y", axcl.FP32, g.Const(graph.Float32([]float32{1}, 2)))
 	g.Input("x", axcl.FP32, 1)
 	if err := g.Save(t.TempDir() + "/net.axmodel"); err == nil {
 		t.Error("a weight of too few values was written")
@@ -158,17 +158,17 @@ func TestGraphBuilder(t *testing.T) {
 // netFile is a net of two groups: a row is convolved and an id added.
 func netFile(tb testing.TB, flags uint32) []byte {
 	tb.Helper()
-	w := graphtest.Float32([]float32{1, 2, 3}, 1, 1, 3)
-	make := func(n int) *graphtest.Graph {
-		g := graphtest.New()
+	w := graph.Float32([]float32{1, 2, 3}, 1, 1, 3)
+	make := func(n int) *graph.Graph {
+		g := graph.New()
 		x := g.Input("x", axcl.FP32, 1, 1, n)
 		id := g.Input("id", axcl.Int32, 1)
-		g.Output("y", axcl.BF16, g.Add(g.Conv1D(x, g.Const(w), graphtest.Value{}, graphtest.Conv{Pad: 1}), g.Float(id)))
+		g.Output("y", axcl.BF16, g.Add(g.Conv1D(x, g.Const(w), graph.Value{}, graph.Conv{Pad: 1}), g.Float(id)))
 		g.Output("same", axcl.Int32, id)
 		return g
 	}
 	var b bytes.Buffer
-	if err := graphtest.Write(&b, axmodel.Header{Flags: flags, Tool: "test"}, make(4), make(9)); err != nil {
+	if err := graph.Write(&b, axmodel.Header{Flags: flags, Tool: "test"}, make(4), make(9)); err != nil {
 		tb.Fatal(err)
 	}
 	return b.Bytes()
@@ -184,7 +184,7 @@ func FuzzGraph(f *testing.F) {
 			f.Fatal(err)
 		}
 		var b bytes.Buffer
-		if err := graphtest.Write(&b, axmodel.Header{}, c.Graphs...); err != nil {
+		if err := graph.Write(&b, axmodel.Header{}, c.Graphs...); err != nil {
 			f.Fatal(err)
 		}
 		if b.Len() < 1<<16 {

@@ -12,8 +12,8 @@ import (
 )
 
 // Write writes a net of the graphs, each a shape group, to any writer. Of h count Tool, Weights and
-// FlagSuffix. It fails with the first mistake of a graph, with an *axmodel.Error where the graphs do
-// not make a net together, or with the error of a weight's rows or of the writer.
+// FlagSuffix. It fails with the first mistake of a graph, with an *axmodel.Error where the graphs
+// do not make a net together, or with the error of a weight's rows or of the writer.
 func Write(w io.Writer, h axmodel.Header, graphs ...*Graph) error {
 	var done []*axmodel.Graph
 	for _, g := range graphs {

@@ -1,8 +1,8 @@
 // Package graph runs the nets of axmodel.Graph on the software card.
 //
-// A [Plan] computes a shape group, node after node. Each node is cut into parts that do not depend on
-// how many goroutines there are, and a part's sums have one order: the same inputs give the same bits
-// on any number of them.
+// A [Plan] computes a shape group, node after node. Each node is cut into parts that do not depend
+// on how many goroutines there are, and a part's sums have one order: the same inputs give the same
+// bits on any number of them.
 //
 // A Plan belongs to the goroutine that owns the card. It keeps no file open: the bytes it is given
 // must stay as they are until the last Run.
