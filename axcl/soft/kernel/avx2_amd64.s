@@ -4679,10 +4679,14 @@ end:
 // func packF32(dst *float32, src *float32, n int)
 // Requires: AVX
 TEXT ·packF32(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  n+16(FP), DX
+	TESTQ DX, DX
+	JNE   begin
+	RET
 
+begin:
 loop:
 	VMOVUPS (CX), Y0
 	VMOVUPS Y0, (AX)
@@ -4696,10 +4700,14 @@ loop:
 // func packBF16(dst *float32, src *uint16, n int)
 // Requires: AVX, AVX2
 TEXT ·packBF16(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  n+16(FP), DX
+	TESTQ DX, DX
+	JNE   begin
+	RET
 
+begin:
 loop:
 	VPMOVZXWD (CX), Y0
 	VPSLLD    $0x10, Y0, Y0
@@ -5977,10 +5985,14 @@ GLOBL eights<>(SB), RODATA|NOPTR, $32
 // func widenBF16(dst *float32, src *uint16, n int)
 // Requires: AVX, AVX2
 TEXT ·widenBF16(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  n+16(FP), DX
+	TESTQ DX, DX
+	JNE   begin
+	RET
 
+begin:
 loop:
 	VPMOVZXWD (CX), Y0
 	VPSLLD    $0x10, Y0, Y0
@@ -5995,10 +6007,14 @@ loop:
 // func doubleF32(dst *float64, src *float32, n int)
 // Requires: AVX
 TEXT ·doubleF32(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  n+16(FP), DX
+	TESTQ DX, DX
+	JNE   begin
+	RET
 
+begin:
 loop:
 	VCVTPS2PD (CX), Y0
 	VMOVUPD   Y0, (AX)
@@ -6014,10 +6030,14 @@ loop:
 // func singleAsm(dst *float32, src *float64, n int)
 // Requires: AVX
 TEXT ·singleAsm(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  n+16(FP), DX
+	TESTQ DX, DX
+	JNE   begin
+	RET
 
+begin:
 loop:
 	VCVTPD2PSY (CX), X0
 	VMOVUPS    X0, (AX)
@@ -6033,10 +6053,14 @@ loop:
 // func addAsm(x *float32, y *float32, n int)
 // Requires: AVX
 TEXT ·addAsm(SB), NOSPLIT, $0-24
-	MOVQ x+0(FP), AX
-	MOVQ y+8(FP), CX
-	MOVQ n+16(FP), DX
+	MOVQ  x+0(FP), AX
+	MOVQ  y+8(FP), CX
+	MOVQ  n+16(FP), DX
+	TESTQ DX, DX
+	JNE   begin
+	RET
 
+begin:
 loop:
 	VMOVUPS (AX), Y0
 	VADDPS  (CX), Y0, Y0
@@ -6051,12 +6075,16 @@ loop:
 // func rotateAsm(low *float32, high *float32, cos *float32, sin *float32, n int)
 // Requires: AVX
 TEXT ·rotateAsm(SB), NOSPLIT, $0-40
-	MOVQ low+0(FP), AX
-	MOVQ high+8(FP), CX
-	MOVQ cos+16(FP), DX
-	MOVQ sin+24(FP), BX
-	MOVQ n+32(FP), SI
+	MOVQ  low+0(FP), AX
+	MOVQ  high+8(FP), CX
+	MOVQ  cos+16(FP), DX
+	MOVQ  sin+24(FP), BX
+	MOVQ  n+32(FP), SI
+	TESTQ SI, SI
+	JNE   begin
+	RET
 
+begin:
 loop:
 	VMOVUPS (AX), Y0
 	VMOVUPS (CX), Y1
@@ -6082,10 +6110,14 @@ loop:
 // func doubleBF16(dst *float64, src *uint16, n int)
 // Requires: AVX
 TEXT ·doubleBF16(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  n+16(FP), DX
+	TESTQ DX, DX
+	JNE   begin
+	RET
 
+begin:
 loop:
 	VPMOVZXWD (CX), X0
 	VPSLLD    $0x10, X0, X0
@@ -6105,9 +6137,14 @@ loop:
 // func narrowAsm(dst *uint16, src *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·narrowAsm(SB), NOSPLIT, $0-24
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         n+16(FP), DX
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  n+16(FP), DX
+	TESTQ DX, DX
+	JNE   begin
+	RET
+
+begin:
 	MOVL         $0x00007fff, BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Y0
@@ -6141,8 +6178,13 @@ loop:
 // func largestAsm(x *float32, n int) float32
 // Requires: AVX, SSE
 TEXT ·largestAsm(SB), NOSPLIT, $0-20
-	MOVQ    x+0(FP), AX
-	MOVQ    n+8(FP), CX
+	MOVQ  x+0(FP), AX
+	MOVQ  n+8(FP), CX
+	TESTQ CX, CX
+	JNE   begin
+	RET
+
+begin:
 	VMOVUPS (AX), Y0
 
 loop:
@@ -6163,8 +6205,13 @@ loop:
 // func expSumAsm(x *float32, n int, top float32) float64
 // Requires: AVX, AVX2, SSE, SSE2
 TEXT ·expSumAsm(SB), NOSPLIT, $0-32
-	MOVQ         x+0(FP), AX
-	MOVQ         n+8(FP), CX
+	MOVQ  x+0(FP), AX
+	MOVQ  n+8(FP), CX
+	TESTQ CX, CX
+	JNE   begin
+	RET
+
+begin:
 	MOVSS        top+16(FP), X0
 	VBROADCASTSS X0, Y0
 	VXORPD       Y1, Y1, Y1
@@ -6361,8 +6408,13 @@ GLOBL f7f800000<>(SB), RODATA|NOPTR, $32
 // func scaleAsm(x *float32, n int, f float32)
 // Requires: AVX, AVX2, SSE
 TEXT ·scaleAsm(SB), NOSPLIT, $0-20
-	MOVQ         x+0(FP), AX
-	MOVQ         n+8(FP), CX
+	MOVQ  x+0(FP), AX
+	MOVQ  n+8(FP), CX
+	TESTQ CX, CX
+	JNE   begin
+	RET
+
+begin:
 	MOVSS        f+16(FP), X0
 	VBROADCASTSS X0, Y0
 
@@ -6378,10 +6430,14 @@ loop:
 // func siluAsm(gate *float32, up *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·siluAsm(SB), NOSPLIT, $0-24
-	MOVQ gate+0(FP), AX
-	MOVQ up+8(FP), CX
-	MOVQ n+16(FP), DX
+	MOVQ  gate+0(FP), AX
+	MOVQ  up+8(FP), CX
+	MOVQ  n+16(FP), DX
+	TESTQ DX, DX
+	JNE   begin
+	RET
 
+begin:
 loop:
 	VMOVUPS   (AX), Y0
 	VXORPS    f80000000<>+0(SB), Y0, Y1
@@ -6439,10 +6495,14 @@ GLOBL f80000000<>(SB), RODATA|NOPTR, $32
 // func geluAsm(gate *float32, up *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·geluAsm(SB), NOSPLIT, $0-24
-	MOVQ gate+0(FP), AX
-	MOVQ up+8(FP), CX
-	MOVQ n+16(FP), DX
+	MOVQ  gate+0(FP), AX
+	MOVQ  up+8(FP), CX
+	MOVQ  n+16(FP), DX
+	TESTQ DX, DX
+	JNE   begin
+	RET
 
+begin:
 loop:
 	VMOVUPS   (AX), Y0
 	VMULPS    f3d372713<>+0(SB), Y0, Y1
@@ -6529,8 +6589,13 @@ GLOBL f40000000<>(SB), RODATA|NOPTR, $32
 // func squaresAsm(x *float32, n int) float64
 // Requires: AVX, SSE2
 TEXT ·squaresAsm(SB), NOSPLIT, $0-24
-	MOVQ   x+0(FP), AX
-	MOVQ   n+8(FP), CX
+	MOVQ  x+0(FP), AX
+	MOVQ  n+8(FP), CX
+	TESTQ CX, CX
+	JNE   begin
+	RET
+
+begin:
 	VXORPD Y0, Y0, Y0
 
 loop:
@@ -6553,10 +6618,15 @@ loop:
 // func normaliseAsm(dst *float32, x *float32, w *float32, n int, f float32)
 // Requires: AVX, AVX2, SSE
 TEXT ·normaliseAsm(SB), NOSPLIT, $0-36
-	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         n+24(FP), BX
+	MOVQ  dst+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  w+16(FP), DX
+	MOVQ  n+24(FP), BX
+	TESTQ BX, BX
+	JNE   begin
+	RET
+
+begin:
 	MOVSS        f+32(FP), X0
 	VBROADCASTSS X0, Y0
 

@@ -2,12 +2,15 @@ package kernel
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Vector functions on a row: each does the first values, a multiple of eight, by the set's
-// assembly, where it has one, and the rest here.
+// Functions of a row: each does the first values, a multiple of eight, by the set's assembly, where
+// it has one, and the rest here. Assembly that is given no values returns at once.
+
+func ptr[T any](x []T) *T { return unsafe.SliceData(x) }
 
 // Quantise makes an input's row, x, ready for quantised weights: dst has QuantisedBytes(len(x)).
 func (s Set) Quantise(dst []byte, x []float32) {
@@ -17,6 +20,17 @@ func (s Set) Quantise(dst []byte, x []float32) {
 		var last [block]float32
 		copy(last[:], rest)
 		s.quantise(dst[whole*blockBytes:], last[:], 1)
+	}
+}
+
+func (s Set) quantise(dst []byte, x []float32, blocks int) {
+	if blocks > 0 && s.vector(block) > 0 {
+		_, _ = dst[blocks*blockBytes-1], x[blocks*block-1]
+		quantiseAsm(&dst[0], &x[0], blocks)
+		return
+	}
+	for b := range blocks {
+		quantiseGo(dst[b*blockBytes:], x[b*block:(b+1)*block])
 	}
 }
 
@@ -31,7 +45,9 @@ func (s Set) Split(dst []uint16, x []float32) {
 // Widen converts bf16 to float32.
 func (s Set) Widen(dst []float32, src []uint16) {
 	dst = dst[:len(src)]
-	for i := s.widen(dst, src); i < len(src); i++ {
+	i := s.vector(len(src))
+	widenBF16(ptr(dst), ptr(src), i)
+	for ; i < len(src); i++ {
 		dst[i] = wide(src[i])
 	}
 }
@@ -39,22 +55,44 @@ func (s Set) Widen(dst []float32, src []uint16) {
 // Narrow rounds float32 to the nearest bf16, ties to even.
 func (s Set) Narrow(dst []uint16, src []float32) {
 	dst = dst[:len(src)]
-	for i := s.narrow(dst, src); i < len(src); i++ {
+	i := s.vector(len(src))
+	narrowAsm(ptr(dst), ptr(src), i)
+	for ; i < len(src); i++ {
 		dst[i] = axcl.BFloat16(src[i])
+	}
+}
+
+func (s Set) doubleF32(dst []float64, src []float32) {
+	src = src[:len(dst)]
+	i := s.vector(len(dst))
+	doubleF32(ptr(dst), ptr(src), i)
+	for ; i < len(dst); i++ {
+		dst[i] = float64(src[i])
+	}
+}
+
+func (s Set) doubleBF16(dst []float64, src []uint16) {
+	src = src[:len(dst)]
+	i := s.vector(len(dst))
+	doubleBF16(ptr(dst), ptr(src), i)
+	for ; i < len(dst); i++ {
+		dst[i] = float64(wide(src[i]))
 	}
 }
 
 // Softmax makes scores weights, whose sum is 1.
 func (s Set) Softmax(x []float32) {
-	top := float32(math.Inf(-1))
-	i := 0
-	if len(x) >= 8 {
-		top, i = s.largest(x)
+	top, i := float32(math.Inf(-1)), s.vector(len(x))
+	if i > 0 {
+		top = largestAsm(&x[0], i)
 	}
 	for _, v := range x[i:] {
 		top = max(top, v)
 	}
-	total, i := s.expSum(x, top)
+	total := 0.0
+	if i > 0 {
+		total = expSumAsm(&x[0], i, top)
+	}
 	for ; i < len(x); i++ {
 		x[i] = Exp(x[i] - top)
 		total += float64(x[i])
@@ -64,7 +102,9 @@ func (s Set) Softmax(x []float32) {
 
 // Scale multiplies x by f.
 func (s Set) Scale(x []float32, f float32) {
-	for i := s.scale(x, f); i < len(x); i++ {
+	i := s.vector(len(x))
+	scaleAsm(ptr(x), i, f)
+	for ; i < len(x); i++ {
 		x[i] *= f
 	}
 }
@@ -72,7 +112,9 @@ func (s Set) Scale(x []float32, f float32) {
 // Add adds y to the first values of x.
 func (s Set) Add(x, y []float32) {
 	x = x[:len(y)]
-	for i := s.add(x, y); i < len(x); i++ {
+	i := s.vector(len(x))
+	addAsm(ptr(x), ptr(y), i)
+	for ; i < len(x); i++ {
 		x[i] += y[i]
 	}
 }
@@ -80,7 +122,9 @@ func (s Set) Add(x, y []float32) {
 // Single rounds float64 to float32.
 func (s Set) Single(dst []float32, src []float64) {
 	src = src[:len(dst)]
-	for i := s.single(dst, src); i < len(dst); i++ {
+	i := s.vector(len(dst))
+	singleAsm(ptr(dst), ptr(src), i)
+	for ; i < len(dst); i++ {
 		dst[i] = float32(src[i])
 	}
 }
@@ -88,7 +132,9 @@ func (s Set) Single(dst []float32, src []float64) {
 // Rotate turns the pairs (low[i], high[i]).
 func (s Set) Rotate(low, high, cos, sin []float32) {
 	high, cos, sin = high[:len(low)], cos[:len(low)], sin[:len(low)]
-	for i := s.rotate(low, high, cos, sin); i < len(low); i++ {
+	i := s.vector(len(low))
+	rotateAsm(ptr(low), ptr(high), ptr(cos), ptr(sin), i)
+	for ; i < len(low); i++ {
 		a, b := low[i], high[i]
 		low[i], high[i] = float32(a*cos[i])-float32(b*sin[i]), float32(b*cos[i])+float32(a*sin[i])
 	}
@@ -97,7 +143,9 @@ func (s Set) Rotate(low, high, cos, sin []float32) {
 // SiLU sets gate to gate / (1 + e^-gate) · up.
 func (s Set) SiLU(gate, up []float32) {
 	up = up[:len(gate)]
-	for i := s.silu(gate, up); i < len(gate); i++ {
+	i := s.vector(len(gate))
+	siluAsm(ptr(gate), ptr(up), i)
+	for ; i < len(gate); i++ {
 		gate[i] = float32(gate[i]/(1+Exp(-gate[i]))) * up[i]
 	}
 }
@@ -105,7 +153,9 @@ func (s Set) SiLU(gate, up []float32) {
 // GELU sets gate to its GELU, in the form with tanh, times up.
 func (s Set) GELU(gate, up []float32) {
 	up = up[:len(gate)]
-	for i := s.gelu(gate, up); i < len(gate); i++ {
+	i := s.vector(len(gate))
+	geluAsm(ptr(gate), ptr(up), i)
+	for ; i < len(gate); i++ {
 		gate[i] = gelu(gate[i]) * up[i]
 	}
 }
@@ -118,12 +168,16 @@ func gelu(x float32) float32 {
 // RMSNorm sets dst = x / sqrt(mean(x²) + eps) · w.
 func (s Set) RMSNorm(dst, x, w []float32, eps float32) {
 	w, dst = w[:len(x)], dst[:len(x)]
-	sum, i := s.squares(x)
-	for ; i < len(x); i++ {
-		sum += float64(float64(x[i]) * float64(x[i]))
+	sum, whole := 0.0, s.vector(len(x))
+	if whole > 0 {
+		sum = squaresAsm(&x[0], whole)
+	}
+	for _, v := range x[whole:] {
+		sum += float64(float64(v) * float64(v))
 	}
 	f := float32(1 / math.Sqrt(sum/float64(len(x))+float64(eps)))
-	for i := s.normalise(dst, x, w, f); i < len(x); i++ {
+	normaliseAsm(ptr(dst), ptr(x), ptr(w), whole, f)
+	for i := whole; i < len(x); i++ {
 		dst[i] = x[i] * f * w[i]
 	}
 }

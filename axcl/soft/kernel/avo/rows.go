@@ -52,7 +52,7 @@ func values(I int) {
 }
 
 // each begins a function over vectors whose length is a multiple of 8, and gives the loop's
-// pointers.
+// pointers. Of a length of 0 it returns before any instruction that not every processor has.
 func each(name, signature, doc string, pointers ...string) (ps []reg.GPVirtual, n reg.GPVirtual) {
 	TEXT(name, NOSPLIT, signature)
 	Pragma("noescape")
@@ -64,6 +64,10 @@ func each(name, signature, doc string, pointers ...string) (ps []reg.GPVirtual, 
 	}
 	n = GP64()
 	Load(Param("n"), n)
+	TESTQ(n, n)
+	JNE(LabelRef("begin"))
+	RET()
+	Label("begin")
 	return ps, n
 }
 
