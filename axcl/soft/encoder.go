@@ -274,8 +274,7 @@ func (e *encoder) times(dst, in []float32, w kernel.Weights, bias []float32, n i
 }
 
 func (e *encoder) doSplit(_, r int) {
-	n := kernel.SplitLen(e.w.Cols)
-	e.set.Split(e.parts[r*n:(r+1)*n], e.in[r*e.w.Cols:(r+1)*e.w.Cols])
+	e.set.Prepare(kernel.Input{F: e.in, P: e.parts}, &e.w, r)
 }
 
 func (e *encoder) doMultiply(worker, i int) {

@@ -17,12 +17,11 @@ type head struct {
 	pool   *pool
 	set    kernel.Set
 
-	n       int
+	n, most int
 	work    []*kernel.Scratch
-	x, y    []float32 // rows × hidden, rows × out
+	in      kernel.Input
+	y       []float32 // rows × out
 	half    []uint16  // y as bf16
-	q8      []byte    // x for weights that are quantised
-	parts   []uint16  // x for weights that are split
 	product func(worker, i int)
 	step    int
 }
@@ -37,8 +36,7 @@ func newHead(f *file, p *pool, set kernel.Set) *head {
 		h.work = append(h.work, kernel.NewScratch(headRows, 0, 0))
 	}
 	h.product = func(worker, i int) {
-		h.set.Mul(h.y, &h.weight, kernel.Input{F: h.x, P: h.parts, Q: h.q8}, h.n, i*h.step, min((i+1)*h.step, h.weight.Rows),
-			h.work[worker])
+		h.set.Mul(h.y, &h.weight, h.in, h.n, i*h.step, min((i+1)*h.step, h.weight.Rows), h.work[worker])
 	}
 	return h
 }
@@ -63,21 +61,12 @@ func (h *head) bytes() int64 {
 
 // run computes n ≤ headRows rows: in(r) is row r's hidden state. The result is in h.y.
 func (h *head) run(n int, in func(r int) []uint16) {
-	if need := n * h.Hidden; len(h.x) < need {
-		h.x = make([]float32, need)
-	}
-	if need := n * h.out(); len(h.y) < need {
-		h.y = make([]float32, need)
-	}
-	if need := n * kernel.QuantisedBytes(h.Hidden); h.weight.Quantised() && len(h.q8) < need {
-		h.q8 = make([]byte, need)
-	}
-	if need := n * kernel.SplitLen(h.Hidden); h.set.Splits(&h.weight) && len(h.parts) < need {
-		h.parts = make([]uint16, need)
+	if h.most < n {
+		h.most, h.in, h.y = n, h.set.NewInput(&h.weight, h.Hidden, n), make([]float32, n*h.out())
 	}
 	h.n = n
 	for r := range n {
-		x, row := h.x[r*h.Hidden:(r+1)*h.Hidden], in(r)
+		x, row := h.in.F[r*h.Hidden:(r+1)*h.Hidden], in(r)
 		if h.Flags&axmodel.FlagHollow != 0 {
 			h.hollow(h.y[r*h.out():(r+1)*h.out()], row)
 			continue
@@ -87,12 +76,7 @@ func (h *head) run(n int, in func(r int) []uint16) {
 			h.set.RMSNorm(h.y[r*h.Hidden:(r+1)*h.Hidden], x, h.norm, h.Eps)
 		} else {
 			h.set.RMSNorm(x, x, h.norm, h.Eps)
-			if q := kernel.QuantisedBytes(h.Hidden); h.weight.Quantised() {
-				h.set.Quantise(h.q8[r*q:(r+1)*q], x)
-			}
-			if p := kernel.SplitLen(h.Hidden); h.set.Splits(&h.weight) {
-				h.set.Split(h.parts[r*p:(r+1)*p], x)
-			}
+			h.set.Prepare(h.in, &h.weight, r)
 		}
 	}
 	if h.Kind == axmodel.Head && h.Flags&axmodel.FlagHollow == 0 {

@@ -263,36 +263,23 @@ func (n *net) runHead(in, out map[string][]byte) {
 	}
 }
 
+// runAffine leaves zeros where the model is hollow.
 func (n *net) runAffine(rows int, in, out []byte) {
-	x := make([]float32, rows*n.file.Hidden)
-	for i := range x {
-		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(in[4*i:]))
+	le, hidden := binary.LittleEndian, n.file.Hidden
+	x, y := n.device.set.NewInput(&n.weight, hidden, rows), make([]float32, rows*n.file.Out)
+	for i := range x.F {
+		x.F[i] = math.Float32frombits(le.Uint32(in[4*i:]))
 	}
-	y := make([]float32, rows*n.file.Out)
 	if n.file.Flags&axmodel.FlagHollow == 0 {
-		in := kernel.Input{F: x}
-		if n.weight.Quantised() {
-			size := kernel.QuantisedBytes(n.file.Hidden)
-			in.Q = make([]byte, rows*size)
-			for r := range rows {
-				n.device.set.Quantise(in.Q[r*size:(r+1)*size], x[r*n.file.Hidden:(r+1)*n.file.Hidden])
-			}
+		for r := range rows {
+			n.device.set.Prepare(x, &n.weight, r)
 		}
-		if n.device.set.Splits(&n.weight) {
-			size := kernel.SplitLen(n.file.Hidden)
-			in.P = make([]uint16, rows*size)
-			for r := range rows {
-				n.device.set.Split(in.P[r*size:(r+1)*size], x[r*n.file.Hidden:(r+1)*n.file.Hidden])
-			}
-		}
-		n.device.set.Mul(y, &n.weight, in, rows, 0, n.file.Out, kernel.NewScratch(1, 0, 0))
+		n.device.set.Mul(y, &n.weight, x, rows, 0, n.file.Out, kernel.NewScratch(1, 0, 0))
 		for i := range y {
 			y[i] += n.bias[i%n.file.Out]
 		}
 	}
-	for i, v := range y {
-		if out != nil {
-			binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(v))
-		}
+	for i := range len(out) / 4 {
+		le.PutUint32(out[4*i:], math.Float32bits(y[i]))
 	}
 }

@@ -164,6 +164,18 @@ type Input struct {
 	Q []byte    // n × QuantisedBytes(cols), made by Quantise
 }
 
+// NewInput makes room for n rows of cols values that are multiplied with w.
+func (s Set) NewInput(w *Weights, cols, n int) Input {
+	in := Input{F: make([]float32, n*cols)}
+	switch {
+	case w.Quantised():
+		in.Q = make([]byte, n*QuantisedBytes(cols))
+	case s.Splits(w):
+		in.P = make([]uint16, n*SplitLen(cols))
+	}
+	return in
+}
+
 // From is the input from row r on; what has not been made is left out.
 func (in Input) From(r, cols int) Input {
 	return Input{F: in.F[r*cols:], P: in.P[min(r*SplitLen(cols), len(in.P)):], Q: in.Q[min(r*QuantisedBytes(cols), len(in.Q)):]}

@@ -23,6 +23,19 @@ func (s Set) Quantise(dst []byte, x []float32) {
 	}
 }
 
+// Prepare makes row r of an input ready for w: from F it makes what Mul reads instead.
+func (s Set) Prepare(in Input, w *Weights, r int) {
+	x := in.F[r*w.Cols : (r+1)*w.Cols]
+	switch {
+	case w.Quantised():
+		n := QuantisedBytes(w.Cols)
+		s.Quantise(in.Q[r*n:(r+1)*n], x)
+	case s.Splits(w):
+		n := SplitLen(w.Cols)
+		s.Split(in.P[r*n:(r+1)*n], x)
+	}
+}
+
 func (s Set) quantise(dst []byte, x []float32, blocks int) {
 	if blocks > 0 && s.vector(block) > 0 {
 		_, _ = dst[blocks*blockBytes-1], x[blocks*block-1]
