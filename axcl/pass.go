@@ -203,38 +203,37 @@ func badPass(format string, a ...any) error {
 
 // checkSizes reports the first slice whose length does not fit n rows.
 func (p *Pass) checkSizes(s Shape, n int) error {
-	bad := badPass
 	switch {
 	case n == 0:
-		return bad("no rows")
+		return badPass("no rows")
 	case n > s.MaxRows():
-		return bad("%d rows, the model takes at most %d", n, s.MaxRows())
+		return badPass("%d rows, the model takes at most %d", n, s.MaxRows())
 	case len(p.Hidden) != n*s.Hidden:
-		return bad("%d hidden values for %d rows of %d", len(p.Hidden), n, s.Hidden)
+		return badPass("%d hidden values for %d rows of %d", len(p.Hidden), n, s.Hidden)
 	case len(p.Pos) != n*max(s.Pos, 1):
-		return bad("%d positions for %d rows of %d", len(p.Pos), n, max(s.Pos, 1))
+		return badPass("%d positions for %d rows of %d", len(p.Pos), n, max(s.Pos, 1))
 	case len(p.Given) != n*s.Layers*s.Given:
-		return bad("%d values of layer inputs, for %d rows of %d × %d", len(p.Given), n, s.Layers, s.Given)
+		return badPass("%d values of layer inputs, for %d rows of %d × %d", len(p.Given), n, s.Layers, s.Given)
 	case len(p.SeeCells) != n*Words(s.Cells):
-		return bad("%d words of visible cells for %d rows of %d", len(p.SeeCells), n, Words(s.Cells))
+		return badPass("%d words of visible cells for %d rows of %d", len(p.SeeCells), n, Words(s.Cells))
 	case len(p.SeeRows) != n*Words(n):
-		return bad("%d words of visible rows for %d rows of %d", len(p.SeeRows), n, Words(n))
+		return badPass("%d words of visible rows for %d rows of %d", len(p.SeeRows), n, Words(n))
 	case s.Local && (p.LocalCells != nil || p.LocalRows != nil) &&
 		(len(p.LocalCells) != len(p.SeeCells) || len(p.LocalRows) != len(p.SeeRows)):
-		return bad("%d and %d words of what local layers see, %d and %d of what all see", len(p.LocalCells), len(p.LocalRows),
+		return badPass("%d and %d words of what local layers see, %d and %d of what all see", len(p.LocalCells), len(p.LocalRows),
 			len(p.SeeCells), len(p.SeeRows))
 	case len(p.Want) > 0 && s.Out == 0:
-		return bad("rows wanted from a model without a head")
+		return badPass("rows wanted from a model without a head")
 	case p.Logits != nil && len(p.Logits) != len(p.Want)*s.Out:
-		return bad("room for %d logits, %d rows of %d wanted", len(p.Logits), len(p.Want), s.Out)
+		return badPass("room for %d logits, %d rows of %d wanted", len(p.Logits), len(p.Want), s.Out)
 	case p.Argmax != nil && len(p.Argmax) != len(p.Want):
-		return bad("room for %d largest, %d wanted", len(p.Argmax), len(p.Want))
+		return badPass("room for %d largest, %d wanted", len(p.Argmax), len(p.Want))
 	case len(p.Want) > 0 && p.Logits == nil && p.Argmax == nil:
-		return bad("rows wanted, and no room for their logits or their largest")
+		return badPass("rows wanted, and no room for their logits or their largest")
 	case s.Whole && (p.HiddenOut != nil || len(p.Add) > 0):
-		return bad("the model is a whole decoder in one file: hidden rows neither come out of it nor are added to between layers")
+		return badPass("the model is a whole decoder in one file: hidden rows neither come out of it nor are added to between layers")
 	case p.HiddenOut != nil && len(p.HiddenOut) != n*s.Hidden:
-		return bad("room for %d output values, %d rows of %d", len(p.HiddenOut), n, s.Hidden)
+		return badPass("room for %d output values, %d rows of %d", len(p.HiddenOut), n, s.Hidden)
 	}
 	return nil
 }
@@ -260,32 +259,31 @@ func (p *Pass) checkLocal(s Shape, n int) error {
 // checkCells reports a cell that is written twice, or seen and written, and a row that sees what is
 // not there.
 func (p *Pass) checkCells(s Shape, n int) error {
-	bad := badPass
 	cw, rw := Words(s.Cells), Words(n)
 	for r, c := range p.Cell {
 		if int64(c) >= int64(s.Cells) {
-			return bad("row %d is kept in cell %d of %d", r, c, s.Cells)
+			return badPass("row %d is kept in cell %d of %d", r, c, s.Cells)
 		}
 		for _, d := range p.Cell[:r] {
 			if c == d {
-				return bad("cell %d is written twice", c)
+				return badPass("cell %d is written twice", c)
 			}
 		}
 		word, bit := int(c/64), uint64(1)<<(c%64)
 		for e := range n {
 			if p.SeeCells[e*cw+word]&bit != 0 {
-				return bad("row %d sees cell %d, which row %d writes", e, c, r)
+				return badPass("row %d sees cell %d, which row %d writes", e, c, r)
 			}
 		}
 	}
 	for r := range n {
 		if t := s.Cells % 64; t != 0 && p.SeeCells[r*cw+cw-1]>>t != 0 {
-			return bad("row %d sees a cell past the last", r)
+			return badPass("row %d sees a cell past the last", r)
 		}
 		for w := range rw {
 			v := p.SeeRows[r*rw+w]
 			if lo := r - w*64; lo <= 0 && v != 0 || lo > 0 && lo < 64 && v>>lo != 0 {
-				return bad("row %d sees a row that is not before it", r)
+				return badPass("row %d sees a row that is not before it", r)
 			}
 		}
 	}

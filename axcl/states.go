@@ -11,31 +11,30 @@ func (s Shape) StatePiece() int { return min(s.State, PieceBytes) }
 
 // checkStates is what Check asks of a pass whose rows go through layers that keep a state.
 func (p *Pass) checkStates(s Shape) error {
-	bad := func(format string, a ...any) error { return fmt.Errorf("%w: "+format, append([]any{ErrPass}, a...)...) }
 	if p.To < 1 || int64(p.To) > int64(s.Slots) {
-		return bad("the new state is to be left in slot %d, there are 1 to %d", p.To, s.Slots)
+		return badPass("the new state is to be left in slot %d, there are 1 to %d", p.To, s.Slots)
 	}
 	if int64(p.From) > int64(s.Slots) {
-		return bad("the rows go on from slot %d, there are 1 to %d", p.From, s.Slots)
+		return badPass("the rows go on from slot %d, there are 1 to %d", p.From, s.Slots)
 	}
 	n, cw, rw := p.Rows(), Words(s.Cells), Words(p.Rows())
 	for r := range n {
 		for w := range cw {
 			if p.SeeCells[r*cw+w] != p.SeeCells[w] {
-				return bad("row %d sees other cells than row 0, and a state is that of one sequence", r)
+				return badPass("row %d sees other cells than row 0, and a state is that of one sequence", r)
 			}
 		}
 		for w := range rw {
 			if all := uint64(1)<<min(max(r-w*64, 0), 64) - 1; p.SeeRows[r*rw+w] != all {
-				return bad("row %d does not see every row before it, and a state is that of one sequence", r)
+				return badPass("row %d does not see every row before it, and a state is that of one sequence", r)
 			}
 		}
 	}
 	switch seen := p.Reach(s) > 0; {
 	case p.From == 0 && seen:
-		return bad("the rows see cells, and begin with the zero state")
+		return badPass("the rows see cells, and begin with the zero state")
 	case p.From != 0 && !seen:
-		return bad("the rows go on from slot %d, and see no cell: a sequence begins with slot 0, the zero state", p.From)
+		return badPass("the rows go on from slot %d, and see no cell: a sequence begins with slot 0, the zero state", p.From)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package axmodel
 
 import (
+	"slices"
+
 	"github.com/axle-llm/axle/axcl"
 )
 
@@ -35,31 +37,16 @@ func (l LayerShape) Shape() axcl.Shape {
 
 // Equal says whether two layers can be in one model.
 func (l LayerShape) Equal(o LayerShape) bool {
-	if l.Hidden != o.Hidden || l.KV != o.KV || l.Pos != o.Pos || l.Added != o.Added || l.Cells != o.Cells ||
-		len(l.Groups) != len(o.Groups) {
-		return false
-	}
-	for i := range l.Groups {
-		if l.Groups[i] != o.Groups[i] {
-			return false
-		}
-	}
-	return true
+	return l.Hidden == o.Hidden && l.KV == o.KV && l.Pos == o.Pos && l.Added == o.Added && l.Cells == o.Cells &&
+		slices.Equal(l.Groups, o.Groups)
 }
 
 // alike is Equal but for how many rows the caches have: those of a layer that shares another's K
 // and V have a call's own rows too.
 func (l LayerShape) alike(o LayerShape) bool {
-	if len(l.Groups) != len(o.Groups) {
-		return false
-	}
-	for i := range l.Groups {
-		if l.Groups[i].Group != o.Groups[i].Group || l.Groups[i].Pos != o.Groups[i].Pos {
-			return false
-		}
-	}
+	same := slices.EqualFunc(l.Groups, o.Groups, func(a, b LayerGroup) bool { return a.Group == b.Group && a.Pos == b.Pos })
 	l.Groups = o.Groups
-	return l.Equal(o)
+	return same && l.Equal(o)
 }
 
 // Layer reads the shape of a decoder layer. The error, an *Error without a path, says which tensor
