@@ -99,7 +99,7 @@ type Model interface {
 	// Save, Restore and Copy are called as Run is, by the goroutine that owns the card, between
 	// passes, and block until the rows are there: one call into the library's queue, one
 	// synchronisation, at most LoadSpec.Timeout. They allocate nothing. A call takes at most
-	// Shape.Piece cells, so whoever waits for a pass waits for one piece. What it costs is a part
+	// Shape.Piece cells, so a pass that waits waits for one piece. What it costs is a part
 	// for every run of [Runs], since each is a copy of K and one of V in every layer, and a part
 	// for every row: consecutive cells travel best. A caller that measures both for each of the
 	// three, at load, on unused cells (one row; a piece in one run; two runs), knows the price of

@@ -8,8 +8,8 @@ type Node struct {
 	Several bool
 }
 
-// Nodes are all of them, the one without which nothing begins first. Whoever runs the library must
-// be able to read and write each that is there: with the first alone its initialisation fails.
+// Nodes are all of them. The first is the one that the library needs to start. The user that runs
+// the library must be able to read and write each that is there: the first alone is not enough.
 func Nodes() []Node {
 	return []Node{
 		{Name: "axcl_host", For: "to start"},

@@ -44,7 +44,7 @@ type Pass struct {
 	LocalCells []uint64
 	LocalRows  []uint64
 
-	// From and To are for models of which layers keep a state (Shape.State is not 0); others do not
+	// From and To are for models whose layers keep a state (Shape.State is not 0); others do not
 	// look at them. A state stands for all rows that went into it and cannot be taken apart, so
 	// such a pass carries rows of one sequence, in its order: each sees every row before it, and
 	// all see the same cells. The rows go on from what slot From holds, and the state after the

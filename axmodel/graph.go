@@ -396,7 +396,7 @@ func (g *Graph) readOutputs(p *program, n int) *Error {
 	return nil
 }
 
-// readDims reads a rank and six dimensions, of which those beyond the rank say nothing.
+// readDims reads a rank and six dimensions. Dimensions beyond the rank say nothing.
 func readDims(b []byte) ([]int, *Error) {
 	le := binary.LittleEndian
 	rank := le.Uint32(b)

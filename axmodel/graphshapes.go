@@ -13,8 +13,8 @@ type shaper struct {
 	attrs []int32
 }
 
-// form is what an operation takes: operands, of which the first need must be there; attributes; and
-// which operands are integers.
+// form is what an operation takes: operands, the first of them required; attributes; and which
+// operands are integers.
 type form struct {
 	need, most int
 	attrs      int  // -1: as many as the operation says itself

@@ -339,7 +339,7 @@ func (e *engine) run(l *layer, n int, out, in []uint16, pos []uint32, kc, vc []u
 	e.mlp()
 }
 
-// mlp ends a layer: e.a is what its attention, or whatever it has instead, adds.
+// mlp ends a layer: e.a is what its attention adds, or the state that it has instead.
 func (e *engine) mlp() {
 	l, n, h := e.l, e.n, e.l.Hidden
 	e.pool.each(n, 2*h, e.residual)

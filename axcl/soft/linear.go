@@ -74,9 +74,8 @@ func newMixing(s size) mixing {
 
 func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
 
-// runLinear computes one layer with a state for n rows, of which all are there: padding is the
-// caller's to leave out. The rows go on from one state and leave another, perhaps in the same
-// memory.
+// runLinear computes one layer with a state for n rows. The caller has left out padding. The rows
+// go on from one state and leave another, perhaps in the same memory.
 func (e *engine) runLinear(l *layer, n int, out, in []uint16, from, to held) {
 	e.l, e.n, e.out, e.raw, e.lin.from, e.lin.to = l, n, out, in, from, to
 	h, x, m := l.Hidden, l.linear, &e.lin

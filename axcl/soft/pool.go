@@ -28,8 +28,8 @@ type pool struct {
 // share is the parts of the task at hand that are one worker's, from one number up to another, both
 // in one word. It takes them in their order, since parts that follow each other read weights that
 // do, and each asks for those of the next. When it has done all, it takes others' parts, from their
-// ends. Whoever has taken a part knows that it is one of the task at hand, which cannot end before
-// the part does.
+// ends. A part that was taken belongs to the task at hand, since the task cannot end before
+// its parts do.
 type share struct {
 	span atomic.Uint64
 	_    [120]byte // not where another's lies, nor beside it

@@ -92,9 +92,8 @@ func (d *Device) Info() (axcl.Info, error) {
 	return i, nil
 }
 
-// take accounts for n bytes of card memory, of which this many are to be allocated: the rest is
-// mapped. A runtime that is refused memory ends the process, so what the host does not have is not
-// asked for.
+// take accounts for n bytes of card memory. What is not to be allocated is mapped. Go ends a
+// process that is refused memory, so take refuses what the host does not have.
 func (d *Device) take(n, allocate int64) error {
 	//rule:D3 TestMoreThanTheHost > free => < 0
 	if _, free := hostMemory(d.options.System); free > 0 && allocate > free {

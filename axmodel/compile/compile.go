@@ -50,9 +50,9 @@ type Options struct {
 	TextOnly  bool // leaves the encoder of pictures out
 	Warm      int  // prefill groups of layers with a state; 0 means as many as other layers have
 	// Whole makes a whole decoder instead of one file a layer: "one" file with a group for tokens
-	// and one for prompts, or "two", of which that for prompts gives the logits of a call's last
-	// row alone. Both look back on all cells: History is not looked at. Layers with a state or a
-	// window, and embedding models, cannot be in one.
+	// and one for prompts, or "two" files. The file for prompts then gives the logits of a call's
+	// last row alone. Both look back on all cells: History is not looked at. Layers with a state or
+	// a window, and embedding models, cannot be in one.
 	Whole string
 	Tool  string // recorded in the files; empty means "axle compile"
 

@@ -14,8 +14,9 @@ import (
 )
 
 // This file is what Gemma-4 has of its own: heads as long as the layer's kind says, layers at the
-// end that use the K and V of earlier ones, and rows that every layer is given beyond the hidden
-// state, of which the package has the table and what else the host makes them with.
+// end that use the K and V of earlier ones, and layer inputs: rows that every layer is given in
+// addition to the hidden state. The package has the table and the weights that the host makes them
+// with.
 
 // Files of a package whose layers are given further rows.
 const (

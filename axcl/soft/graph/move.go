@@ -2,7 +2,7 @@ package graph
 
 import "github.com/axle-llm/axle/axmodel"
 
-// What moves values and does not compute with them goes by words, whatever they are.
+// These operations move values and do not compute with them, so they go by words of any type.
 
 // gather takes rows, of what lies behind the axis, by their numbers.
 func (p *Plan) gather() {

@@ -202,24 +202,24 @@ func packBF16(dst *float32, src *uint16, n int)
 //go:noescape
 func packFours(dst *float32, src *uint16, n int)
 
-// quant8 multiplies 8 rows of w, in eights and of 8 bits, with n rows of x over so many blocks of 32, and adds to acc, which has 8 values
+// quant8 multiplies 8 rows of w, in eights and of 8 bits, with n rows of x over this many blocks of 32, and adds to acc, which has 8 values
 // for each row of x; the stride is bytes. A scale of w holds for mask+1 blocks.
 //
 //go:noescape
 func quant8(acc *float32, w *byte, scales *uint16, x *byte, xStride uintptr, n int, blocks int, mask int)
 
-// quantOne8 writes to dst the 8 values that quant8 gives for one row of x and each of so many eights.
+// quantOne8 writes to dst the 8 values that quant8 gives for one row of x and each of this many eights.
 //
 //go:noescape
 func quantOne8(dst *float32, w *byte, scales *uint16, x *byte, blocks int, mask int, tiles int)
 
-// quant4 multiplies 8 rows of w, in eights and of 4 bits, with n rows of x over so many blocks of 32, and adds to acc, which has 8 values
+// quant4 multiplies 8 rows of w, in eights and of 4 bits, with n rows of x over this many blocks of 32, and adds to acc, which has 8 values
 // for each row of x; the stride is bytes. A scale of w holds for mask+1 blocks.
 //
 //go:noescape
 func quant4(acc *float32, w *byte, scales *uint16, x *byte, xStride uintptr, n int, blocks int, mask int)
 
-// quantOne4 writes to dst the 8 values that quant4 gives for one row of x and each of so many eights.
+// quantOne4 writes to dst the 8 values that quant4 gives for one row of x and each of this many eights.
 //
 //go:noescape
 func quantOne4(dst *float32, w *byte, scales *uint16, x *byte, blocks int, mask int, tiles int)
@@ -239,7 +239,7 @@ func values2(sum *float64, sumStride uintptr, p *float64, pStride uintptr, v *fl
 //go:noescape
 func values3(sum *float64, sumStride uintptr, p *float64, pStride uintptr, v *float64, vStride uintptr, cells int)
 
-// quantiseAsm writes so many blocks of 128 bytes: 32 values rounded to 8 bits, the scale they are to be multiplied by, eight times their
+// quantiseAsm writes this many blocks of 128 bytes: 32 values rounded to 8 bits, the scale they are to be multiplied by, eight times their
 // sum, the scale of 16 bits, nothing, and the values rounded to 16 bits.
 //
 //go:noescape

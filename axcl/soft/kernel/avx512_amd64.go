@@ -164,13 +164,13 @@ func packWideBF16(dst *float32, src *uint16, steps int, rest int)
 //go:noescape
 func packWideFours(dst *float32, src *uint16, steps int, rest int)
 
-// wideQuant8 multiplies two eights of w, of 8 bits, with n rows of x over so many blocks of 32, and adds to acc, which has 16 values for
+// wideQuant8 multiplies two eights of w, of 8 bits, with n rows of x over this many blocks of 32, and adds to acc, which has 16 values for
 // each row of x; strides are bytes, from one eight to the next. A scale of w holds for mask+1 blocks. It gives the bits that quant8 gives.
 //
 //go:noescape
 func wideQuant8(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, n int, blocks int, mask int)
 
-// wideQuant4 multiplies two eights of w, of 4 bits, with n rows of x over so many blocks of 32, and adds to acc, which has 16 values for
+// wideQuant4 multiplies two eights of w, of 4 bits, with n rows of x over this many blocks of 32, and adds to acc, which has 16 values for
 // each row of x; strides are bytes, from one eight to the next. A scale of w holds for mask+1 blocks. It gives the bits that quant4 gives.
 //
 //go:noescape

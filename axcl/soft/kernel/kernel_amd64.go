@@ -187,8 +187,8 @@ func (s Set) someOfFour(dst []float32, w *Weights, x []float32, n, from, to int)
 	}
 }
 
-// fours multiplies whole fours with rows of input. So many of them stay in the first cache for all
-// rows; one row reads them all in a row.
+// fours multiplies whole fours with rows of input. As many fours as fit the first cache are taken
+// together for all rows. Up to three rows take all fours at once.
 func (s Set) fours(dst *float32, ds uintptr, w *Weights, x []float32, n, from, to int) {
 	bytes := four * up(w.Cols, line) * 2
 	together := max(1<<14/bytes, 1) * four

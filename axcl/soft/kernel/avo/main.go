@@ -329,8 +329,8 @@ func tile(t kind, M, N int) {
 	RET()
 }
 
-// begin loads the mode and gives a tile's sums, of so many bytes each, what they begin with: zeros,
-// or what at points at.
+// begin loads the mode and sets a tile's sums: to zeros, or to what at points at. A sum has this
+// many bytes.
 func begin(acc []reg.VecVirtual, mode, at reg.GPVirtual, bytes int, zero func(reg.VecVirtual)) {
 	Load(Param("mode"), mode)
 	TESTQ(U32(1), mode)

@@ -75,8 +75,8 @@ func (e *eights) load(at, mask reg.GPVirtual) {
 	}
 }
 
-// times multiplies the block with those at so many places, side by side: the sums, as numbers, and
-// what each is to be multiplied with.
+// times multiplies the block with the inputs' blocks in x, side by side. It gives the sums, as
+// numbers, and the factor of each.
 func (e *eights) times(x ...Mem) (sums, factors []reg.VecVirtual) {
 	at := func(i, disp int) Mem { m := x[i]; m.Disp = disp; return m }
 	scale := scale8
@@ -151,7 +151,7 @@ func quantTile(bits int) {
 	TEXT(fmt.Sprintf("quant%d", bits), NOSPLIT, "func(acc *float32, w *byte, scales *uint16, x *byte, xStride uintptr, n int, blocks int, "+
 		"mask int)")
 	Pragma("noescape")
-	describe(fmt.Sprintf("quant%d multiplies 8 rows of w, in eights and of %d bits, with n rows of x over so many blocks of 32, and adds to "+
+	describe(fmt.Sprintf("quant%d multiplies 8 rows of w, in eights and of %d bits, with n rows of x over this many blocks of 32, and adds to "+
 		"acc, which has 8 values for each row of x; the stride is bytes. A scale of w holds for mask+1 blocks.", bits, bits))
 	e, x, stride, at := newEights(bits), mustLoad("x"), mustLoad("xStride"), GP64()
 	XORQ(at, at)
@@ -203,7 +203,7 @@ func quantTile(bits int) {
 func quantOne(bits int) {
 	TEXT(fmt.Sprintf("quantOne%d", bits), NOSPLIT, "func(dst *float32, w *byte, scales *uint16, x *byte, blocks int, mask int, tiles int)")
 	Pragma("noescape")
-	describe(fmt.Sprintf("quantOne%d writes to dst the 8 values that quant%d gives for one row of x and each of so many eights.", bits, bits))
+	describe(fmt.Sprintf("quantOne%d writes to dst the 8 values that quant%d gives for one row of x and each of this many eights.", bits, bits))
 	e, dst, blocks, mask, tiles := newEights(bits), mustLoad("dst"), mustLoad("blocks"), mustLoad("mask"), mustLoad("tiles")
 	x, at, sum := GP64(), GP64(), YMM()
 	Label("tile")
@@ -254,7 +254,7 @@ func pairs() Mem {
 func quantise() {
 	TEXT("quantiseAsm", NOSPLIT, "func(dst *byte, x *float32, blocks int)")
 	Pragma("noescape")
-	describe("quantiseAsm writes so many blocks of 128 bytes: 32 values rounded to 8 bits, the scale they are to be multiplied by, eight " +
+	describe("quantiseAsm writes this many blocks of 128 bytes: 32 values rounded to 8 bits, the scale they are to be multiplied by, eight " +
 		"times their sum, the scale of 16 bits, nothing, and the values rounded to 16 bits.")
 	dst, x, blocks := GP64(), GP64(), GP64()
 	Load(Param("dst"), dst)

@@ -289,7 +289,7 @@ func wideQuant(bits int) {
 	TEXT(fmt.Sprintf("wideQuant%d", bits), NOSPLIT, "func(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, "+
 		"x *byte, xStride uintptr, n int, blocks int, mask int)")
 	Pragma("noescape")
-	describe(fmt.Sprintf("wideQuant%d multiplies two eights of w, of %d bits, with n rows of x over so many blocks of 32, and adds to acc, "+
+	describe(fmt.Sprintf("wideQuant%d multiplies two eights of w, of %d bits, with n rows of x over this many blocks of 32, and adds to acc, "+
 		"which has 16 values for each row of x; strides are bytes, from one eight to the next. A scale of w holds for mask+1 blocks. It "+
 		"gives the bits that quant%d gives.", bits, bits, bits))
 	w, second, x, stride, at := mustLoad("w"), mustLoad("wStride"), mustLoad("x"), mustLoad("xStride"), GP64()
