@@ -401,8 +401,8 @@ func (m *model) RunVendorLoop(p *axcl.Pass) error {
 	return m.run(p, true)
 }
 
-// groupFor is the group that a pass runs on. A picture's row has three positions, and a decode group
-// may take only one. Then the row goes through a prefill group, though it comes alone.
+// groupFor is the group that a pass runs on. A picture's row has three positions, and a decode
+// group may take only one. Then the row goes through a prefill group, though it comes alone.
 func (m *model) groupFor(p *axcl.Pass) (int, error) {
 	rows, reach := p.Rows(), p.Reach(m.shape)
 	//rule:G21 TestOraclePictures m.narrow => false

@@ -30,17 +30,14 @@ func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, scra
 	case w.Fours != nil:
 		s.mulFours(dst, w, x, n, from, to, scratch)
 		return
-	case s.wide():
-		mulWide(dst, w, x, n, from, to, scratch)
-		return
 	case n >= Together && scratch.panel != nil:
 		for ; from < to; from += Block {
-			mulPanel(dst, w, x, n, from, min(from+Block, to), scratch)
+			s.mulPanel(dst, w, x, n, from, min(from+Block, to), scratch)
 		}
 		return
 	}
 	k, p, size := w.raw(from * w.Cols)
-	product(k, &dst[from], uintptr(w.Rows)*4, p, uintptr(w.Cols)*size, to-from, &x[0], uintptr(w.Cols)*4, n, steps, 0)
+	s.product(k, &dst[from], uintptr(w.Rows)*4, p, uintptr(w.Cols)*size, to-from, &x[0], uintptr(w.Cols)*4, n, w.Cols&^7, 0)
 }
 
 // raw is where a value lies, of what kind it is, and how many bytes it takes.
@@ -62,17 +59,20 @@ func cut(n, top int) int {
 	return top
 }
 
-// product multiplies rows of w with n rows of x as they lie; strides are bytes. Four rows of w at a
-// time stay in the first cache for all of x.
-func product(k kind, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, rows int, x *float32, xs uintptr, n, steps,
-	mode int) {
+// product multiplies rows of w with n rows of x as they lie, columns of them, which are a multiple of
+// eight; strides are bytes. Four rows of w at a time stay in the first cache for all of x.
+func (s Set) product(k kind, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, rows int, x *float32, xs uintptr, n, cols, mode int) {
+	if s.wide() {
+		productWide(k, dst, ds, w, ws, rows, x, xs, n, cols, mode)
+		return
+	}
 	for o := 0; o < rows; o += 4 {
 		for r := 0; r < n; {
 			c := cut(n-r, 6)
 			for m, end := o, min(o+4, rows); m < end; {
 				wide := shape(end-m, c)
 				tile(k, wide, c, f32At(dst, uintptr(r)*ds+uintptr(m)*4), ds, unsafe.Add(w, uintptr(m)*ws), ws, f32At(x, uintptr(r)*xs), xs,
-					steps, nil, mode)
+					cols/8, nil, mode)
 				m += wide
 			}
 			r += c
@@ -97,17 +97,27 @@ func f32At(p *float32, bytes uintptr) *float32 {
 
 // mulPanel is mulFloat for many rows and at most Block rows of weights: columns by columns, these
 // are unpacked to float32, once for all rows, four rows of weights side by side, as tiles read
-// them. Three rows of input at a time stay in the first cache for all weights of the panel. Sums
-// that are not finished are kept as they are, lane by lane. Rows in fours are whole ones.
-func mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *Scratch) {
+// them. Three rows of input at a time stay in the first cache for all weights of the panel; of
+// AVX-512 six, whose sums have twice the lanes. Sums that are not finished are kept as they are,
+// lane by lane. Rows in fours are whole ones.
+func (s Set) mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *Scratch) {
 	cols, rows := w.Cols&^7, (to-from)&^3
+	lanes, high, most := 8, height, 3
+	if s.wide() {
+		lanes, high, most = wideLanes, wideHeight, wideInput
+	}
 	parts := (cols + depth - 1) / depth
 	part := up((cols+parts-1)/parts, line)
-	for r0 := 0; r0 < n; r0 += height {
-		r1 := min(r0+height, n)
+	ds, xs := uintptr(w.Rows)*4, uintptr(w.Cols)*4
+	for r0 := 0; r0 < n; r0 += high {
+		r1 := min(r0+high, n)
 		for c0 := 0; rows > 0 && c0 < cols; c0 += part {
 			width := min(part, cols-c0)
-			w.pack(scratch.panel, from, rows, c0, width)
+			if s.wide() {
+				w.packWide(scratch.panel, from, rows, c0, width)
+			} else {
+				w.pack(scratch.panel, from, rows, c0, width)
+			}
 			mode := 0
 			if c0 > 0 {
 				//rule:G12 TestMul$ resume => 0
@@ -117,16 +127,23 @@ func mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *
 				mode |= keep
 			}
 			for r := r0; r < r1; {
-				c := cut(r1-r, 3)
-				tilePacked(four, c, &dst[r*w.Rows+from], uintptr(w.Rows)*4, &scratch.panel[0], &x[r*w.Cols+c0], uintptr(w.Cols)*4, width/8,
-					rows/4, &scratch.sums[8*(r-r0)*rows], mode)
+				c := cut(r1-r, most)
+				sums := scratch.sums[lanes*(r-r0)*rows:]
+				if s.wide() {
+					for o := 0; o < rows; o += wideRows {
+						tileWide(ofPacked, c, &dst[r*w.Rows+from+o], ds, unsafe.Pointer(&scratch.panel[o*up(width, lanes)]), 0,
+							&x[r*w.Cols+c0], xs, width, &sums[lanes*o*c], mode)
+					}
+				} else {
+					tilePacked(four, c, &dst[r*w.Rows+from], ds, &scratch.panel[0], &x[r*w.Cols+c0], xs, width/8, rows/4, &sums[0], mode)
+				}
 				r += c
 			}
 		}
 	}
 	if from += rows; from < to {
 		k, p, size := w.raw(from * w.Cols)
-		product(k, &dst[from], uintptr(w.Rows)*4, p, uintptr(w.Cols)*size, to-from, &x[0], uintptr(w.Cols)*4, n, cols/8, 0)
+		s.product(k, &dst[from], ds, p, uintptr(w.Cols)*size, to-from, &x[0], xs, n, cols, 0)
 	}
 }
 
@@ -167,11 +184,7 @@ func (s Set) mulFours(dst []float32, w *Weights, x []float32, n, from, to int, s
 		return
 	}
 	for ; first < last; first += Block {
-		if to := min(first+Block, last); s.wide() {
-			panelWide(dst, w, x, n, first, to, scratch)
-		} else {
-			mulPanel(dst, w, x, n, first, to, scratch)
-		}
+		s.mulPanel(dst, w, x, n, first, min(first+Block, last), scratch)
 	}
 }
 
@@ -259,12 +272,7 @@ func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int
 		return
 	}
 	_, _, _ = dst[(n-1)*stride+count-1], keys[(count-1)*keyStride+hd-1], q[n*hd-1]
-	if s.wide() {
-		productWide(ofBF16, &dst[0], uintptr(stride)*4, unsafe.Pointer(&keys[0]), uintptr(keyStride)*2, count, &q[0], uintptr(hd)*4, n,
-			hd&^7, apart)
-		return
-	}
-	product(ofBF16, &dst[0], uintptr(stride)*4, unsafe.Pointer(&keys[0]), uintptr(keyStride)*2, count, &q[0], uintptr(hd)*4, n, hd/8,
+	s.product(ofBF16, &dst[0], uintptr(stride)*4, unsafe.Pointer(&keys[0]), uintptr(keyStride)*2, count, &q[0], uintptr(hd)*4, n, hd&^7,
 		apart)
 }
 

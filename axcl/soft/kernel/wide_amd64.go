@@ -21,18 +21,6 @@ const (
 // with AVX2.
 func (s Set) wide() bool { return s == AVX512 }
 
-// mulWide is mulFloat.
-func mulWide(dst []float32, w *Weights, x []float32, n, from, to int, scratch *Scratch) {
-	if n >= Together && scratch.panel != nil {
-		for ; from < to; from += Block {
-			panelWide(dst, w, x, n, from, min(from+Block, to), scratch)
-		}
-		return
-	}
-	k, p, size := w.raw(from * w.Cols)
-	productWide(k, &dst[from], uintptr(w.Rows)*4, p, uintptr(w.Cols)*size, to-from, &x[0], uintptr(w.Cols)*4, n, w.Cols&^7, 0)
-}
-
 // productWide multiplies rows of w with n rows of x as they lie; strides are bytes. Block rows of w
 // stay in the second cache for all of x.
 func productWide(k kind, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, rows int, x *float32, xs uintptr, n, cols,
@@ -66,44 +54,9 @@ func tilesWide(k kind, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uin
 	}
 }
 
-// panelWide is mulPanel, with six rows of input at a time.
-func panelWide(dst []float32, w *Weights, x []float32, n, from, to int, scratch *Scratch) {
-	cols, rows := w.Cols&^7, (to-from)&^(wideRows-1)
-	parts := (cols + depth - 1) / depth
-	part := up((cols+parts-1)/parts, line)
-	for r0 := 0; r0 < n; r0 += wideHeight {
-		r1 := min(r0+wideHeight, n)
-		for c0 := 0; c0 < cols; c0 += part {
-			width := min(part, cols-c0)
-			steps, rest := width/wideLanes, width%wideLanes
-			room := up(width, wideLanes)
-			w.packWide(scratch.panel, room, from, rows, c0, steps, rest)
-			mode := 0
-			if c0 > 0 {
-				mode |= resume
-			}
-			if c0+width < cols {
-				mode |= keep
-			}
-			for r := r0; r < r1; {
-				c := cut(r1-r, wideInput)
-				for o := 0; o < rows; o += wideRows {
-					tileWide(ofPacked, c, &dst[r*w.Rows+from+o], uintptr(w.Rows)*4, unsafe.Pointer(&scratch.panel[o*room]), 0,
-						&x[r*w.Cols+c0], uintptr(w.Cols)*4, width, &scratch.sums[wideLanes*((r-r0)*rows+o*c)], mode)
-				}
-				r += c
-			}
-		}
-	}
-	if from += rows; from < to {
-		k, p, size := w.raw(from * w.Cols)
-		productWide(k, &dst[from], uintptr(w.Rows)*4, p, uintptr(w.Cols)*size, to-from, &x[0], uintptr(w.Cols)*4, n, cols, 0)
-	}
-}
-
-// packWide is pack: steps of sixteen columns and what is left of them, four rows to every 4·room
-// values.
-func (w *Weights) packWide(panel []float32, room, from, rows, c0, steps, rest int) {
+// packWide is pack in steps of sixteen columns, with zeros behind the last.
+func (w *Weights) packWide(panel []float32, from, rows, c0, width int) {
+	steps, rest, room := width/wideLanes, width%wideLanes, up(width, wideLanes)
 	if w.Fours != nil {
 		for o := 0; o < rows; o += four {
 			packWideFours(&panel[o*room], &w.Fours[w.at(from+o, c0)], steps, rest)
