@@ -59,8 +59,8 @@ func cut(n, top int) int {
 	return top
 }
 
-// product multiplies rows of w with n rows of x as they lie, columns of them, which are a multiple of
-// eight; strides are bytes. Four rows of w at a time stay in the first cache for all of x.
+// product multiplies rows of w with n rows of x as they lie; strides are bytes, and the columns a
+// multiple of eight. Four rows of w at a time stay in the first cache for all of x.
 func (s Set) product(k kind, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, rows int, x *float32, xs uintptr, n, cols, mode int) {
 	if s.wide() {
 		productWide(k, dst, ds, w, ws, rows, x, xs, n, cols, mode)
