@@ -18,7 +18,7 @@ func (p graphPool) Each(count, work int, task func(worker, i int)) { p.each(coun
 // Workers implements graph.Pool.
 func (p graphPool) Workers() int { return p.n }
 
-// graphs are the plans of a net's groups, and what a call takes in addition to the file.
+// graphs are the plans of a net's groups, and what they take in addition to the file.
 type graphs struct {
 	plans   []*graph.Plan
 	in, out [][]byte
@@ -37,10 +37,17 @@ func newGraphs(f *file, p *pool, set kernel.Set) (*graphs, error) {
 			return nil, &axmodel.Error{Path: f.path, What: fmt.Sprintf("group %d takes %d bytes to compute in", i, plan.Bytes())}
 		}
 		g.plans = append(g.plans, plan)
-		g.heap = max(g.heap, plan.Bytes())
+		g.heap += plan.Bytes()
 	}
 	g.heap += weights.Bytes()
 	return g, nil
+}
+
+// room takes the plans' memory.
+func (g *graphs) room() {
+	for _, p := range g.plans {
+		p.Room()
+	}
 }
 
 // run computes a group from its inputs, all of which are there.

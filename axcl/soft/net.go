@@ -90,6 +90,8 @@ func (d *Device) LoadNet(path string) (axcl.Net, error) {
 		n.weight, n.bias = f.matrix("weight"), f.vector("bias")
 	case axmodel.Encoder:
 		n.sight.room()
+	case axmodel.Net:
+		n.graphs.room()
 	}
 	d.open = append(d.open, n)
 	return n, nil

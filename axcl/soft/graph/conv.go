@@ -1,6 +1,10 @@
 package graph
 
-import "github.com/axle-llm/axle/axcl/soft/kernel"
+import (
+	"unsafe"
+
+	"github.com/axle-llm/axle/axcl/soft/kernel"
+)
 
 // window is how a convolution or a pooling goes over a plane; a row of values is a plane of height
 // one.
@@ -30,6 +34,9 @@ func (p *Plan) window(weights []int) window {
 	return w
 }
 
+// few is below how many channels of a group a convolution is computed value by value.
+const few = 8
+
 // conv computes places in blocks: what they see is copied side by side, and multiplied with all
 // weights of a group.
 func (p *Plan) conv() {
@@ -39,6 +46,18 @@ func (p *Plan) conv() {
 	w := p.window(wd)
 	y := p.result(0)
 	places, k := w.oh*w.ow, w.in*w.kh*w.kw
+	if w.in*w.o < few*few {
+		p.do(w.n*w.groups*w.o, places*k, func(_, i int) {
+			o := i % (w.groups * w.o)
+			dst := y.f[i*places:][:places]
+			fillBias(dst, bias.f, o)
+			for c := range w.in {
+				w.slide(dst, x.f[(i/(w.groups*w.o)*w.c+o/w.o*w.in+c)*w.ih*w.iw:][:w.ih*w.iw], wt.f[o*k+c*w.kh*w.kw:][:w.kh*w.kw])
+			}
+		})
+		return
+	}
+	p.rows = max(p.rows, w.o)
 	seen, sums := p.own(kernel.Block*k), p.own(kernel.Block*w.o)
 	blocks := (places + kernel.Block - 1) / kernel.Block
 	p.do(w.n*w.groups*blocks, kernel.Block*k*w.o, func(worker, i int) {
@@ -99,6 +118,26 @@ func (w *window) look(dst, src []float32, oy, ox int) {
 	}
 }
 
+// slide adds one channel's convolution to a plane.
+func (w *window) slide(dst, src, weights []float32) {
+	for ky := range w.kh {
+		for kx := range w.kw {
+			v := weights[ky*w.kw+kx]
+			for oy := range w.oh {
+				y := oy*w.sh - w.top + ky*w.dh
+				if y < 0 || y >= w.ih {
+					continue
+				}
+				row, line := dst[oy*w.ow:][:w.ow], src[y*w.iw:][:w.iw]
+				from, to := reach(w.ow, w.iw, w.sw, kx*w.dw-w.left)
+				for ox := from; ox < to; ox++ {
+					row[ox] += float32(v * line[ox*w.sw+kx*w.dw-w.left])
+				}
+			}
+		}
+	}
+}
+
 // reach gives the i in [0, n) for which i·stride + off lies in [0, limit).
 func reach(n, limit, stride, off int) (from, to int) {
 	if off < 0 {
@@ -108,23 +147,75 @@ func reach(n, limit, stride, off int) (from, to int) {
 	return min(from, to), to
 }
 
-// convTranspose adds up, for each channel that comes out, what falls on its places.
+// convTranspose multiplies each place with all weights, and then each channel adds up what falls on
+// its own places.
 func (p *Plan) convTranspose() {
 	x, _ := p.operand(0)
 	wt, wd := p.operand(1)
 	bias, _ := p.operand(2)
 	w := p.window(wd)
 	y := p.result(0)
-	places, taps, area := w.ih*w.iw, w.kh*w.kw, w.oh*w.ow
-	p.do(w.n*w.groups*w.o, places*taps*w.in, func(_, i int) {
-		at, o := i/(w.groups*w.o), i%(w.groups*w.o)
-		dst := y.f[i*area:][:area]
-		fillBias(dst, bias.f, o)
-		for c := o / w.o * w.in; c < (o/w.o+1)*w.in; c++ {
-			src := x.f[(at*w.c+c)*places:][:places]
-			for tap, v := range wt.f[(c*w.o+o%w.o)*taps:][:taps] {
-				w.drop(dst, tap, src, v)
+	places, taps := w.ih*w.iw, w.kh*w.kw
+	area := w.oh * w.ow
+	if w.in < few {
+		p.do(w.n*w.groups*w.o, places*taps*w.in, func(_, i int) {
+			at, o := i/(w.groups*w.o), i%(w.groups*w.o)
+			dst := y.f[i*area:][:area]
+			fillBias(dst, bias.f, o)
+			for c := o / w.o * w.in; c < (o/w.o+1)*w.in; c++ {
+				src := x.f[(at*w.c+c)*places:][:places]
+				for tap, v := range wt.f[(c*w.o+o%w.o)*taps:][:taps] {
+					w.drop(dst, tap, src, v)
+				}
 			}
+		})
+		return
+	}
+	// Of each group, weights by what comes out and then by what goes in.
+	turn := func(dst []float32, g int) {
+		for c := range w.in {
+			for k, v := range wt.f[(g*w.in+c)*w.o*taps:][:w.o*taps] {
+				dst[(g*w.o*taps+k)*w.in+c] = v
+			}
+		}
+	}
+	var turned []float32
+	if p.constant(1) {
+		turned = p.keep(w.c*w.o*taps, func(dst []float32) {
+			for g := range w.groups {
+				turn(dst, g)
+			}
+		})
+	} else {
+		turned = p.space(w.c * w.o * taps)
+		p.do(w.groups, w.in*w.o*taps, func(_, g int) { turn(turned, g) })
+	}
+	all := p.space(w.n * w.groups * w.o * taps * places)
+	p.rows = max(p.rows, w.o*taps)
+	rows, sums := p.own(kernel.Block*w.in), p.own(kernel.Block*w.o*taps)
+	blocks := (places + kernel.Block - 1) / kernel.Block
+	p.do(w.n*w.groups*blocks, kernel.Block*w.in*w.o*taps, func(worker, i int) {
+		group, from := i/blocks, i%blocks*kernel.Block
+		n := min(kernel.Block, places-from)
+		at, g := group/w.groups, group%w.groups
+		row, sum := rows(worker), sums(worker)
+		for c := range w.in {
+			for r, v := range x.f[(at*w.c+g*w.in+c)*places+from:][:n] {
+				row[r*w.in+c] = v
+			}
+		}
+		m := kernel.Weights{Rows: n, Cols: w.in, F32: row[:n*w.in]}
+		p.set.Mul(sum, &m, kernel.Input{F: turned[g*w.o*taps*w.in:][:w.o*taps*w.in]}, w.o*taps, 0, n, p.scrap[worker])
+		for k := range w.o * taps {
+			copy(all[(group*w.o*taps+k)*places+from:][:n], sum[k*n:])
+		}
+	})
+	p.do(w.n*w.groups*w.o, taps*places, func(_, i int) {
+		dst := y.f[i*area:][:area]
+		fillBias(dst, bias.f, i%(w.groups*w.o))
+		for tap := range taps {
+			src := all[(i*taps+tap)*places:][:places]
+			w.drop(dst, tap, src, 1)
 		}
 	})
 }
@@ -208,3 +299,6 @@ func between(i, of, n int) (a, b int, f float64) {
 	a = int(at)
 	return a, min(a+1, of-1), at - float64(a)
 }
+
+// halves are words as values of 16 bits.
+func halves(f []float32, n int) []uint16 { return unsafe.Slice((*uint16)(unsafe.Pointer(&f[0])), n) }

@@ -28,41 +28,65 @@ func gelu(x float32) float32 {
 	return x * upper
 }
 
-// functions are those of OpUnary.
-var functions = [...]func(x, alpha float32) float32{
-	axmodel.UnaryReLU: func(x, _ float32) float32 { return max(x, 0) },
-	axmodel.UnaryLeaky: func(x, alpha float32) float32 {
-		if x > 0 {
-			return x
-		}
-		return alpha * x
-	},
-	axmodel.UnarySigmoid:  func(x, _ float32) float32 { return sigmoid(x) },
-	axmodel.UnaryTanh:     func(x, _ float32) float32 { return tanh(x) },
-	axmodel.UnaryGELU:     func(x, _ float32) float32 { return gelu(x) },
-	axmodel.UnaryGELUFast: func(x, _ float32) float32 { return x * sigmoid(1.702*x) },
-	axmodel.UnarySqrt:     func(x, _ float32) float32 { return float32(math.Sqrt(float64(x))) },
-	axmodel.UnarySin:      func(x, _ float32) float32 { return float32(math.Sin(float64(x))) },
-	axmodel.UnaryCos:      func(x, _ float32) float32 { return float32(math.Cos(float64(x))) },
-}
-
-// unary computes a function of each value.
+// unary computes a function of each value, in its place where nothing else needs it.
 func (p *Plan) unary() {
-	x, _ := p.operand(0)
-	y := p.result(0)
+	in := p.node.In[0]
+	x := p.value(in)
+	y := x
+	if l := p.of[in]; l.uses == 1 && l.constant < 0 {
+		p.alias(p.node.Out, in)
+	} else {
+		y = p.result(0)
+	}
 	f, alpha := p.node.Attrs[0], p.node.Float(1)
-	p.spread(product(p.dims()), 8, func(_, from, to int) {
+	ones := ones[:]
+	p.spread(p.of[p.node.Out].n, 8, func(_, from, to int) {
 		src, dst := x.f[from:to], y.f[from:to]
 		switch f {
+		case axmodel.UnaryReLU:
+			for i, v := range src {
+				dst[i] = max(v, 0)
+			}
+		case axmodel.UnaryLeaky:
+			for i, v := range src {
+				if !(v > 0) {
+					v *= alpha
+				}
+				dst[i] = v
+			}
+		case axmodel.UnarySigmoid:
+			for i, v := range src {
+				dst[i] = sigmoid(v)
+			}
+		case axmodel.UnaryTanh:
+			for i, v := range src {
+				dst[i] = tanh(v)
+			}
 		case axmodel.UnarySiLU:
 			copy(dst, src)
 			p.set.SiLU(dst, ones[:len(dst)])
+		case axmodel.UnaryGELU:
+			for i, v := range src {
+				dst[i] = gelu(v)
+			}
 		case axmodel.UnaryGELUTanh:
 			copy(dst, src)
 			p.set.GELU(dst, ones[:len(dst)])
-		default:
+		case axmodel.UnaryGELUFast:
 			for i, v := range src {
-				dst[i] = functions[f](v, alpha)
+				dst[i] = v * sigmoid(1.702*v)
+			}
+		case axmodel.UnarySqrt:
+			for i, v := range src {
+				dst[i] = float32(math.Sqrt(float64(v)))
+			}
+		case axmodel.UnarySin:
+			for i, v := range src {
+				dst[i] = float32(math.Sin(float64(v)))
+			}
+		case axmodel.UnaryCos:
+			for i, v := range src {
+				dst[i] = float32(math.Cos(float64(v)))
 			}
 		}
 	})
@@ -137,19 +161,16 @@ func (p *Plan) binary() {
 			}
 			if integers {
 				for j, dst := 0, y.n[r*n+at:][:k]; j < k; j++ {
-					dst[j] = calculate(f, a.n[x+j*sa], b.n[z+j*sb])
+					dst[j] = integer(f, a.n[x+j*sa], b.n[z+j*sb])
 				}
 				continue
 			}
-			for j, dst := 0, y.f[r*n+at:][:k]; j < k; j++ {
-				dst[j] = calculate(f, a.f[x+j*sa], b.f[z+j*sb])
-			}
+			number(p.set, f, y.f[r*n+at:][:k], a.f[x:], b.f[z:], sa, sb)
 		}
 	})
 }
 
-// calculate is a function of OpBinary.
-func calculate[T int32 | float32](f int32, a, b T) T {
+func integer(f, a, b int32) int32 {
 	switch f {
 	case axmodel.BinaryAdd:
 		return a + b
@@ -157,12 +178,44 @@ func calculate[T int32 | float32](f int32, a, b T) T {
 		return a - b
 	case axmodel.BinaryMul:
 		return a * b
-	case axmodel.BinaryDiv:
-		return a / b
 	case axmodel.BinaryMin:
 		return min(a, b)
 	}
 	return max(a, b)
+}
+
+func number(set kernel.Set, f int32, dst, a, b []float32, sa, sb int) {
+	switch f {
+	case axmodel.BinaryAdd:
+		if sa == 1 && sb == 1 {
+			copy(dst, a)
+			set.Add(dst, b[:len(dst)])
+			return
+		}
+		for i := range dst {
+			dst[i] = a[i*sa] + b[i*sb]
+		}
+	case axmodel.BinarySub:
+		for i := range dst {
+			dst[i] = a[i*sa] - b[i*sb]
+		}
+	case axmodel.BinaryMul:
+		for i := range dst {
+			dst[i] = a[i*sa] * b[i*sb]
+		}
+	case axmodel.BinaryDiv:
+		for i := range dst {
+			dst[i] = a[i*sa] / b[i*sb]
+		}
+	case axmodel.BinaryMin:
+		for i := range dst {
+			dst[i] = min(a[i*sa], b[i*sb])
+		}
+	default:
+		for i := range dst {
+			dst[i] = max(a[i*sa], b[i*sb])
+		}
+	}
 }
 
 // cast makes numbers of integers, integers of numbers, or leaves them as they are.
@@ -173,8 +226,8 @@ func (p *Plan) cast() {
 		p.alias(p.node.Out, in)
 		return
 	}
-	x, y := p.values[in], p.result(0)
-	p.spread(product(p.dims()), 1, func(_, from, to int) {
+	x, y := p.value(in), p.result(0)
+	p.spread(p.of[in].n, 1, func(_, from, to int) {
 		for i := from; i < to; i++ {
 			if is {
 				y.n[i] = whole(x.f[i])

@@ -26,12 +26,14 @@ func (p *Plan) matmul() {
 			m, as, bs = m*len(as), as[:1], bs[:1]
 		}
 	}
+	p.rows = max(p.rows, m)
 	var split []uint16
 	if w.bf16 && p.set.Splits(&kernel.Weights{BF16: []uint16{}}) {
 		size := kernel.SplitLen(k)
 		all := product(ad) / k
-		if p.words += (all*size + 1) / 2; !p.dry {
-			split = make([]uint16, all*size)
+		room := p.space((all*size + 1) / 2)
+		if !p.dry && size > 0 {
+			split = halves(room, all*size)
 		}
 		p.rowsOf(all, k, 1, func(_, from, to int) {
 			for r := from; r < to; r++ {
@@ -79,23 +81,27 @@ func (c columns) at(i, rows, cols int) kernel.Weights {
 // turned gives operand i, n matrices of k × cols, so that each column lies in one.
 func (p *Plan) turned(i, n, k, cols int, already bool) columns {
 	if already {
-		at := p.node.In[i] - len(p.g.Inputs)
-		if at >= 0 && at < len(p.g.Constants) && p.g.Constants[at].Type == axcl.BF16 {
-			return columns{b: view[uint16](p.weights.file, p.g.Constants[at].Offset, n*k*cols), bf16: true}
+		if l := p.of[p.node.In[i]]; l.constant >= 0 && p.g.Constants[l.constant].Type == axcl.BF16 {
+			c := p.g.Constants[l.constant]
+			return columns{b: view[uint16](p.weights.file, c.Offset, l.n), bf16: true}
 		}
 		x, _ := p.operand(i)
 		return columns{f: x.f}
 	}
 	x, _ := p.operand(i)
-	dst := p.space(n * k * cols)
-	p.rowsOf(n*cols, k, 1, func(_, from, to int) { // of all columns of all matrices
+	turn := func(dst []float32, from, to int) { // of all columns of all matrices
 		for c := from; c < to; c++ {
 			src := x.f[c/cols*k*cols+c%cols:]
 			for r, row := 0, dst[c*k:(c+1)*k]; r < k; r++ {
 				row[r] = src[r*cols]
 			}
 		}
-	})
+	}
+	if p.constant(i) {
+		return columns{f: p.keep(n*k*cols, func(dst []float32) { turn(dst, 0, n*cols) })}
+	}
+	dst := p.space(n * k * cols)
+	p.rowsOf(n*cols, k, 1, func(_, from, to int) { turn(dst, from, to) })
 	return columns{f: dst}
 }
 
@@ -156,6 +162,7 @@ func (p *Plan) attention() {
 			ms[4-len(md)+i] = st
 		}
 	}
+	p.rows = max(p.rows, queries)
 	qs, scores, sums := p.own(queries*d), p.own(queries*s), p.own(queries*e)
 	blocks := (m + queries - 1) / queries
 	p.do(b*heads*blocks, queries*s*(d+e), func(worker, i int) {
@@ -204,6 +211,7 @@ func (p *Plan) lstm() {
 	n, t, in, dirs, h := xd[0], xd[1], xd[2], rd[0], rd[2]
 	y, hn, cn := p.result(0), p.result(1), p.result(2)
 	rows := n * t
+	p.rows = max(p.rows, rows)
 	gates := p.space(dirs * rows * 4 * h)
 	blocks := (4*h + kernel.Block - 1) / kernel.Block
 	p.do(dirs*blocks, rows*in*kernel.Block, func(worker, i int) {
