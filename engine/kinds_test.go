@@ -10,12 +10,14 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/engine/search"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/modelstest"
@@ -86,6 +88,64 @@ func encodes(t *testing.T, e modelstest.TextEncoder, open func() (axcl.Device, s
 		m.Stats().State != "closed" {
 		t.Errorf("closed: %v, %s", err, m.Stats().State)
 	}
+}
+
+// TestTextEncoderNonsense: a vector with a NaN or an infinity ends its request with an error. It is
+// no strike against the card, and others go on.
+func TestTextEncoderNonsense(t *testing.T) {
+	var d *nonsense
+	m, c, _ := encoder(t, modelstest.TextEncoder{Seed: 5, Length: 128, Dims: 16, Layers: 1}, func() (axcl.Device, string, error) {
+		soft, why, err := softCard()
+		d = &nonsense{Device: soft}
+		return d, why, err
+	}, OpenOptions{})
+	one := EmbedRequest{Input: []string{"cat"}}
+	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		for range 3 {
+			d.put.Store(math.Float32bits(float32(x)))
+			if got, err := m.Embed(context.Background(), one); !errors.Is(err, search.ErrNonsense) {
+				t.Errorf("%v: %v, %v", x, got.Vectors, err)
+			}
+		}
+	}
+	d.put.Store(0)
+	if _, err := m.Embed(context.Background(), one); err != nil {
+		t.Errorf("the next request: %v", err)
+	}
+	if err := c.Do(context.Background(), func(axcl.Device) error {
+		if n := c.Strikes(); n != 0 {
+			t.Errorf("%d strikes", n)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// nonsense is a card whose nets put a value into their outputs, unless it is 0.
+type nonsense struct {
+	axcl.Device
+	put atomic.Uint32
+}
+
+func (d *nonsense) LoadNet(path string) (axcl.Net, error) {
+	n, err := d.Device.LoadNet(path)
+	return nonsenseNet{n, d}, err
+}
+
+type nonsenseNet struct {
+	axcl.Net
+	d *nonsense
+}
+
+func (n nonsenseNet) Run(group int, in, out map[string][]byte) error {
+	err := n.Net.Run(group, in, out)
+	if x := n.d.put.Load(); x != 0 {
+		for _, b := range out {
+			binary.LittleEndian.PutUint32(b[4:], x)
+		}
+	}
+	return err
 }
 
 // TestTextEncoderDraft: an encoder of texts with a draft model is refused before a card is asked.

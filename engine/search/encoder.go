@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,6 +14,9 @@ import (
 	"github.com/axle-llm/axle/engine/card"
 	"github.com/axle-llm/axle/internal/ranked"
 )
+
+// ErrNonsense is a vector with a NaN or an infinity in it: the card computed nonsense.
+var ErrNonsense = errors.New("search: the vector holds a NaN or an infinity")
 
 // Spec says what a net is that encodes texts.
 type Spec struct {
@@ -111,7 +115,8 @@ func (e *Encoder) Calls() uint64 { e.mu.Lock(); defer e.mu.Unlock(); return e.ca
 func (e *Encoder) Err() error { e.mu.Lock(); defer e.mu.Unlock(); return e.over }
 
 // Embed gives a vector for each text, as the net has it. Keys take turns, a text each. Errors:
-// ErrBusy where too many wait, ctx's, ErrRequest for a text that is empty or too long, the card's.
+// ErrBusy where too many wait, ctx's, ErrRequest for a text that is empty or too long,
+// [ErrNonsense], the card's.
 func (e *Encoder) Embed(ctx context.Context, texts [][]int32, key string) ([][]float32, error) {
 	for i, ids := range texts {
 		if len(ids) == 0 || len(ids) > e.Most() {
@@ -230,6 +235,11 @@ func (e *Encoder) Step(card.Kind) (bool, error) {
 	v := make([]float32, e.spec.Output.Shape[len(e.spec.Output.Shape)-1])
 	for i := range v {
 		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(e.out[4*i:]))
+		if x := float64(v[i]); math.IsNaN(x) || math.IsInf(x, 0) {
+			// One text may do that, and can be sent on purpose: it is no strike against the card.
+			e.end(r, fmt.Errorf("%w: %s, text %d of %d", ErrNonsense, e.spec.Name, len(r.out)+1, len(r.texts)))
+			return true, nil
+		}
 	}
 	if r.out = append(r.out, v); len(r.out) == len(r.texts) {
 		e.end(r, nil)
