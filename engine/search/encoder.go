@@ -66,7 +66,7 @@ func Open(ctx context.Context, c *card.Card, spec Spec, room func() error) (*Enc
 	if e.spec.Queue <= 0 {
 		e.spec.Queue = 512
 	}
-	return e, c.InPieces(ctx, func(dev axcl.Device, _ func() error) error {
+	if err := c.InPieces(ctx, func(dev axcl.Device, _ func() error) error {
 		if err := room(); err != nil {
 			return err
 		}
@@ -83,7 +83,10 @@ func Open(ctx context.Context, c *card.Card, spec Spec, room func() error) (*Enc
 		}
 		c.Attach(e, 1)
 		return nil
-	})
+	}); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // agree holds what the card says of the tensors against what the file did.
@@ -105,10 +108,10 @@ func (e *Encoder) agree() error {
 // Most is how many tokens a text may have.
 func (e *Encoder) Most() int { return e.spec.Input.Shape[1] }
 
-// Waiting is how many requests wait, and Calls how many texts were encoded.
+// Waiting is how many requests wait.
 func (e *Encoder) Waiting() int { e.mu.Lock(); defer e.mu.Unlock(); return e.n }
 
-// Calls is how many calls the net has answered.
+// Calls is how many texts were encoded.
 func (e *Encoder) Calls() uint64 { e.mu.Lock(); defer e.mu.Unlock(); return e.calls }
 
 // Err is why nothing is encoded any more, or nil.
