@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// Embed gives one vector an input, of length one unless Raw. Errors: *ContextError, ErrRequest, and
+// as Chat.
+func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
+	start := time.Now()
+	var out Embeddings
+	if r.Dimensions < 0 || r.Dimensions > m.info.Hidden {
+		return out, fmt.Errorf("%w: dimensions must be between 0 and %d, got %d", ErrRequest, m.info.Hidden, r.Dimensions)
+	}
+	var ends []int32
+	if e, ok := m.b.(interface{ Ends() []int32 }); ok {
+		ends = e.Ends()
+	}
+	most := m.info.Context
+	if r.NumCtx > 0 {
+		most = min(most, r.NumCtx)
+	}
+	if len(ends) >= most {
+		return out, &ContextError{Have: len(ends) + 1, Max: most}
+	}
+	batch := make([][]int32, len(r.Input))
+	for i, text := range r.Input {
+		if text == "" && len(ends) == 0 {
+			continue // a vector of zeros, as Ollama has it: there is no row to take one from
+		}
+		ids, err := encodeWith(ctx, m.b, nil, []chat.Piece{{Text: text}}, true)
+		if err != nil {
+			return out, err
+		}
+		if n := len(ids) + len(ends); n > most {
+			if !r.Truncate {
+				return out, &ContextError{Have: n, Max: most}
+			}
+			ids = ids[:most-len(ends)]
+			out.Cuts = append(out.Cuts, Cut{Limit: most, Prompt: n, Kept: most})
+		}
+		batch[i] = append(ids, ends...)
+		out.Prompt += len(batch[i])
+	}
+	vectors, err := m.b.Embed(ctx, batch, r.Key)
+	if err != nil {
+		return out, err
+	}
+	for i, v := range vectors {
+		if r.Dimensions > 0 {
+			v = v[:min(len(v), r.Dimensions)]
+		}
+		if !r.Raw {
+			normalise(v)
+		}
+		vectors[i] = v
+	}
+	out.Vectors, out.Total = vectors, time.Since(start)
+	return out, nil
+}
+
+func normalise(v []float32) {
+	var sum float64
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	if sum == 0 {
+		return
+	}
+	scale := float32(1 / math.Sqrt(sum))
+	for i := range v {
+		v[i] *= scale
+	}
+}
