@@ -118,47 +118,22 @@ func (b *textEncoder) load(ctx context.Context, c *Card, o OpenOptions) (one enc
 			o.Progress(at)
 		}
 	}
-	try := func() (*search.Encoder, error) {
-		return search.Open(ctx, c.Card, spec, func() error {
+	var e *search.Encoder
+	if err := c.makingRoom(o, b.info.Memory.Load, func() (err error) {
+		e, err = search.Open(ctx, c.Card, spec, func() error {
 			told(0)
-			return c.room(b.info.Name, b.info.Memory.Load)
+			if err := c.Refresh(); err != nil {
+				return err
+			}
+			return c.room(b.info.Name, b.info.Memory.Load, b.info.Memory.Load)
 		})
-	}
-	e, err := try()
-	if me := (&MemoryError{}); errors.Is(err, axcl.ErrMemory) && o.Room != nil {
-		if !errors.As(err, &me) {
-			me.Need, me.Free = b.info.Memory.Load, c.Info().FreeCMM
-		}
-		if o.Room(me.Need, me.Free) {
-			e, err = try()
-		}
-	}
-	if err != nil {
+		return err
+	}); err != nil {
 		return one, err
 	}
 	told(1)
 	c.ours.Add(b.info.Memory.Card)
 	return encoderOn{e, c, b.info.Memory.Card}, nil
-}
-
-// room says whether a load that takes this much at the most fits on the card. It is the worker's.
-func (c *Card) room(name string, need int64) error {
-	if err := c.Refresh(); err != nil {
-		return err
-	}
-	info := c.Info()
-	if info.TotalCMM > 0 && need > info.FreeCMM {
-		me := &MemoryError{Name: name, Need: need, Free: info.FreeCMM, Most: c.most(info)}
-		me.Never = need > me.Most
-		if n, others := c.Foreign(); others {
-			me.Foreign = n
-		}
-		return me
-	}
-	if info.Host && info.TotalMem > 0 && need > info.FreeMem {
-		return &MemoryError{Name: name, Need: need, Free: info.FreeMem, Host: true, Most: info.TotalMem, Never: need > info.TotalMem}
-	}
-	return nil
 }
 
 // Encode appends the ids of a text, with what stands before one where first is set.

@@ -224,17 +224,24 @@ func chosen(all []*Card, p *models.Package) *Card {
 // loadOrMakeRoom is load, tried again where memory is lacking: once others have made room, and with
 // fewer snapshots of states.
 func (c *Card) loadOrMakeRoom(ctx context.Context, p, draft *models.Package, b *cardBackend, o OpenOptions) error {
-	err := c.load(ctx, p, draft, b, o, p.Slots())
-	if me := (&MemoryError{}); errors.Is(err, axcl.ErrMemory) && o.Room != nil {
-		if !errors.As(err, &me) {
-			me.Need, me.Free = needs(p, draft), c.Info().FreeCMM
-		}
-		if o.Room(me.Need, me.Free) {
-			err = c.load(ctx, p, draft, b, o, p.Slots())
-		}
-	}
+	err := c.makingRoom(o, needs(p, draft), func() error { return c.load(ctx, p, draft, b, o, p.Slots()) })
 	if errors.Is(err, axcl.ErrMemory) && p.Slots() > axcl.DefaultSlots { // few snapshots are better than no model
 		err = c.load(ctx, p, draft, b, o, axcl.DefaultSlots)
+	}
+	return err
+}
+
+// makingRoom loads, and once more where memory is lacking and Room has made some. need is what the
+// load takes at the most.
+func (c *Card) makingRoom(o OpenOptions, need int64, load func() error) error {
+	err := load()
+	if me := (&MemoryError{}); errors.Is(err, axcl.ErrMemory) && o.Room != nil {
+		if !errors.As(err, &me) {
+			me.Need, me.Free = need, c.Info().FreeCMM
+		}
+		if o.Room(me.Need, me.Free) {
+			err = load()
+		}
 	}
 	return err
 }
@@ -349,24 +356,12 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 		if blind != nil {
 			need -= p.Memory().Load - p.TextMemory().Load
 		}
-		//rule:D3 TestNoRoom > 0 && need > info.FreeCMM => < 0
-		if info.TotalCMM > 0 && need > info.FreeCMM {
-			me := &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeCMM, Most: c.most(info)}
-			least := need // text alone will do, where the encoder has no room
-			if blind == nil {
-				least -= p.Memory().Load - p.TextMemory().Load
-			}
-			//rule:D3 TestNever drop
-			me.Never = least > me.Most
-			if n, others := c.Foreign(); others {
-				me.Foreign = n
-			}
-			return me
+		least := need // text alone will do, where the encoder has no room
+		if blind == nil {
+			least -= p.Memory().Load - p.TextMemory().Load
 		}
-		//rule:D3 TestHostRoom info.TotalMem > 0 && need > info.FreeMem => false
-		if info.Host && info.TotalMem > 0 && need > info.FreeMem {
-			return &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeMem, Host: true, Most: info.TotalMem,
-				Never: need > info.TotalMem}
+		if err := c.room(b.info.Name, need, least); err != nil {
+			return err
 		}
 		before := info.FreeCMM
 		if b.m, err = c.place(ctx, dev, p, false, blind, b.tokenizer, stop, o, pause); err != nil {
@@ -390,6 +385,27 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 		c.ours.Add(b.took)
 		return nil
 	})
+}
+
+// room says whether a load that takes need bytes at the most fits on the card, as it was at the last
+// Refresh. With least bytes it could run, though in part.
+func (c *Card) room(name string, need, least int64) error {
+	info := c.Info()
+	//rule:D3 TestNoRoom > 0 && need > info.FreeCMM => < 0
+	if info.TotalCMM > 0 && need > info.FreeCMM {
+		me := &MemoryError{Name: name, Need: need, Free: info.FreeCMM, Most: c.most(info)}
+		//rule:D3 TestNever drop
+		me.Never = least > me.Most
+		if n, others := c.Foreign(); others {
+			me.Foreign = n
+		}
+		return me
+	}
+	//rule:D3 TestHostRoom info.TotalMem > 0 && need > info.FreeMem => false
+	if info.Host && info.TotalMem > 0 && need > info.FreeMem {
+		return &MemoryError{Name: name, Need: need, Free: info.FreeMem, Host: true, Most: info.TotalMem, Never: need > info.TotalMem}
+	}
+	return nil
 }
 
 // Never is a MemoryError for a model that takes this many bytes at the least and would not fit
