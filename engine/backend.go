@@ -17,8 +17,6 @@ import (
 // cardBackend is a language model on a card.
 type cardBackend struct {
 	card      *Card
-	own       bool    // close the card too
-	under     []*Card // the cards that card is joined of, to be closed too
 	m         *lm
 	draft     *lm // a draft model's, or nil
 	tokenizer *tokenizer.Tokenizer
@@ -26,8 +24,8 @@ type cardBackend struct {
 	sampling  sampler.Params
 	pooling   string // of vectors: last (or empty), mean, first
 	ends      []int32
-	took      int64 // card memory, as c.ours has it
-	release   func() error
+	took      int64        // card memory, as c.ours has it
+	closer    func() error // after all else
 	closing   sync.Once
 }
 
@@ -272,18 +270,8 @@ func (b *cardBackend) Close() error {
 			}
 			return err
 		})
-		if b.own {
-			if e := b.card.Close(); err == nil {
-				err = e
-			}
-		}
 		b.m.kept.close()
-		closeCards(b.under)
-		if b.release != nil {
-			if e := b.release(); err == nil {
-				err = e
-			}
-		}
+		err = errors.Join(err, b.closer())
 		if err != nil {
 			err = fmt.Errorf("engine: closing %s: %w", b.info.Name, err)
 		}

@@ -378,7 +378,7 @@ func onFake(t testing.TB, f *fake, o OpenOptions) *cardBackend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &cardBackend{card: card, own: true, sampling: sampler.Defaults(),
+	b := &cardBackend{card: card, closer: card.Close, sampling: sampler.Defaults(),
 		info: Info{Name: "fake", Context: f.shape.Cells, Vocab: fakeVocab, Hidden: f.shape.Hidden}}
 	if err := card.Do(context.Background(), func(axcl.Device) error {
 		b.m = newLM(card, f, f, nil, nil, o)

@@ -115,7 +115,7 @@ func TestHangAtClose(t *testing.T) {
 			}
 			b := onFake(t, f, OpenOptions{})
 			if at == 2 {
-				b.own = false
+				b.closer = func() error { return nil }
 				if err := b.Close(); err != nil {
 					t.Error(err)
 				}
@@ -123,7 +123,7 @@ func TestHangAtClose(t *testing.T) {
 			start := time.Now()
 			var err error
 			if at == 1 {
-				b.own = false
+				b.closer = func() error { return nil }
 				err = b.Close()
 			} else {
 				err = b.card.Close()

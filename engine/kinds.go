@@ -1,15 +1,18 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
-	"sync"
+	"math"
+	"slices"
+	"sync/atomic"
 
 	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/engine/search"
+	"github.com/axle-llm/axle/internal/fair"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer"
@@ -28,112 +31,88 @@ func OpenAny(ctx context.Context, p models.Opened, o OpenOptions) (*Model, error
 	return nil, fmt.Errorf("%w: %s: no card is told what to do with a %T", ErrUnsupported, p.Info().Name, p)
 }
 
-// textEncoder is a net that encodes texts, on a card or on several that hold a copy each.
-type textEncoder struct {
-	p    *models.TextEncoder
-	info Info
-	own  func() error // closes the cards that were opened for it
-	on   []encoderOn
-	once sync.Once
-}
+// ErrNonsense is a vector with a NaN or an infinity in it: the card computed nonsense.
+var ErrNonsense = errors.New("engine: the vector holds a NaN or an infinity")
 
-// encoderOn is a copy on a card.
-type encoderOn struct {
-	*search.Encoder
-	card *Card
-	took int64 // card memory
+// textEncoder is a net on a card that encodes texts, one text a call.
+type textEncoder struct {
+	p       *models.TextEncoder
+	info    Info
+	net     *Net
+	closer  func() error // after the net has left the card
+	turns   *fair.Line   // of keys: a place is for one text
+	most    int64        // requests that may wait
+	waiting atomic.Int64 // requests
+	calls   atomic.Uint64
+	closed  atomic.Bool
 }
 
 func openTextEncoder(ctx context.Context, p *models.TextEncoder, o OpenOptions) (*Model, error) {
-	i := p.Info()
 	if o.Draft != nil {
 		return nil, fmt.Errorf("%w: %s takes no draft model: it writes no text", ErrUnsupported, p.Name)
 	}
-	b := &textEncoder{p: p, own: func() error { return nil }, info: Info{Name: p.Name, Family: i.Family, Context: p.Most(),
-		Vocab: p.Tokenizer().Vocab(), Hidden: p.Dims, Embedding: true, Memory: i.Memory, CardBytes: i.Memory.Card}}
-	if o.Name != "" {
-		b.info.Name = o.Name
-	}
+	i := p.Info()
+	info := Info{Name: cmp.Or(o.Name, p.Name), Family: i.Family, Context: p.Most(), Vocab: p.Tokenizer().Vocab(), Hidden: p.Dims,
+		Embedding: true, Memory: i.Memory, CardBytes: i.Memory.Card}
 	if o.Context > 0 {
-		b.info.Context = min(b.info.Context, o.Context)
+		info.Context = min(info.Context, o.Context)
 	}
-	cards, err := b.cards(o)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range cards {
-		var one encoderOn
-		if one, err = b.load(ctx, c, o); err == nil {
-			b.on = append(b.on, one)
-		} else if !errors.Is(err, axcl.ErrLost) || len(cards) == 1 {
-			break
+	one := func(c *Card, closer func() error) (*Model, error) {
+		b := &textEncoder{p: p, info: info, closer: closer, turns: fair.New(1, 0), most: int64(o.MaxQueue)}
+		if b.info.Device = c.Info().ID; b.most <= 0 {
+			b.most = 512
 		}
-	}
-	if len(b.on) == 0 || err != nil && !errors.Is(err, axcl.ErrLost) {
-		return nil, errors.Join(err, b.unload(), b.own())
-	}
-	b.info.Device = b.on[0].card.Info().ID
-	return New(b, Options{Name: b.info.Name}), nil
-}
-
-// cards are those that the encoder goes to.
-func (b *textEncoder) cards(o OpenOptions) ([]*Card, error) {
-	switch {
-	case o.Card != nil:
-		return []*Card{o.Card}, nil
-	case len(o.Cards) > 0:
-		if c := Place(o.Cards, b.info.Memory.Load); c != nil {
-			return []*Card{c}, nil
-		}
-		return o.Cards[:1], nil
-	case len(o.Copies) > 0:
-		return o.Copies, nil
-	case strings.Contains(o.Device, ","):
-		all, err := OpenCards(o.Device, o.CardOptions)
-		if err != nil {
+		if err := b.load(ctx, c, o); err != nil {
 			return nil, err
 		}
-		b.own = all.Close
-		return all.Copies, nil
+		return New(b, Options{Name: info.Name}), nil
 	}
-	c, under, err := openCards(o)
-	if err != nil {
-		return nil, err
-	}
-	b.own = func() error {
-		err := c.Close()
-		closeCards(under)
-		return err
-	}
-	return []*Card{c}, nil
+	choose := func(all []*Card) *Card { return cmp.Or(Place(all, info.Memory.Load), all[0]) }
+	return openOn(p, o, choose, one, one)
 }
 
-// load puts a copy on a card, once more where others have made room.
-func (b *textEncoder) load(ctx context.Context, c *Card, o OpenOptions) (one encoderOn, err error) {
-	spec := search.Spec{Name: b.info.Name, Path: b.p.Net, Input: b.p.Input, Output: b.p.Output, Pad: b.p.Pad, Queue: o.MaxQueue}
-	at := Progress{Model: b.info.Name, File: b.p.Net, Total: 1, Of: b.info.Memory.Layers, Needs: b.info.Memory.Load}
+// load puts the net on a card, once more where others have made room.
+func (b *textEncoder) load(ctx context.Context, c *Card, o OpenOptions) error {
+	need := b.info.Memory.Load
+	at := Progress{Model: b.info.Name, File: b.p.Net, Total: 1, Of: b.info.Memory.Layers, Needs: need}
 	told := func(done int) {
 		at.Done, at.Bytes = done, int64(done)*at.Of
 		if o.Progress != nil {
 			o.Progress(at)
 		}
 	}
-	var e *search.Encoder
-	if err := c.makingRoom(o, b.info.Memory.Load, func() (err error) {
-		e, err = search.Open(ctx, c.Card, spec, func() error {
+	if err := c.makingRoom(o, need, func() (err error) {
+		b.net, err = loadNet(ctx, c, b.p.Net, func() error {
 			told(0)
 			if err := c.Refresh(); err != nil {
 				return err
 			}
-			return c.room(b.info.Name, b.info.Memory.Load, b.info.Memory.Load)
+			return c.room(b.info.Name, need, need)
 		})
 		return err
 	}); err != nil {
-		return one, err
+		return err
+	}
+	if err := b.agree(); err != nil {
+		return errors.Join(err, b.net.Close())
 	}
 	told(1)
 	c.ours.Add(b.info.Memory.Card)
-	return encoderOn{e, c, b.info.Memory.Card}, nil
+	return nil
+}
+
+// agree holds what the card says of the tensors against what the file did.
+func (b *textEncoder) agree() error {
+	same := func(got []axcl.Tensor, want axcl.Tensor) bool {
+		return slices.ContainsFunc(got, func(t axcl.Tensor) bool {
+			return t.Name == want.Name && t.Type == want.Type && slices.Equal(t.Shape, want.Shape)
+		})
+	}
+	if ins, outs := b.net.Tensors(0); len(ins) != 1 || !same(ins, b.p.Input) || !same(outs, b.p.Output) {
+		return fmt.Errorf("engine: %w: %s: the card says %v and %v of its tensors, the file %v and %v", axcl.ErrModel, b.info.Name, ins, outs,
+			b.p.Input, b.p.Output)
+	}
+	return nil
 }
 
 // Encode appends the ids of a text, with what stands before one where first is set.
@@ -172,70 +151,86 @@ func (b *textEncoder) Complete(context.Context, Job) iter.Seq2[Token, error] {
 	}
 }
 
-// Embed asks the copy on which the fewest wait, and where its card is lost on the way another one.
+// Embed gives a vector for each text, as the net has it. Keys take turns, a text each.
 func (b *textEncoder) Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error) {
-	for {
-		var best *encoderOn
-		for i := range b.on {
-			if one := &b.on[i]; one.Err() == nil && (best == nil || one.Waiting() < best.Waiting()) {
-				best = one
+	for i, ids := range inputs {
+		if most := b.p.Most(); len(ids) == 0 || len(ids) > most {
+			return nil, fmt.Errorf("%w: text %d has %d tokens, %s takes 1 to %d", ErrRequest, i, len(ids), b.info.Name, most)
+		}
+	}
+	defer b.waiting.Add(-1)
+	if b.waiting.Add(1) > b.most {
+		return nil, ErrBusy
+	}
+	if err := b.turns.Take(ctx, key, 0, 1); err != nil {
+		return nil, err
+	}
+	out := make([][]float32, len(inputs))
+	for i, ids := range inputs {
+		//rule:T16 TestTextEncoderTurns$ false
+		if i > 0 {
+			if err := b.turns.Next(ctx, key, 1, 1, 0, 1); err != nil {
+				return nil, err
 			}
 		}
-		if best == nil {
-			return nil, b.on[len(b.on)-1].Err()
+		var err error
+		if out[i], err = b.encode(ctx, ids); err != nil {
+			b.turns.Done(key, 1, 1)
+			return nil, err
 		}
-		out, err := best.Embed(ctx, inputs, key)
-		if errors.Is(err, axcl.ErrLost) && best.Err() != nil && ctx.Err() == nil {
-			continue
-		}
-		return out, err
 	}
+	b.turns.Done(key, 1, 1)
+	return out, nil
+}
+
+// encode gives a text's vector: the first of the rows, where the net gives a row for each token.
+func (b *textEncoder) encode(ctx context.Context, ids []int32) ([]float32, error) {
+	in, out := make([]byte, b.p.Input.Size), make([]byte, b.p.Output.Size)
+	for i := range b.p.Most() {
+		id := b.p.Pad
+		if i < len(ids) {
+			id = ids[i]
+		}
+		binary.LittleEndian.PutUint32(in[4*i:], uint32(id))
+	}
+	if _, err := b.net.run(ctx, 0, map[string][]byte{b.p.Input.Name: in}, map[string][]byte{b.p.Output.Name: out}); err != nil {
+		return nil, err
+	}
+	b.calls.Add(1)
+	v := make([]float32, b.p.Output.Shape[len(b.p.Output.Shape)-1])
+	for i := range v {
+		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(out[4*i:]))
+		if x := float64(v[i]); math.IsNaN(x) || math.IsInf(x, 0) {
+			// No strike against the card: one text may do that, and can be sent on purpose.
+			return nil, fmt.Errorf("%w: %s", ErrNonsense, b.info.Name)
+		}
+	}
+	return v, nil
 }
 
 func (b *textEncoder) Info() Info               { return b.info }
 func (b *textEncoder) Sampling() sampler.Params { return sampler.Defaults() }
 
 func (b *textEncoder) Stats() Stats {
-	st := Stats{State: "ready", Passes: map[string]uint64{}}
-	lost := 0
-	for i, one := range b.on {
-		err := one.Err()
-		switch {
-		case errors.Is(err, ErrClosed):
-			st.State = "closed"
-		case err != nil:
-			lost++
-		}
-		st.Queued += one.Waiting()
-		st.Passes["encode"] += one.Calls()
-		info := one.card.Info()
-		st.CardFree, st.CardTotal = st.CardFree+info.FreeCMM, st.CardTotal+info.TotalCMM
-		if i == 0 || info.Temperature > st.Temperature {
-			st.Temperature, st.NPULoad = info.Temperature, info.NPULoad
-		}
-	}
-	if lost == len(b.on) {
+	info := b.net.card.Info()
+	st := Stats{State: "ready", Queued: int(b.waiting.Load()), Passes: map[string]uint64{"encode": b.calls.Load()}, CardFree: info.FreeCMM,
+		CardTotal: info.TotalCMM, Temperature: info.Temperature, NPULoad: info.NPULoad}
+	switch {
+	case b.closed.Load():
+		st.State = "closed"
+	case b.net.card.Err() != nil:
 		st.State = "lost"
 	}
 	return st
 }
 
 func (b *textEncoder) Close() error {
-	err := ErrClosed
-	b.once.Do(func() {
-		if err = errors.Join(b.unload(), b.own(), b.p.Close()); err != nil {
-			err = fmt.Errorf("engine: closing %s: %w", b.info.Name, err)
-		}
-	})
-	return err
-}
-
-// unload takes the copies off their cards.
-func (b *textEncoder) unload() error {
-	var errs []error
-	for _, one := range b.on {
-		one.card.ours.Add(-one.took)
-		errs = append(errs, one.Encoder.Close())
+	if b.closed.Swap(true) {
+		return ErrClosed
 	}
-	return errors.Join(errs...)
+	b.net.card.ours.Add(-b.info.Memory.Card)
+	if err := errors.Join(b.net.Close(), b.closer()); err != nil {
+		return fmt.Errorf("engine: closing %s: %w", b.info.Name, err)
+	}
+	return nil
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
-	"github.com/axle-llm/axle/engine/search"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/modelstest"
@@ -103,7 +102,7 @@ func TestTextEncoderNonsense(t *testing.T) {
 	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		for range 3 {
 			d.put.Store(math.Float32bits(float32(x)))
-			if got, err := m.Embed(context.Background(), one); !errors.Is(err, search.ErrNonsense) {
+			if got, err := m.Embed(context.Background(), one); !errors.Is(err, ErrNonsense) {
 				t.Errorf("%v: %v, %v", x, got.Vectors, err)
 			}
 		}
@@ -215,12 +214,12 @@ func TestTextEncoderTurns(t *testing.T) {
 		_ = c.Do(context.Background(), func(axcl.Device) error { close(held); <-hold; return nil })
 	}()
 	<-held
-	e := m.Backend().(*textEncoder).on[0].Encoder
+	e := m.Backend().(*textEncoder)
 	var order []string
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	ask := func(ctx context.Context, key string, n int) {
-		want := e.Waiting() + 1
+		want := int(e.waiting.Load()) + 1
 		all.Go(func() {
 			_, err := m.Embed(ctx, EmbedRequest{Input: make([]string, n), Key: key})
 			mu.Lock()
@@ -232,7 +231,7 @@ func TestTextEncoderTurns(t *testing.T) {
 			}
 			order = append(order, key)
 		})
-		for e.Waiting() < want {
+		for int(e.waiting.Load()) < want || e.turns.Waiting() < want-1 {
 			c.Wake()
 		}
 	}
@@ -255,7 +254,7 @@ func TestTextEncoderTurns(t *testing.T) {
 	}
 	close(hold)
 	all.Wait()
-	for e.Waiting() > 0 { // who left is dropped when the turn comes
+	for e.waiting.Load() > 0 { // who left is dropped when the turn comes
 		runtime.Gosched()
 	}
 	if len(order) != 3 || order[0] != "ann left" || order[1] != "bob" || order[2] != "ann" {
@@ -277,6 +276,78 @@ func TestTextEncoderTurns(t *testing.T) {
 	if _, err := m.Embed(context.Background(), EmbedRequest{Input: []string{"x"}}); !errors.Is(err, axcl.ErrLost) ||
 		m.Stats().State != "lost" {
 		t.Errorf("after the card's loss: %v, %s", err, m.Stats().State)
+	}
+}
+
+// TestTextEncoderCopies: two cards hold a copy each; one that is lost leaves the other at work.
+func TestTextEncoderCopies(t *testing.T) {
+	dir := t.TempDir()
+	if err := (modelstest.TextEncoder{Seed: 6, Length: 128, Dims: 16, Layers: 1}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	p, err := models.OpenAny(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o OpenOptions
+	for range 2 {
+		c, err := OpenCard(softCard, CardOptions{Check: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		o.Copies = append(o.Copies, c)
+	}
+	m, err := OpenAny(context.Background(), p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := EmbedRequest{Input: []string{"cat", "dog", "The cat sat on the mat."}}
+	want, err := m.Embed(context.Background(), ask)
+	if err != nil || m.Stats().Passes["encode"] != 3 {
+		t.Fatal(err, m.Stats().Passes)
+	}
+	for i, c := range o.Copies {
+		got, err := m.Embed(context.Background(), ask)
+		if err != nil || !slices.EqualFunc(got.Vectors, want.Vectors, slices.Equal[[]float32]) {
+			t.Errorf("%d cards lost: %v", i, err)
+		}
+		c.Lose(&axcl.Error{Op: "test", Layer: axcl.NoLayer, Kind: axcl.ErrLost})
+	}
+	if _, err := m.Embed(context.Background(), ask); !errors.Is(err, axcl.ErrLost) || m.Stats().State != "lost" {
+		t.Errorf("all cards lost: %v, %s", err, m.Stats().State)
+	}
+	_ = m.Close() // the loss
+}
+
+// TestLoadNetClosed: a call that waits for its turn ends with ErrClosed when the net is closed.
+func TestLoadNetClosed(t *testing.T) {
+	_, c, dir := encoder(t, modelstest.TextEncoder{Seed: 4, Length: 128, Dims: 16, Layers: 1}, softCard, OpenOptions{})
+	n, err := LoadNet(context.Background(), c, modelstest.TextEncoder{}.Path(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold, held := make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = c.Do(context.Background(), func(axcl.Device) error { close(held); <-hold; return nil })
+	}()
+	<-held
+	waits := make(chan error)
+	go func() {
+		_, _, err := n.Run(context.Background(), 0, map[string][]byte{"input_ids": make([]byte, 512)})
+		waits <- err
+	}()
+	closed := make(chan error)
+	go func() { closed <- n.Close() }()
+	if err := <-waits; !errors.Is(err, ErrClosed) {
+		t.Errorf("a call that waited: %v", err)
+	}
+	close(hold)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if _, _, err := n.Run(context.Background(), 0, map[string][]byte{"input_ids": make([]byte, 512)}); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
 	}
 }
 

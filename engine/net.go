@@ -28,8 +28,16 @@ type netGroup struct{ in, out []axcl.Tensor }
 // LoadNet puts a compiled network on a card. Errors: as the card's for a file that is missing or
 // none, and for memory; ctx's.
 func LoadNet(ctx context.Context, c *Card, path string) (*Net, error) {
+	return loadNet(ctx, c, path, func() error { return nil })
+}
+
+// loadNet is LoadNet; before is asked on the worker first, and may refuse.
+func loadNet(ctx context.Context, c *Card, path string, before func() error) (*Net, error) {
 	n := &Net{card: c}
 	err := c.InPieces(ctx, func(dev axcl.Device, _ func() error) error {
+		if err := before(); err != nil {
+			return err
+		}
 		if err := c.Watched(card.FileLimit, func() (err error) {
 			n.net, err = dev.LoadNet(path)
 			return err
@@ -70,6 +78,14 @@ func (n *Net) Run(ctx context.Context, group int, in map[string][]byte) (out map
 	for _, t := range n.groups[group].out {
 		out[t.Name] = make([]byte, t.Size)
 	}
+	if took, err = n.run(ctx, group, in, out); err != nil {
+		return nil, 0, err
+	}
+	return out, took, nil
+}
+
+// run calls the net for the outputs that out names.
+func (n *Net) run(ctx context.Context, group int, in, out map[string][]byte) (took time.Duration, err error) {
 	last := time.Duration(n.took.Load())
 	err = n.line.Do(ctx, card.Turn, last, func(axcl.Device) error {
 		t0 := n.card.Now()
@@ -85,13 +101,10 @@ func (n *Net) Run(ctx context.Context, group int, in map[string][]byte) (out map
 	if errors.Is(err, axcl.ErrPass) {
 		err = fmt.Errorf("%w: %w", ErrRequest, err)
 	}
-	if err != nil {
-		return nil, 0, err
-	}
-	return out, took, nil
+	return took, err
 }
 
-// Close unloads the net. A second Close gives ErrClosed.
+// Close ends the calls that wait with ErrClosed and unloads the net. A second Close gives ErrClosed.
 func (n *Net) Close() error {
 	err := ErrClosed
 	n.once.Do(func() {

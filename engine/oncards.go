@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -109,40 +110,71 @@ func (c *Cards) Close() error {
 	return errors.Join(errs...)
 }
 
-// openReplicas puts the package on each of the cards of o.Copies that works; closed is called after
-// the last is closed.
-func openReplicas(ctx context.Context, p *models.Package, o OpenOptions, closed func() error) (*Model, error) {
-	live := slices.DeleteFunc(slices.Clone(o.Copies), func(c *Card) bool { return c.Err() != nil })
+// opener puts a model on a card. closer is called after the model has left the card.
+type opener func(c *Card, closer func() error) (*Model, error)
+
+// openOn opens a model on the card that o names, or on several that hold a copy each, and closes
+// what it opened where that fails. The model closes p. choose is for o.Cards; one opens the model,
+// or its first copy, and again each further one.
+func openOn(p io.Closer, o OpenOptions, choose func([]*Card) *Card, one, again opener) (*Model, error) {
+	switch {
+	case o.Card != nil:
+		return one(o.Card, p.Close)
+	case len(o.Cards) > 0:
+		return one(choose(o.Cards), p.Close)
+	case len(o.Copies) > 0:
+		return openReplicas(o.Copies, p.Close, one, again)
+	case strings.Contains(o.Device, ","):
+		all, err := OpenCards(o.Device, o.CardOptions)
+		if err != nil {
+			return nil, err
+		}
+		m, err := openReplicas(all.Copies, func() error { return errors.Join(all.Close(), p.Close()) }, one, again)
+		if err != nil {
+			_ = all.Close()
+		}
+		return m, err
+	}
+	c, under, err := openCards(o)
+	if err != nil {
+		return nil, err
+	}
+	own := func() error {
+		err := c.Close()
+		closeCards(under)
+		return err
+	}
+	m, err := one(c, func() error { return errors.Join(own(), p.Close()) })
+	if err != nil {
+		_ = own()
+	}
+	return m, err
+}
+
+// openReplicas puts a model on each of the cards that works; closed is called after the last copy is
+// closed.
+func openReplicas(cards []*Card, closed func() error, one, again opener) (*Model, error) {
+	live := slices.DeleteFunc(slices.Clone(cards), func(c *Card) bool { return c.Err() != nil })
 	if len(live) == 0 {
-		return nil, o.Copies[0].Err()
+		return nil, cards[0].Err()
 	}
 	var bs []Backend
 	var first *Model
+	open := one
 	for i, card := range live {
-		one := o
-		one.Copies, one.Card = nil, card
-		var m *Model
-		var err error
-		if first == nil {
-			m, err = OpenPackage(ctx, p, one)
-		} else {
-			m, err = openCopy(ctx, p, one)
-		}
+		m, err := open(card, func() error { return nil })
 		if errors.Is(err, axcl.ErrLost) && (first != nil || i < len(live)-1) {
 			continue // the others go on
 		}
 		if err != nil {
-			for i, b := range bs {
-				if i == 0 {
-					b.(*cardBackend).release = nil // p is still the caller's
-				}
+			for _, b := range bs {
 				_ = b.Close()
 			}
 			return nil, err
 		}
 		bs = append(bs, m.b)
 		if first == nil {
-			first = m
+			first, open = m, again
 		}
 	}
 	all := Replicate(bs...).(*replicas)
@@ -151,7 +183,8 @@ func openReplicas(ctx context.Context, p *models.Package, o OpenOptions, closed 
 }
 
 // openCopy opens the package that p is once more.
-func openCopy(ctx context.Context, p *models.Package, o OpenOptions) (*Model, error) {
+func openCopy(ctx context.Context, p *models.Package, c *Card, o OpenOptions) (*Model, error) {
+	o.Card = c
 	if p.Dir != "" {
 		return Open(ctx, p.Dir, o)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
@@ -124,51 +124,29 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	if err := CheckDraft(p, o.Draft); err != nil {
 		return nil, err // before a card is opened
 	}
-	if o.Card == nil && len(o.Cards) > 0 {
-		o.Card = chosen(o.Cards, p)
+	one := func(card *Card, closer func() error) (*Model, error) {
+		b := &cardBackend{card: card, tokenizer: tok, sampling: sampling, pooling: p.Pooling, ends: ends, closer: closer}
+		return b.open(ctx, p, tmpl, o)
 	}
-	card := o.Card
-	if card == nil && len(o.Copies) == 0 && strings.Contains(o.Device, ",") {
-		all, err := OpenCards(o.Device, o.CardOptions)
-		if err != nil {
-			return nil, err
-		}
-		o.Copies = all.Copies
-		m, err := openReplicas(ctx, p, o, all.Close)
-		if err != nil {
-			_ = all.Close()
-		}
-		return m, err
-	}
-	if card == nil && len(o.Copies) > 0 {
-		return openReplicas(ctx, p, o, nil)
-	}
-	var under []*Card
-	if card == nil {
-		if card, under, err = openCards(o); err != nil {
-			return nil, err
-		}
-	}
-	b := &cardBackend{card: card, own: o.Card == nil, under: under, tokenizer: tok, sampling: sampling, pooling: p.Pooling, ends: ends,
-		release: p.Close}
-	b.info = Info{Name: p.Name, Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: p.Depth(),
+	again := func(card *Card, _ func() error) (*Model, error) { return openCopy(ctx, p, card, o) }
+	return openOn(p, o, func(all []*Card) *Card { return chosen(all, p) }, one, again)
+}
+
+// open puts the package on b's card.
+func (b *cardBackend) open(ctx context.Context, p *models.Package, tmpl chat.Template, o OpenOptions) (*Model, error) {
+	b.info = Info{Name: cmp.Or(o.Name, p.Name), Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: p.Depth(),
 		Embedding: p.Embedding, Think: p.Thinking(),
-		Device: card.Info().ID}
-	if o.Name != "" {
-		b.info.Name = o.Name
-	}
+		Device: b.card.Info().ID}
 	var draft *models.Package
+	var err error
 	if o.Draft != nil {
-		draft, err = o.Draft()
-	}
-	if err == nil {
-		err = card.loadOrMakeRoom(ctx, p, draft, b, o)
-	}
-	if err != nil {
-		if b.own {
-			_ = card.Close()
+		if draft, err = o.Draft(); err != nil {
+			return nil, err
 		}
-		closeCards(under)
+		closer := b.closer
+		b.closer = func() error { return errors.Join(closer(), draft.Close()) }
+	}
+	if err = b.card.loadOrMakeRoom(ctx, p, draft, b, o); err != nil {
 		if draft != nil {
 			_ = draft.Close()
 		}
@@ -176,7 +154,6 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	}
 	if draft != nil {
 		b.info.Draft, b.info.DraftBytes = draft.Name, draft.TextMemory().Card
-		b.release = func() error { return errors.Join(p.Close(), draft.Close()) }
 	}
 	b.info.Context = min(b.info.Context, b.m.shape.Cells)
 	if o.Context > 0 {
@@ -188,7 +165,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 		sees, b.info.Memory = b.m.eyes.gallery.sees, p.Memory()
 	}
 	b.info.CardBytes = b.info.Memory.Card
-	m := New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{tok, b.m.stop}, Sees: sees})
+	m := New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{b.tokenizer, b.m.stop}, Sees: sees})
 	m.info.Capabilities.Vision = sees != nil // whatever its template knows to write
 	return m, nil
 }

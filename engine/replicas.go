@@ -219,39 +219,32 @@ func (r *replicas) Scores(ctx context.Context, n int, prompt func(int) ([]int32,
 	return out, u, err
 }
 
-// share has each replica that works do its share of n things, at once. Where a card is lost
-// meanwhile those that are left do all again.
+// share has each replica that works do its share of n things, at once; of fewer things than replicas
+// those do one each that have the least to do. Where a card is lost meanwhile those that are left do
+// all again.
 func (r *replicas) share(n int, work func(b Backend, lo, hi int) error) error {
 	r.mu.Lock()
-	var live []*replica
-	for _, c := range r.all {
-		if !c.dead {
-			live = append(live, c)
-		}
-	}
-	r.mu.Unlock()
+	live := slices.DeleteFunc(slices.Clone(r.all), func(c *replica) bool { return c.dead })
 	if len(live) == 0 {
+		r.mu.Unlock()
 		return axcl.ErrLost
 	}
+	slices.SortStableFunc(live, func(a, b *replica) int { return cmp.Compare(a.load, b.load) })
+	live = live[:min(len(live), n)]
+	for _, c := range live {
+		c.load++
+	}
+	r.mu.Unlock()
 	errs := make([]error, len(live))
 	var wg sync.WaitGroup
 	for i, c := range live {
-		lo, hi := i*n/len(live), (i+1)*n/len(live)
-		if lo < hi {
-			wg.Go(func() { errs[i] = work(c.Backend, lo, hi) })
-		}
+		wg.Go(func() {
+			errs[i] = work(c.Backend, i*n/len(live), (i+1)*n/len(live))
+			r.done(c, errs[i])
+		})
 	}
 	wg.Wait()
-	lost := false
-	for i, err := range errs {
-		if errors.Is(err, axcl.ErrLost) {
-			lost = true
-			r.mu.Lock()
-			live[i].dead = true
-			r.mu.Unlock()
-		}
-	}
-	if lost {
+	if slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, axcl.ErrLost) }) {
 		return r.share(n, work)
 	}
 	return errors.Join(errs...)

@@ -88,7 +88,7 @@ func onAsleep(t testing.TB, s axmodel.HollowShape, p pi5, dir string, rate float
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &cardBackend{card: card, own: true, info: Info{Name: "paced"}}
+	b := &cardBackend{card: card, closer: card.Close, info: Info{Name: "paced"}}
 	var disk *rows.Disk
 	if rate > 0 {
 		// A block's time is taken once it was read, when the disk looks what time it is: to the

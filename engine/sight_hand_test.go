@@ -115,7 +115,7 @@ func (s *sight) open(t testing.TB, o OpenOptions) (*cardBackend, *eye) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &cardBackend{card: card, own: true, sampling: sampler.Defaults(), info: Info{Name: "sight", Context: 96, Vocab: sightVocab,
+	b := &cardBackend{card: card, closer: card.Close, sampling: sampler.Defaults(), info: Info{Name: "sight", Context: 96, Vocab: sightVocab,
 		Hidden: sightHidden}}
 	err = card.Do(context.Background(), func(dev axcl.Device) error {
 		model, err := axcl.Load(context.Background(), dev, s.spec)

@@ -31,7 +31,7 @@ func TestTroubleshooting(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, dir := range []string{"ask", "axcl", "axcl/cards", "axcl/native", "models", "models/store", "models/hub",
-		"engine", "engine/cache", "engine/card", "engine/pictures", "engine/prove", "engine/search",
+		"engine", "engine/cache", "engine/card", "engine/pictures", "engine/prove",
 		"prefix", "tokenizer", "sampler", "axmodel",
 		"server", "server/access", "server/answer", "server/catalog", "server/request", "server/pool", "server/monitor", "server/manage",
 		"server/ollama", "server/body", "server/prompt", "server/ollamatype",

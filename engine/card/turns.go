@@ -192,11 +192,12 @@ func (c *Card) background(tenants []*entry) (bool, error) {
 // something that only now and then wants a net's call, or a model that lies on another card, shares
 // the card with the rest. Make it by Card.NewLine.
 type Line struct {
-	c     *Card
-	queue []*call // under the card's lock
+	c      *Card
+	queue  []*call // under the card's lock, as closed
+	closed bool
 }
 
-// NewLine attaches a line. Close it when no call waits.
+// NewLine attaches a line. Close it.
 func (c *Card) NewLine(weight float64) *Line {
 	l := &Line{c: c}
 	c.Attach(l, weight)
@@ -210,7 +211,11 @@ func (l *Line) Do(ctx context.Context, k Kind, expect time.Duration, f func(axcl
 	one := newCall(f)
 	one.kind, one.takes = k, expect
 	l.c.mu.Lock()
-	if err := l.c.err; err != nil {
+	err := l.c.err
+	if l.closed && err == nil {
+		err = ErrClosed
+	}
+	if err != nil {
 		l.c.mu.Unlock()
 		return err
 	}
@@ -246,5 +251,15 @@ func (l *Line) Step(Kind) (bool, error) {
 // Fail implements Tenant: who waits sees that the card is over.
 func (l *Line) Fail(error) {}
 
-// Close takes the line off the card.
-func (l *Line) Close() { l.c.Detach(l) }
+// Close takes the line off the card. Calls that wait end with ErrClosed.
+func (l *Line) Close() {
+	l.c.Detach(l)
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	for _, one := range l.queue {
+		if !one.began.Swap(true) {
+			one.res <- ErrClosed
+		}
+	}
+	l.queue, l.closed = nil, true
+}
