@@ -29,13 +29,9 @@ type cardBackend struct {
 	closing   sync.Once
 }
 
-func (b *cardBackend) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
-	return b.EncodeContext(context.Background(), dst, pieces, first)
-}
-
-// EncodeContext is Encode that ends with ctx: a package's rules may make much of a text.
-func (b *cardBackend) EncodeContext(ctx context.Context, dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
-	return encodePieces(ctx, b.tokenizer, dst, pieces, first)
+// Encode ends with ctx: a package's rules may make much of a text.
+func (b *cardBackend) Encode(ctx context.Context, pieces []chat.Piece, first bool) ([]int32, error) {
+	return encodePieces(ctx, b.tokenizer, pieces, first)
 }
 
 func (b *cardBackend) Text(ids []int32) string { return b.tokenizer.Decode(ids, true) }
@@ -231,9 +227,7 @@ func (b *cardBackend) collectAll(ctx context.Context, out [][]float32, input fun
 	return u, nil
 }
 
-// Ends implements the optional interface by which [Model.Embed] finds what is put behind a text.
-func (b *cardBackend) Ends() []int32 { return b.ends }
-
+func (b *cardBackend) Ends() []int32            { return b.ends }
 func (b *cardBackend) Info() Info               { return b.info }
 func (b *cardBackend) Sampling() sampler.Params { return b.sampling }
 

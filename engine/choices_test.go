@@ -322,7 +322,7 @@ type lettered struct {
 	before func(Job) iter.Seq2[Token, error] // instead of the backend, where it gives something
 }
 
-func (s lettered) Encode(dst []int32, pieces []chat.Piece, _ bool) ([]int32, error) {
+func (s lettered) Encode(_ context.Context, pieces []chat.Piece, _ bool) (dst []int32, err error) {
 	for _, b := range []byte(join(pieces)) {
 		dst = append(dst, int32(b)%fakeVocab)
 	}

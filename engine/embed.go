@@ -17,10 +17,7 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	if r.Dimensions < 0 || r.Dimensions > m.info.Hidden {
 		return out, fmt.Errorf("%w: dimensions must be between 0 and %d, got %d", ErrRequest, m.info.Hidden, r.Dimensions)
 	}
-	var ends []int32
-	if e, ok := m.b.(interface{ Ends() []int32 }); ok {
-		ends = e.Ends()
-	}
+	ends := m.b.Ends()
 	most := m.info.Context
 	if r.NumCtx > 0 {
 		most = min(most, r.NumCtx)
@@ -33,7 +30,7 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 		if text == "" && len(ends) == 0 {
 			continue // a vector of zeros, as Ollama has it: there is no row to take one from
 		}
-		ids, err := encodeWith(ctx, m.b, nil, []chat.Piece{{Text: text}}, true)
+		ids, err := m.b.Encode(ctx, []chat.Piece{{Text: text}}, true)
 		if err != nil {
 			return out, err
 		}

@@ -115,18 +115,13 @@ func (b *textEncoder) agree() error {
 	return nil
 }
 
-// Encode appends the ids of a text, with what stands before one where first is set.
-func (b *textEncoder) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
-	return b.EncodeContext(context.Background(), dst, pieces, first)
+// Encode gives the ids of a text, with what stands before one where first is set.
+func (b *textEncoder) Encode(ctx context.Context, pieces []chat.Piece, first bool) ([]int32, error) {
+	return encodePieces(ctx, b.p.Tokenizer(), pieces, first)
 }
 
-// EncodeContext is Encode that ends with ctx.
-func (b *textEncoder) EncodeContext(ctx context.Context, dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
-	return encodePieces(ctx, b.p.Tokenizer(), dst, pieces, first)
-}
-
-// encodePieces appends the ids of a text, with what a tokenizer puts before one where first is set.
-func encodePieces(ctx context.Context, tok *tokenizer.Tokenizer, dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
+// encodePieces gives the ids of a text, with what a tokenizer puts before one where first is set.
+func encodePieces(ctx context.Context, tok *tokenizer.Tokenizer, pieces []chat.Piece, first bool) ([]int32, error) {
 	ids, err := chat.EncodeContext(ctx, tok, pieces)
 	if err != nil && ctx.Err() != nil {
 		return nil, err
@@ -135,9 +130,9 @@ func encodePieces(ctx context.Context, tok *tokenizer.Tokenizer, dst []int32, pi
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	if prefix := tok.Prefix(); first && len(prefix) > 0 && (len(ids) == 0 || ids[0] != prefix[0]) {
-		dst = append(dst, prefix...)
+		ids = slices.Concat(prefix, ids)
 	}
-	return append(dst, ids...), nil
+	return ids, nil
 }
 
 // Ends is what stands behind a text.

@@ -75,7 +75,7 @@ func (m *Model) Close() error { return m.b.Close() }
 
 // Tokenize gives text's ids, as part of a prompt: nothing in it becomes a control token.
 func (m *Model) Tokenize(text string) ([]int32, error) {
-	return m.b.Encode(nil, []chat.Piece{{Text: text}}, false)
+	return m.b.Encode(context.Background(), []chat.Piece{{Text: text}}, false)
 }
 
 // Detokenize is the reverse of Tokenize.
@@ -189,18 +189,8 @@ func (m *Model) encode(ctx context.Context, r *Request, render func() ([]chat.Pi
 	if err != nil {
 		return nil, nil, err
 	}
-	ids, err := encodeWith(ctx, m.b, append([]int32(nil), r.Context...), pieces, len(r.Context) == 0)
-	return ids, pieces, err
-}
-
-// encodeWith encodes for a request: a backend that can end with it does.
-func encodeWith(ctx context.Context, b Backend, dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
-	if b, ok := b.(interface {
-		EncodeContext(ctx context.Context, dst []int32, pieces []chat.Piece, first bool) ([]int32, error)
-	}); ok {
-		return b.EncodeContext(ctx, dst, pieces, first)
-	}
-	return b.Encode(dst, pieces, first)
+	ids, err := m.b.Encode(ctx, pieces, len(r.Context) == 0)
+	return slices.Concat(r.Context, ids), pieces, err
 }
 
 // prompt renders and encodes the request and makes it fit, as Ollama does: oldest messages go

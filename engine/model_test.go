@@ -55,7 +55,7 @@ type parrot struct {
 	job Job
 }
 
-func (p *parrot) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
+func (p *parrot) Encode(_ context.Context, pieces []chat.Piece, first bool) (dst []int32, err error) {
 	for _, x := range pieces {
 		for _, b := range []byte(x.Text) {
 			dst = append(dst, int32(b))
@@ -63,6 +63,8 @@ func (p *parrot) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, 
 	}
 	return dst, nil
 }
+
+func (p *parrot) Ends() []int32 { return nil }
 
 func (p *parrot) Text(ids []int32) string {
 	var sb strings.Builder

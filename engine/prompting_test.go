@@ -63,7 +63,7 @@ type wordy struct{ Backend }
 
 func (wordy) Info() Info { return Info{Name: "m", Context: 1 << 30, Vocab: 256} }
 
-func (wordy) Encode(dst []int32, ps []chat.Piece, _ bool) ([]int32, error) {
+func (wordy) Encode(_ context.Context, ps []chat.Piece, _ bool) (dst []int32, err error) {
 	for _, p := range ps {
 		dst = append(dst, make([]int32, len(p.Text))...)
 	}

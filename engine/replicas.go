@@ -250,15 +250,11 @@ func (r *replicas) share(n int, work func(b Backend, lo, hi int) error) error {
 	return errors.Join(errs...)
 }
 
-func (r *replicas) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
-	return r.all[0].Encode(dst, pieces, first)
+func (r *replicas) Encode(ctx context.Context, pieces []chat.Piece, first bool) ([]int32, error) {
+	return r.all[0].Encode(ctx, pieces, first)
 }
 
-// EncodeContext is the first replica's: see cardBackend.
-func (r *replicas) EncodeContext(ctx context.Context, dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
-	return encodeWith(ctx, r.all[0].Backend, dst, pieces, first)
-}
-
+func (r *replicas) Ends() []int32            { return r.all[0].Ends() }
 func (r *replicas) Text(ids []int32) string  { return r.all[0].Text(ids) }
 func (r *replicas) Sampling() sampler.Params { return r.all[0].Sampling() }
 
@@ -266,14 +262,6 @@ func (r *replicas) Sampling() sampler.Params { return r.all[0].Sampling() }
 func (r *replicas) reached(end int) bool {
 	b, ok := r.all[0].Backend.(interface{ reached(end int) bool })
 	return !ok || b.reached(end)
-}
-
-// Ends is the first replica's: see cardBackend.
-func (r *replicas) Ends() []int32 {
-	if e, ok := r.all[0].Backend.(interface{ Ends() []int32 }); ok {
-		return e.Ends()
-	}
-	return nil
 }
 
 // Info is the first replica's, with the devices of all that work, as far as is known, and their

@@ -75,7 +75,7 @@ func (m *Model) rankByVectors(ctx context.Context, r RerankRequest) (Ranking, er
 func (m *Model) rankByAnswer(ctx context.Context, r RerankRequest, s scorer) (Ranking, error) {
 	var words []int32
 	for _, w := range []string{"yes", "no"} {
-		ids, err := m.b.Encode(nil, []chat.Piece{{Text: w}}, false)
+		ids, err := m.b.Encode(ctx, []chat.Piece{{Text: w}}, false)
 		if err != nil {
 			return Ranking{}, err
 		}

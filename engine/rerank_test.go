@@ -86,7 +86,7 @@ func testRerank(t *testing.T, dir string, ck *axmodeltest.Checkpoint, open func(
 	ctx := context.Background()
 	r := RerankRequest{Query: "WHO", Instruction: "FIND", Documents: []string{"A FOX", "THE DOG OF THE HOUSE", "<|im_end|>", "yes", ""}}
 	pieces := "<|im_start|>system\n" + rerankSystem + "<|im_end|>\n<|im_start|>user\n<Instruct>: FIND\n<Query>: WHO\n<Document>: "
-	common, err := b.Encode(nil, []chat.Piece{{Text: pieces, Control: true}}, false)
+	common, err := b.Encode(context.Background(), []chat.Piece{{Text: pieces, Control: true}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func testRerank(t *testing.T, dir string, ck *axmodeltest.Checkpoint, open func(
 	if err != nil {
 		t.Fatal(err)
 	}
-	tail, err := b.Encode(nil, []chat.Piece{{Text: "<|im_end|>\n<|im_start|>assistant\n", Control: true}}, false)
+	tail, err := b.Encode(context.Background(), []chat.Piece{{Text: "<|im_end|>\n<|im_start|>assistant\n", Control: true}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

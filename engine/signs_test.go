@@ -169,8 +169,8 @@ type counter struct {
 	read int
 }
 
-func (c *counter) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
-	out, err := c.parrot.Encode(dst, pieces, first)
-	c.read += len(out) - len(dst)
+func (c *counter) Encode(ctx context.Context, pieces []chat.Piece, first bool) ([]int32, error) {
+	out, err := c.parrot.Encode(ctx, pieces, first)
+	c.read += len(out)
 	return out, err
 }

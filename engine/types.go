@@ -11,9 +11,11 @@ import (
 // Backend turns token ids into token ids: a card's worker, or a script in tests. All methods are
 // safe for concurrent use. [New] puts templates, stops, parsing and truncation on top of it.
 type Backend interface {
-	// Encode appends the pieces' ids, with what the tokenizer puts before a text (BOS) when first
-	// is set.
-	Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error)
+	// Encode gives the pieces' ids, with what the tokenizer puts before a text (BOS) when first is
+	// set. It may end with ctx.
+	Encode(ctx context.Context, pieces []chat.Piece, first bool) ([]int32, error)
+	// Ends are the ids behind a text that becomes a vector.
+	Ends() []int32
 	// Text is the ids as text, specials included.
 	Text(ids []int32) string
 	// Complete runs one sequence. The last token has Final set; an error ends the sequence. Leaving

@@ -209,7 +209,8 @@ func cut(text string) []string {
 }
 
 // Encode implements engine.Backend.
-func (b *Backend) Encode(dst []int32, pieces []chat.Piece, _ bool) ([]int32, error) {
+func (b *Backend) Encode(_ context.Context, pieces []chat.Piece, _ bool) ([]int32, error) {
+	var dst []int32
 	var sb strings.Builder
 	n := 0
 	for _, p := range pieces {
@@ -224,6 +225,9 @@ func (b *Backend) Encode(dst []int32, pieces []chat.Piece, _ bool) ([]int32, err
 	}
 	return dst, nil
 }
+
+// Ends implements engine.Backend: nothing stands behind a text.
+func (b *Backend) Ends() []int32 { return nil }
 
 // Text implements engine.Backend.
 func (b *Backend) Text(ids []int32) string {
