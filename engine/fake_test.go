@@ -387,9 +387,9 @@ func onFake(t testing.TB, f *fake, o OpenOptions) *cardBackend {
 		}
 		if o.Proven != nil {
 			b.m.proven = *o.Proven
-		} else if err := b.m.prover.probe(context.Background()); err != nil {
+		} else if err := probe(b.m); err != nil {
 			return err
-		} else if err := b.m.prover.compare(context.Background()); err != nil {
+		} else if err := compare(b.m); err != nil {
 			return err
 		}
 		var err error
@@ -460,4 +460,15 @@ func jobsFor(seed uint64, n, vocab, longest int) []Job {
 		jobs = append(jobs, greedy(ids[:min(len(ids), longest)], 1+rng.IntN(30)))
 	}
 	return jobs
+}
+
+// probe finds out what the scheduler may count on, and compare whether bits are the same elsewhere.
+func probe(m *lm) (err error) {
+	m.proven, err = m.trials().Abilities(context.Background())
+	return err
+}
+
+func compare(m *lm) (err error) {
+	m.prover.alike, err = m.trials().Alike(context.Background(), m.proven)
+	return err
 }

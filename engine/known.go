@@ -79,24 +79,17 @@ func (m *canary) runKnown() (hidden, logits []uint16, err error) {
 		return nil, nil, errNoCells
 	}
 	defer back()
-	p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.layerInputs()), Pos: make([]uint32, m.shape.Pos),
-		Cell: []uint32{uint32(cells[0])}, SeeCells: make([]uint64, axcl.Words(m.shape.Cells)), SeeRows: make([]uint64, 1), To: slot}
-	if !m.shape.Whole {
-		p.HiddenOut = make([]uint16, m.shape.Hidden)
-	}
-	if m.shape.Out > 0 {
-		p.Want, p.Logits = []int{0}, make([]uint16, m.shape.Out)
-	}
-	if err := m.tokenRow(p, 0, int32(knownID%m.vocab())); err != nil {
+	p, results, err := m.trials().Pass(prove.Row{ID: int32(knownID % m.vocab()), Cell: uint32(cells[0]), To: slot})
+	if err != nil {
 		return nil, nil, err
+	}
+	if !m.shape.Whole && m.shape.Out > 0 {
+		p.Want, p.Logits = []int{0}, make([]uint16, m.shape.Out)
 	}
 	if err := m.card.run(m.model, p, m.costs.predict(m.shape.GroupFor(1, 0), 1)); err != nil {
 		return nil, nil, err
 	}
-	if m.shape.Whole {
-		return p.Logits, p.Logits, nil
-	}
-	return p.HiddenOut, p.Logits, nil
+	return *results, p.Logits, nil
 }
 
 // overdue reports whether the row is to be looked at, and whether it has waited for room long

@@ -81,7 +81,8 @@ func (m *prover) findOut(ctx context.Context, p *models.Package, o OpenOptions, 
 	if err := m.checkGiven(ctx, p.Name); err != nil {
 		return err
 	}
-	if err := m.probe(ctx); err != nil {
+	var err error
+	if m.proven, err = m.trials().Abilities(ctx); err != nil {
 		return err
 	}
 	rows := m.wide
@@ -96,7 +97,7 @@ func (m *prover) findOut(ctx context.Context, p *models.Package, o OpenOptions, 
 	if !sound || !m.limits.Together && !m.proven.Chunk {
 		m.proven.Chunk, m.proven.Mixed, m.proven.Stepped, m.proven.Narrow = false, false, false, true
 	}
-	if err := m.compare(ctx); err != nil {
+	if m.alike, err = m.trials().Alike(ctx, m.proven); err != nil {
 		return err
 	}
 	if err := m.canary.remember(nil); err != nil {
@@ -259,24 +260,17 @@ func (m *canary) say() ([]int32, error) {
 		return nil, errNoCells
 	}
 	defer back()
-	out := make([]int32, sampleLen)
-	cw := axcl.Words(m.shape.Cells)
-	see := make([]uint64, cw)
+	out, see := make([]int32, sampleLen), []uint32(nil)
 	for i := range out {
-		id := m.sampleID(i)
-		p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.layerInputs()), Pos: make([]uint32, m.shape.Pos),
-			Cell:     []uint32{uint32(rows[i])},
-			SeeCells: see, SeeRows: make([]uint64, 1),
-			Want: []int{0}, Logits: make([]uint16, m.shape.Out), Argmax: out[i : i+1]}
-		if err := m.tokenRow(p, 0, id); err != nil {
+		row := prove.Row{ID: m.sampleID(i), Pos: uint32(i), Cell: uint32(rows[i]), Cells: see, To: slot}
+		if i > 0 {
+			row.From = slot
+		}
+		p, _, err := m.trials().Pass(row)
+		if err != nil {
 			return nil, err
 		}
-		for k := range p.Pos {
-			p.Pos[k] = uint32(i)
-		}
-		if m.sequent(p, slot, slot); i == 0 {
-			p.From = 0
-		}
+		p.HiddenOut, p.Want, p.Logits, p.Argmax = nil, []int{0}, make([]uint16, m.shape.Out), out[i:i+1]
 		if err := m.breathe(); err != nil {
 			return nil, err
 		}
@@ -286,7 +280,7 @@ func (m *canary) say() ([]int32, error) {
 		if _, err := m.checker.Sample(p.Logits, nil); err != nil {
 			return nil, fmt.Errorf("engine: %w", err)
 		}
-		see[rows[i]/64] |= 1 << (rows[i] % 64)
+		see = append(see, row.Cell)
 	}
 	return out, nil
 }
@@ -314,7 +308,7 @@ func (m *lm) Checkup() error {
 }
 
 // trials is the model as probes see it: with what was proven so far.
-func (m *prover) trials() *prove.Model {
+func (m *core) trials() *prove.Model {
 	t := &prove.Model{Shape: m.shape, Vocab: m.vocab(), Row: m.tokenRow, Stepped: m.proven.Stepped,
 		Run: func(p *axcl.Pass) error {
 			if err := m.breathe(); err != nil {
@@ -324,18 +318,6 @@ func (m *prover) trials() *prove.Model {
 		}}
 	t.Slots, _, _ = m.cache.Slots()
 	return t
-}
-
-// probe finds out what the scheduler may count on.
-func (m *prover) probe(ctx context.Context) (err error) {
-	m.proven, err = m.trials().Abilities(ctx)
-	return err
-}
-
-// compare finds out Alike.
-func (m *prover) compare(ctx context.Context) (err error) {
-	m.alike, err = m.trials().Alike(ctx, m.proven)
-	return err
 }
 
 // sampleID is token i of the fixed text.
@@ -358,8 +340,10 @@ func (m *prover) measure(ctx context.Context) error {
 			m.costs.group[g] = m.guess(g)
 			continue
 		}
-		rows := group.Rows
-		pass := m.blank(rows, group)
+		pass, err := m.blank(group)
+		if err != nil {
+			return err
+		}
 		t0 := m.card.now()
 		if err := m.card.run(m.model, pass, time.Minute); err != nil {
 			return err
@@ -394,26 +378,24 @@ func (m *prover) guess(g int) float64 {
 }
 
 // blank is a pass of rows that see as far as the group reaches, without meaning.
-func (m *prover) blank(rows int, g axcl.Group) *axcl.Pass {
-	p := &axcl.Pass{Hidden: make([]uint16, rows*m.shape.Hidden), Given: make([]uint16, rows*m.layerInputs()),
-		Pos: make([]uint32, rows*m.shape.Pos), Cell: make([]uint32, rows),
-		SeeCells: make([]uint64, rows*axcl.Words(m.shape.Cells)), SeeRows: make([]uint64, rows*axcl.Words(rows))}
+func (m *prover) blank(g axcl.Group) (*axcl.Pass, error) {
 	// One visible cell chooses the group; the rows go elsewhere.
 	top, first := min(g.Cells, m.shape.Cells)-1, 0
-	if top >= 0 && top+1+rows <= m.shape.Cells {
+	if top >= 0 && top+1+g.Rows <= m.shape.Cells {
 		first = top + 1
 	}
+	rows := make([]prove.Row, g.Rows)
 	for r := range rows {
-		p.Cell[r] = uint32(first + r)
-		_ = m.tokenRow(p, r, int32(r%2))
-		if top >= 0 && (first > top || top >= rows) {
-			p.SeeCells[r*axcl.Words(m.shape.Cells)+top/64] |= 1 << (top % 64)
+		rows[r] = prove.Row{ID: int32(r % 2), Cell: uint32(first + r)}
+		if top >= 0 && (first > top || top >= g.Rows) {
+			rows[r].Cells = []uint32{uint32(top)}
 		}
 	}
-	from := uint32(0)
-	if p.Reach(m.shape) > 0 {
-		from = 1
+	p, _, err := m.trials().Pass(rows...)
+	if err != nil {
+		return nil, err
 	}
-	m.sequent(p, from, 1)
-	return p
+	p.HiddenOut, p.Want, p.Logits = nil, nil, nil
+	m.sequent(p, uint32(len(rows[0].Cells)), 1)
+	return p, nil
 }

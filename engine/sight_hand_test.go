@@ -128,7 +128,7 @@ func (s *sight) open(t testing.TB, o OpenOptions) (*cardBackend, *eye) {
 		}
 		if o.Proven != nil {
 			b.m.proven = *o.Proven
-		} else if err := b.m.prover.probe(context.Background()); err != nil {
+		} else if err := probe(b.m); err != nil {
 			return err
 		}
 		b.m.eyes.gallery, err = b.m.eyes.openGallery(dev, s.v, "digest")

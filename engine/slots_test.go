@@ -85,7 +85,7 @@ func TestStatesProven(t *testing.T) {
 	if err := b.card.Do(context.Background(), func(axcl.Device) error {
 		b.m.proven = Proven{}
 		f.leaks = true
-		return b.m.prover.probe(context.Background())
+		return probe(b.m)
 	}); !errors.Is(err, ErrWrong) {
 		t.Errorf("a forgotten reset: %v", err)
 	}

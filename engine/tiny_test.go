@@ -131,9 +131,9 @@ func (m *tiny) openOn(t testing.TB, open func() (axcl.Device, string, error), o 
 		}
 		if o.Proven != nil {
 			b.m.proven = *o.Proven
-		} else if err := b.m.prover.probe(context.Background()); err != nil {
+		} else if err := probe(b.m); err != nil {
 			return err
-		} else if err := b.m.prover.compare(context.Background()); err != nil {
+		} else if err := compare(b.m); err != nil {
 			return err
 		}
 		card.Attach(b.m, 1)
