@@ -55,7 +55,7 @@ func OpenHollow(ctx context.Context, c *Card, dir string, s axmodel.HollowShape,
 			_ = c.Unload(model)
 			return err
 		}
-		if err = b.m.openDisk(mediumOf(o), "hollow "+s.Name, s.Name); err != nil {
+		if err = b.m.openDisk(o.Rows, "hollow "+s.Name, s.Name); err != nil {
 			_ = c.Unload(model)
 			return err
 		}

@@ -33,8 +33,8 @@ const (
 type keeper struct {
 	*core
 	tier  *tier // nil: nothing is kept in memory
-	disk  cache.Medium
-	owner cache.Owner
+	disk  *rows.Disk
+	owner rows.Owner
 	up    float64      // seconds a row takes to the card, measured at load
 	state float64      // seconds a state takes there; 0: the model has none
 	rate  atomic.Int64 // bytes a second that the disk reads; any goroutine's
@@ -82,7 +82,7 @@ type part struct {
 // the block that is next, or −1 for none.
 type saving struct {
 	text
-	on     cache.Text
+	on     *diskText
 	next   int
 	block  []byte
 	filled int // rows of it
@@ -98,13 +98,13 @@ type saving struct {
 
 // newKeeper measures what a row costs to the card, on unused cells, and a state. Without a disk, or
 // where rows cannot travel or lie anywhere, it gives nil, which keeps nothing.
-func newKeeper(c *core, d cache.Medium, digest, model string) (*keeper, error) {
+func newKeeper(c *core, d *rows.Disk, digest, model string) (*keeper, error) {
 	if d == nil || c.shape.Piece == 0 || !c.restores() {
 		return nil, nil
 	}
 	info := c.card.Info()
 	k := &keeper{core: c, disk: d, closed: make(chan struct{}),
-		owner: cache.Owner{Package: digest, Model: model, Card: strings.Join([]string{info.Kind, info.Name}, " "), Row: c.shape.RowBytes()}}
+		owner: rows.Owner{Package: digest, Model: model, Card: strings.Join([]string{info.Kind, info.Name}, " "), Row: c.shape.RowBytes()}}
 	k.rate.Store(keptRate)
 	cells := make([]uint32, min(c.shape.Piece, d.Block()))
 	for i := range cells {
@@ -122,20 +122,13 @@ func newKeeper(c *core, d cache.Medium, digest, model string) (*keeper, error) {
 	return k, nil
 }
 
-// on is a text of key's on the disk.
-func (k *keeper) on(key string, ids []int32) cache.Text {
-	o := k.owner
-	o.Key = key
-	return k.disk.Text(o, ids)
-}
-
 // ask looks how much of a prompt is on disk. It may wait for the disk, so it runs on the caller's
 // goroutine.
 func (k *keeper) ask(s *seq) {
 	if k == nil || s.solo || s.whole() {
 		return
 	}
-	s.kept = k.on(s.Key, spelled(s.ids[:len(s.ids)-1])).Found()
+	s.kept = k.on(s.Key, spelled(s.ids[:len(s.ids)-1])).found()
 }
 
 // fetch has what the disk keeps of a sequence brought, where that is quicker than evaluating it,
@@ -172,7 +165,7 @@ func (k *keeper) fetch(s *seq) bool {
 
 // read brings a fetch's blocks, from one on, and closes got after the last that is there. Where
 // they lead to a state, that is read first: without it they are of no use.
-func (k *keeper) read(f *fetch, text cache.Text, from int, card *Card) {
+func (k *keeper) read(f *fetch, text *diskText, from int, card *Card) {
 	defer card.wakeUp()
 	defer close(f.got)
 	size := k.disk.Block()
@@ -202,13 +195,13 @@ func (k *keeper) read(f *fetch, text cache.Text, from int, card *Card) {
 	if k.owner.State > 0 {
 		last = &part{from: blocks * size, to: f.to, state: make([]byte, k.owner.State)}
 		last.rows = make([]byte, (last.to-last.from)*k.owner.Row)
-		if !timed(last, func() bool { return text.LoadState(f.to, last.rows, last.state) }) {
+		if !timed(last, func() bool { return text.LoadState(text.after(f.to), last.rows, last.state) }) {
 			return
 		}
 	}
 	for i := from; i < blocks; i++ {
 		p := &part{from: i * size, to: (i + 1) * size, rows: make([]byte, size*k.owner.Row)}
-		if !timed(p, func() bool { return text.Load(i, p.rows) }) || !give(p) {
+		if !timed(p, func() bool { return text.Load(text.keys[i], p.rows) }) || !give(p) {
 			return
 		}
 	}
@@ -224,7 +217,7 @@ func (k *keeper) graft() (bool, error) {
 		return false, nil
 	}
 	for i, f := range k.fetching {
-		over := f.s.gone.Load() || f.s.ctx.Err() != nil || k.disk.Off()
+		over := f.s.gone.Load() || f.s.ctx.Err() != nil || k.disk.Stats().Off
 		if !over && f.part == nil {
 			select {
 			case p, ok := <-f.got:
@@ -331,7 +324,7 @@ func (k *keeper) note(s *seq) {
 // keep takes a piece of what is to be kept off the card, the latest text first. It reports whether
 // it did anything; a fatal error is the card's end.
 func (k *keeper) keep() (bool, error) {
-	if k == nil || k.disk.Off() {
+	if k == nil || k.disk.Stats().Off {
 		return false, nil
 	}
 	v := k.save
@@ -345,8 +338,8 @@ func (k *keeper) keep() (bool, error) {
 		v.block = make([]byte, k.disk.Block()*k.shape.RowBytes())
 		v.stops = k.leaves(v.text)
 		k.beside(v, func() int {
-			v.stops = slices.DeleteFunc(v.stops, func(n int) bool { return v.on.HasState(n) })
-			return v.on.Blocks()
+			v.stops = slices.DeleteFunc(v.stops, func(n int) bool { return v.on.HasState(v.on.after(n)) })
+			return v.on.blocks()
 		})
 		return false, nil
 	}
@@ -382,7 +375,7 @@ func (k *keeper) keepBlock(v *saving, path []int32) error {
 	if full {
 		block, next := v.next, v.next+1
 		k.beside(v, func() int {
-			if senselessRows(v.block) || v.on.Save(block, v.block) != nil {
+			if senselessRows(v.block) || v.on.Save(v.on.keys[block], v.block) != nil {
 				return -1
 			}
 			k.out.Add(int64(len(v.block)))
@@ -437,7 +430,7 @@ func (k *keeper) stats() DiskTier {
 	if k == nil {
 		return DiskTier{}
 	}
-	return DiskTier{On: !k.disk.Off(), Rows: int(rows.Fit(k.disk.Size(), k.owner.Row)), Bytes: k.disk.Size(),
+	return DiskTier{On: !k.disk.Stats().Off, Rows: int(rows.Fit(k.disk.Size(), k.owner.Row)), Bytes: k.disk.Size(),
 		Hits: uint64(k.back.Load()), Out: uint64(k.out.Load()), In: uint64(k.in.Load()), Saved: time.Duration(k.saved.Load())}
 }
 
