@@ -61,7 +61,7 @@ func (m *lm) admit() {
 		s.admit, s.served = m.admitted, m.batch.passes
 		if !s.begun {
 			s.begun = true
-			s.started = m.card.now()
+			s.started = m.card.Now()
 			s.usage.Queue = s.started - s.asked
 			s.usage.Cached = len(s.Path)
 			s.usage.Prompt = len(s.ids)

@@ -23,8 +23,6 @@ type (
 	MemoryTier    = ask.MemoryTier
 	Compared      = ask.Compared
 	CellMap       = ask.CellMap
-	Branch        = ask.Branch
-	CellRun       = ask.CellRun
 	Tier          = ask.Tier
 	Progress      = ask.Progress
 	ContextError  = ask.ContextError
@@ -40,14 +38,9 @@ const (
 	ScoringYesNo    = ask.ScoringYesNo
 	ScoringCosine   = ask.ScoringCosine
 	MostChoices     = ask.MostChoices
-	HoldsNothing    = ask.HoldsNothing
-	HoldsShared     = ask.HoldsShared
-	HoldsPass       = ask.HoldsPass
-	HoldsOther      = ask.HoldsOther
 	ComparedKnown   = ask.ComparedKnown
 	ComparedEarlier = ask.ComparedEarlier
 	ComparedNever   = ask.ComparedNever
-	NeverCompared   = ask.NeverCompared
 	NoWidePasses    = ask.NoWidePasses
 )
 
@@ -57,6 +50,5 @@ var (
 	ErrDraining    = ask.ErrDraining
 	ErrClosed      = ask.ErrClosed
 	ErrUnsupported = ask.ErrUnsupported
-	ErrNotFound    = ask.ErrNotFound
 	ErrRequest     = ask.ErrRequest
 )

@@ -56,7 +56,7 @@ func (b *cardBackend) Complete(ctx context.Context, job Job) iter.Seq2[Token, er
 			tokens, err, closed := s.box.take(buf)
 			buf = tokens
 			if len(tokens) >= boxRoom {
-				b.m.card.wakeUp() // the sequence stood aside until its reader caught up
+				b.m.card.Wake() // the sequence stood aside until its reader caught up
 			}
 			for _, t := range tokens {
 				if !yield(t, nil) {
@@ -95,15 +95,15 @@ func (b *cardBackend) reached(end int) bool {
 
 // hold reads a job's pictures; they are the sequence's until release is called.
 func (b *cardBackend) hold(ctx context.Context, job *Job) (ps []*picture, release func(), err error) {
-	switch n := len(job.Images); {
-	case n == 0:
+	n := len(job.Images)
+	if n == 0 {
 		return nil, func() {}, nil
-	case b.m.eyes.gallery == nil && b.m.eyes.blind != nil:
-		return nil, nil, fmt.Errorf("%w: %s cannot see: %w", ErrUnsupported, b.info.Name, b.m.eyes.blind)
-	case b.m.eyes.gallery == nil:
-		return nil, nil, fmt.Errorf("%w: %s takes no images", ErrUnsupported, b.info.Name)
-	case n > b.m.shape.Cells/b.m.eyes.gallery.sees.Rows:
-		return nil, nil, &ContextError{Have: n * b.m.eyes.gallery.sees.Rows, Max: b.m.shape.Cells}
+	}
+	if err := b.m.eyes.sees(b.info.Name); err != nil {
+		return nil, nil, err
+	}
+	if rows := b.m.eyes.gallery.sees.Rows; n > b.m.shape.Cells/rows {
+		return nil, nil, &ContextError{Have: n * rows, Max: b.m.shape.Cells}
 	}
 	return b.m.eyes.gallery.hold(ctx, job.Key, job.Images)
 }
@@ -115,7 +115,7 @@ func (m *lm) forgetCaller(s *seq) {
 	}
 	s.gone.Store(true)
 	m.queue.forget(s)
-	m.card.wakeUp()
+	m.card.Wake()
 }
 
 // embedAhead is how many inputs of one call are in the queue at a time: enough to fill wide passes,
@@ -258,7 +258,7 @@ func (b *cardBackend) Close() error {
 			b.card.ours.Add(-b.took)
 			b.m.Fail(ErrClosed)
 			b.m.tier.close()
-			err := errors.Join(b.card.watched(b.m.eyes.gallery.close), b.card.Unload(b.m.model))
+			err := errors.Join(b.card.Watched(0, b.m.eyes.gallery.close), b.card.Unload(b.m.model))
 			if b.draft != nil {
 				err = errors.Join(err, b.card.Unload(b.draft.model))
 			}

@@ -184,9 +184,7 @@ func (m *batch) room(rows int) bool {
 	m.makeLow(rows - claimed)
 	if !m.anywhere(rows - claimed) {
 		for i := range m.shares {
-			for _, n := range m.shares[i].cells {
-				m.cells.Give(n)
-			}
+			m.cells.Give(m.shares[i].cells...)
 		}
 		return false
 	}
@@ -315,9 +313,7 @@ type rowError struct {
 
 // giveBack returns the cells that build took.
 func (m *batch) giveBack() {
-	for _, n := range m.taken {
-		m.cells.Give(n)
-	}
+	m.cells.Give(m.taken...)
 	m.taken = m.taken[:0]
 }
 
@@ -352,7 +348,7 @@ func (m *batch) account(took time.Duration, drafts int) string {
 		st.Passes[kind]++
 		st.Rows += uint64(m.pass.Rows())
 		st.Busy += took
-		if m.card.now()-m.counted > surveyEvery {
+		if m.card.Now()-m.counted > surveyEvery {
 			m.survey(st)
 		}
 	})
@@ -421,10 +417,7 @@ func (m *batch) moved(h *share) {
 
 // clearTaken clears the cells that build took for a pass that failed, and gives them back.
 func (m *batch) clearTaken() error {
-	cells := make([]uint32, len(m.taken))
-	for i, n := range m.taken {
-		cells[i] = uint32(n)
-	}
+	cells := unsigned(m.taken)
 	slices.Sort(cells)
 	//rule:D4 TestFailedCellsCleared err := m.clear(cells) => var err error
 	err := m.clear(cells)

@@ -38,7 +38,7 @@ func (e *eyesight) shown(ctx context.Context, msgs []chat.Message, first int) (s
 		}
 		err = e.l.card.Do(ctx, func(axcl.Device) error {
 			for made.Rows() == nil {
-				if err := e.l.card.watched(func() error { return e.l.eyes.gallery.enc.Step(made) }); err != nil {
+				if err := e.l.card.Watched(0, func() error { return e.l.eyes.gallery.enc.Step(made) }); err != nil {
 					return err
 				}
 			}
@@ -106,11 +106,7 @@ func (m *core) byHand(v *models.Vision, each []shown) ([][]float32, error) {
 		if cells[i], ok = m.cells.Take(nil, len(s.ids), 0, false); !ok {
 			return nil, &ContextError{Have: len(s.ids), Max: m.shape.Cells}
 		}
-		defer func() {
-			for _, c := range cells[i] {
-				m.cells.Give(c)
-			}
-		}()
+		defer m.cells.Give(cells[i]...)
 		passes = max(passes, len(s.cuts))
 	}
 	out, put := make([][]float32, len(each)), make([]int, len(each))
@@ -163,7 +159,7 @@ func (m *core) byHand(v *models.Vision, each []shown) ([][]float32, error) {
 		if p.Logits = make([]uint16, len(p.Want)*m.shape.Out); len(p.Want) == 0 {
 			p.Logits, p.HiddenOut = nil, make([]uint16, total*m.shape.Hidden)
 		}
-		if err := m.card.run(m.model, p, time.Minute); err != nil {
+		if err := m.card.Run(m.model, p, time.Minute); err != nil {
 			return nil, err
 		}
 		for k, i := range ends {

@@ -75,23 +75,3 @@ func (c *Card) Why() string {
 	}
 	return c.Card.Why()
 }
-
-// The engine's own names for what its models ask of the worker.
-
-func (c *Card) now() time.Duration { return c.Now() }
-
-func (c *Card) wakeUp() { c.Wake() }
-
-func (c *Card) strike(err error) error { return c.Strike(err) }
-
-func (c *Card) owned() { c.Owned() }
-
-func (c *Card) run(m axcl.Model, p *axcl.Pass, expect time.Duration) error {
-	return c.Run(m, p, expect)
-}
-
-// watched is a call that takes no longer than a pass, or a piece of rows, under the watchdog's eye.
-func (c *Card) watched(call func() error) error { return c.Watched(0, call) }
-
-// travel is a call that moves rows, or a state, under the watchdog's eye.
-func (c *Card) travel(call func() error) error { return c.Watched(0, call) }

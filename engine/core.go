@@ -47,7 +47,7 @@ func newCore(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Token
 	m.cells = cache.New(m.shape.Cells, reaches(m.shape.Groups)...)
 	m.cache = m.cells.Cache(m.shape.Slots)
 	m.limits = m.cache.Limits()
-	m.mover = cache.Mover{Watched: card.watched, Strike: card.strike, Clear: m.clear, Now: card.now}
+	m.mover = cache.Mover{Watched: func(call func() error) error { return card.Watched(0, call) }, Strike: card.Strike, Clear: m.clear, Now: card.Now}
 	m.costs.group = make([]float64, len(m.shape.Groups))
 	m.groups()
 	m.queue.stats = Stats{State: "ready", Passes: map[string]uint64{}}
@@ -192,12 +192,7 @@ func (m *core) sink(s *seq) {
 }
 
 func (m *core) remove(s *seq) {
-	for i, r := range m.running {
-		if r == s {
-			m.running = append(m.running[:i], m.running[i+1:]...)
-			return
-		}
-	}
+	m.running = slices.DeleteFunc(m.running, func(r *seq) bool { return r == s })
 }
 
 // requeue puts a sequence back in front of the queue, to begin anew.
@@ -257,6 +252,15 @@ func (m *core) places() iter.Seq[*cache.Seq] {
 	}
 }
 
+// unsigned is the cells as the card takes them.
+func unsigned(cells []int32) []uint32 {
+	out := make([]uint32, len(cells))
+	for i, c := range cells {
+		out[i] = uint32(c)
+	}
+	return out
+}
+
 // scratch is a slot for a pass that belongs to no sequence, and what gives it back.
 func (m *core) scratch() (slot uint32, back func(), ok bool) {
 	slot, ok = m.cache.Scratch()
@@ -296,11 +300,11 @@ func (m *core) distrust() {
 // pass may be.
 func (m *core) clear(cells []uint32) error {
 	for {
-		err := m.card.watched(func() error { return m.model.Clear(cells) })
+		err := m.card.Watched(0, func() error { return m.model.Clear(cells) })
 		if err == nil || axcl.Fatal(err) {
 			return err
 		}
-		if err := m.card.strike(err); err != nil {
+		if err := m.card.Strike(err); err != nil {
 			return err
 		}
 	}
@@ -309,13 +313,12 @@ func (m *core) clear(cells []uint32) error {
 // wipe clears every cell of the model, and of its draft model.
 func (m *core) wipe() error {
 	const piece = 256 // cells in one call: the watchdog counts calls
-	var cells []uint32
-	for from := 0; from < m.shape.Cells; from += piece {
-		cells = cells[:0]
-		for c := from; c < min(from+piece, m.shape.Cells); c++ {
-			cells = append(cells, uint32(c))
-		}
-		if err := m.clear(cells); err != nil {
+	cells := make([]uint32, m.shape.Cells)
+	for c := range cells {
+		cells[c] = uint32(c)
+	}
+	for part := range slices.Chunk(cells, piece) {
+		if err := m.clear(part); err != nil {
 			return err
 		}
 	}
@@ -349,7 +352,7 @@ func (m *core) count(f func(*Stats)) {
 
 // survey counts the cells.
 func (m *core) survey(st *Stats) {
-	m.counted = m.card.now()
+	m.counted = m.card.Now()
 	st.CellsUsed, st.CellsCached, st.CellsShared = m.cells.Counts()
 	st.Slots, st.SlotsUsed, st.SlotsKept = m.cache.Slots()
 }

@@ -85,13 +85,13 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 		g := d.shape.GroupFor(d.batch.pass.Rows(), d.batch.pass.Reach(d.shape))
 		tr.lap(buildTime)
 		tr.describe(d.batch, g)
-		t0 := d.card.now()
-		if err := d.card.run(d.model, &d.batch.pass, d.costs.predict(g, len(d.batch.pass.Want))); err != nil {
+		t0 := d.card.Now()
+		if err := d.card.Run(d.model, &d.batch.pass, d.costs.predict(g, len(d.batch.pass.Want))); err != nil {
 			d.batch.giveBack()
 			return false
 		}
 		d.batch.passes++
-		d.costs.observe(g, len(d.batch.pass.Want), d.batch.pass.Cell, d.card.now()-t0)
+		d.costs.observe(g, len(d.batch.pass.Want), d.batch.pass.Cell, d.card.Now()-t0)
 		tr.lap(runTime)
 		for i := range d.batch.shares {
 			h := &d.batch.shares[i]

@@ -41,13 +41,11 @@ type Probe struct {
 // not see, with the reason, or that several cards hold; the card's; ctx's.
 func (m *Model) ProbeSight(ctx context.Context, tell func(Probe)) error {
 	b, ok := m.b.(*cardBackend)
-	switch {
-	case !ok:
+	if !ok {
 		return fmt.Errorf("%w: pictures are probed on one card: name one", ErrUnsupported)
-	case b.m.eyes.gallery == nil && b.m.eyes.blind != nil:
-		return fmt.Errorf("%w: %s cannot see: %w", ErrUnsupported, m.info.Name, b.m.eyes.blind)
-	case b.m.eyes.gallery == nil:
-		return fmt.Errorf("%w: %s takes no images", ErrUnsupported, m.info.Name)
+	}
+	if err := b.m.eyes.sees(m.info.Name); err != nil {
+		return err
 	}
 	e := &eyesight{m: m, b: b, l: b.m, v: b.m.eyes.gallery.sees, name: rand.Text()}
 	for _, probe := range []func(context.Context) (Probe, error){e.tensors, e.colours, e.quarters, e.apart, e.deep, e.textAlone, e.across,
@@ -88,6 +86,10 @@ func (e *eyesight) drawn(colours ...string) []byte {
 			m.SetNRGBA(x, y, paints[colours[min(2*y/h, 1)*2+min(2*x/w, 1)]])
 		}
 	}
+	return asPNG(m)
+}
+
+func asPNG(m image.Image) []byte {
 	var b bytes.Buffer
 	_ = png.Encode(&b, m) // into memory
 	return b.Bytes()
@@ -275,9 +277,7 @@ func (e *eyesight) squares(colours ...string) []byte {
 		x, y := i%2*w/2, i/2*h/2
 		draw.Draw(m, image.Rect(x+w/12, y+h/12, x+w/2-w/12, y+h/2-h/12), image.NewUniform(paints[c]), image.Point{}, draw.Src)
 	}
-	var b bytes.Buffer
-	_ = png.Encode(&b, m) // into memory
-	return b.Bytes()
+	return asPNG(m)
 }
 
 // quarters asks for the colour of each corner.
@@ -384,7 +384,7 @@ func (e *eyesight) textAlone(ctx context.Context) (Probe, error) {
 		return Probe{}, err
 	}
 	enc := e.l.eyes.gallery.enc
-	if err := e.l.card.Do(ctx, func(axcl.Device) error { return e.l.card.watched(enc.Close) }); err != nil {
+	if err := e.l.card.Do(ctx, func(axcl.Device) error { return e.l.card.Watched(0, enc.Close) }); err != nil {
 		return Probe{}, err
 	}
 	without, _, err := e.logits(ctx, text, e.key(), true)

@@ -94,6 +94,17 @@ type eyes struct {
 	blind   error    // why, where its package says that it does
 }
 
+// sees is an error where the model takes no pictures.
+func (m *eyes) sees(name string) error {
+	switch {
+	case m.gallery != nil:
+		return nil
+	case m.blind != nil:
+		return fmt.Errorf("%w: %s cannot see: %w", ErrUnsupported, name, m.blind)
+	}
+	return fmt.Errorf("%w: %s takes no images", ErrUnsupported, name)
+}
+
 // openEyes makes the model see, where its package has an encoder and the card has room for it. What
 // is wrong with the encoder is said to who asks about pictures: text needs none. The error is one
 // that the load does not survive.
@@ -139,9 +150,9 @@ func (m *eyes) openGallery(dev axcl.Device, sees *models.Vision, digest string) 
 	g := newGallery(sees, enc, m.shape.Hidden, decoding())
 	grey, err := enc.Blank()
 	if err == nil {
-		t0 := m.card.now()
+		t0 := m.card.Now()
 		err = m.card.Watched(card.FileLimit, func() error { return enc.Step(grey) })
-		g.took = m.card.now() - t0
+		g.took = m.card.Now() - t0
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("engine: the encoder's first call: %w", err), m.card.Unload(enc))
@@ -443,15 +454,15 @@ func (m *lm) encode() (bool, error) {
 		return false, nil
 	}
 	g, p := m.eyes.gallery, first.unseen()
-	t0 := m.card.now()
+	t0 := m.card.Now()
 	err := m.card.Watched(20*g.took, func() error { return g.enc.Step(p.made) })
-	took := m.card.now() - t0
+	took := m.card.Now() - t0
 	if axcl.Fatal(err) {
 		return true, err
 	}
 	m.count(func(st *Stats) { st.Encoded++; st.Encoding += took })
 	if err != nil {
-		if err := m.card.strike(err); err != nil {
+		if err := m.card.Strike(err); err != nil {
 			return true, err
 		}
 		for _, s := range slices.Clone(m.running) {

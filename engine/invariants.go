@@ -16,7 +16,7 @@ import (
 // nothing of the pass is still on its way, and takes the model's lock only for a moment: a caller
 // that held it across a pass would hang here instead of now and then.
 func (m *lm) verify() {
-	m.card.owned()
+	m.card.Owned()
 	if waiting := m.queue.len(); waiting > m.queue.most+m.parallel {
 		panic(fmt.Sprintf("engine: invariant: %d sequences wait in a queue of %d", waiting, m.queue.most))
 	}

@@ -111,11 +111,11 @@ func newKeeper(c *core, d *rows.Disk, digest, model string) (*keeper, error) {
 		cells[i] = uint32(i)
 	}
 	piece := make([]byte, len(cells)*c.shape.RowBytes())
-	t0 := c.card.now()
-	if err := c.card.watched(func() error { return c.model.Restore(cells, piece) }); err != nil {
+	t0 := c.card.Now()
+	if err := c.card.Watched(0, func() error { return c.model.Restore(cells, piece) }); err != nil {
 		return nil, err
 	}
-	k.up = (c.card.now() - t0).Seconds() / float64(len(cells))
+	k.up = (c.card.Now() - t0).Seconds() / float64(len(cells))
 	if err := k.keepsStates(); err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (k *keeper) fetch(s *seq) bool {
 	if bytes/float64(k.rate.Load())+float64(end-have)*k.up+k.state >= k.redo(near, end) {
 		return false
 	}
-	f := &fetch{s: s, to: end, last: k.card.now(), got: make(chan *part, 1), ended: make(chan struct{})}
+	f := &fetch{s: s, to: end, last: k.card.Now(), got: make(chan *part, 1), ended: make(chan struct{})}
 	s.kept = 0 // it is asked for once
 	k.leave(s)
 	k.fetching = append(k.fetching, f)
@@ -166,14 +166,14 @@ func (k *keeper) fetch(s *seq) bool {
 // read brings a fetch's blocks, from one on, and closes got after the last that is there. Where
 // they lead to a state, that is read first: without it they are of no use.
 func (k *keeper) read(f *fetch, text *diskText, from int, card *Card) {
-	defer card.wakeUp()
+	defer card.Wake()
 	defer close(f.got)
 	size := k.disk.Block()
 	blocks := f.to / size
 	give := func(p *part) bool {
 		select {
 		case f.got <- p:
-			card.wakeUp()
+			card.Wake()
 			return true
 		case <-f.ended:
 		case <-k.closed:
@@ -181,11 +181,11 @@ func (k *keeper) read(f *fetch, text *diskText, from int, card *Card) {
 		return false
 	}
 	timed := func(p *part, load func() bool) bool {
-		begun := card.now()
+		begun := card.Now()
 		if !load() {
 			return false
 		}
-		if took := (card.now() - begun).Seconds(); took > 0 {
+		if took := (card.Now() - begun).Seconds(); took > 0 {
 			rate := math.Min(float64(len(p.rows)+len(p.state))/took, 1e10)
 			k.rate.Store(int64(0.5*float64(k.rate.Load()) + 0.5*rate))
 		}
@@ -221,9 +221,9 @@ func (k *keeper) graft() (bool, error) {
 		if !over && f.part == nil {
 			select {
 			case p, ok := <-f.got:
-				f.part, over, f.last = p, !ok, k.card.now()
+				f.part, over, f.last = p, !ok, k.card.Now()
 			default:
-				over = k.card.now()-f.last > keptWait
+				over = k.card.Now()-f.last > keptWait
 				if !over {
 					continue
 				}
@@ -264,16 +264,11 @@ func (k *keeper) plant(f *fetch) (over bool, err error) {
 			return true, nil
 		}
 		at, size := len(path)-p.from, k.shape.RowBytes()
-		cells := make([]uint32, n)
-		for i, c := range taken {
-			cells[i] = uint32(c)
-		}
+		cells := unsigned(taken)
 		if _, ok, err := k.mover.Carry(cache.FromDisk, cells, func() error {
 			return k.model.Restore(cells, p.rows[at*size:(at+n)*size])
 		}); !ok {
-			for _, c := range taken {
-				k.cells.Give(c)
-			}
+			k.cells.Give(taken...)
 			return true, err
 		}
 		k.cells.Graft(key, path, taken, f.s.ids[len(path):])
@@ -390,10 +385,7 @@ func (k *keeper) keepBlock(v *saving, path []int32) error {
 func (k *keeper) gather(v *saving, rows []int32) (full bool, err error) {
 	n, size := min(len(rows)-v.filled, k.shape.Piece), k.shape.RowBytes()
 	if n > 0 {
-		cells := make([]uint32, n)
-		for i, c := range rows[v.filled : v.filled+n] {
-			cells[i] = uint32(c)
-		}
+		cells := unsigned(rows[v.filled : v.filled+n])
 		if _, ok, err := k.mover.Carry(cache.ToDisk, nil, func() error {
 			return k.model.Save(cells, v.block[v.filled*size:(v.filled+n)*size])
 		}); !ok {
@@ -418,7 +410,7 @@ func senselessRows(block []byte) bool {
 // beside works for v on a goroutine of its own.
 func (k *keeper) beside(v *saving, work func() int) {
 	v.away = true
-	wake := k.card.wakeUp
+	wake := k.card.Wake
 	k.tasks.Go(func() {
 		v.back <- work()
 		wake()

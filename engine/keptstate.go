@@ -24,12 +24,12 @@ func (k *keeper) keepsStates() error {
 	slot, _ := k.cache.Scratch()
 	defer k.cache.Give(slot)
 	piece := make([]byte, k.shape.StatePiece())
-	t0 := k.card.now()
-	if err := k.card.watched(func() error { return k.model.RestoreState(slot, 0, piece) }); err != nil {
+	t0 := k.card.Now()
+	if err := k.card.Watched(0, func() error { return k.model.RestoreState(slot, 0, piece) }); err != nil {
 		return err
 	}
 	k.owner.State = k.shape.State
-	k.state = (k.card.now() - t0).Seconds() * float64((k.shape.State+len(piece)-1)/len(piece))
+	k.state = (k.card.Now() - t0).Seconds() * float64((k.shape.State+len(piece)-1)/len(piece))
 	return nil
 }
 

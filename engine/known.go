@@ -47,7 +47,7 @@ func newCanary(c *core) *canary {
 	greedy := sampler.Defaults()
 	greedy.Temperature = 0
 	checker, _ := sampler.New(greedy, max(c.shape.Out, 2))
-	return &canary{core: c, checked: c.card.now(), checker: checker, row: known{cell: none}}
+	return &canary{core: c, checked: c.card.Now(), checker: checker, row: known{cell: none}}
 }
 
 // learnKnown makes the known row's results, at load.
@@ -86,7 +86,7 @@ func (m *canary) runKnown() (hidden, logits []uint16, err error) {
 	if !m.shape.Whole && m.shape.Out > 0 {
 		p.Want, p.Logits = []int{0}, make([]uint16, m.shape.Out)
 	}
-	if err := m.card.run(m.model, p, m.costs.predict(m.shape.GroupFor(1, 0), 1)); err != nil {
+	if err := m.card.Run(m.model, p, m.costs.predict(m.shape.GroupFor(1, 0), 1)); err != nil {
 		return nil, nil, err
 	}
 	return *results, p.Logits, nil
@@ -219,7 +219,7 @@ func (m *lm) lookKnown() error {
 	case axcl.Fatal(err):
 		return err
 	case err != nil:
-		return m.card.strike(err)
+		return m.card.Strike(err)
 	}
 	m.canary.row.worked, m.canary.row.waited = 0, 0
 	if err := senseless(hidden); err != nil {

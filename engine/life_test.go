@@ -214,7 +214,7 @@ func TestSlowReader(t *testing.T) {
 			}
 			break
 		}
-		b.card.wakeUp()
+		b.card.Wake()
 		<-s.box.wake
 	}
 	b.m.forgetCaller(s)

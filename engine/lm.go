@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
@@ -129,7 +130,7 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) 
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	s := &seq{job: job, embed: e, sampler: sm}
-	s.ctx, s.asked = ctx, m.card.now()
+	s.ctx, s.asked = ctx, m.card.Now()
 	s.box.wake = make(chan struct{}, 1)
 	s.ids = append(make([]int32, 0, len(job.IDs)+256), job.IDs...)
 	s.Seq = cache.NewSeq(job.Key, m.shape.Cells, m.shape.Local)
@@ -150,7 +151,7 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) 
 	if err := m.queue.push(s); err != nil {
 		return nil, err
 	}
-	m.card.wakeUp()
+	m.card.Wake()
 	return s, nil
 }
 
@@ -329,13 +330,13 @@ func (m *lm) onePass() (passed, did bool, err error) {
 	g := m.shape.GroupFor(b.pass.Rows(), b.pass.Reach(m.shape))
 	tr.lap(buildTime)
 	tr.describe(b, g)
-	t0 := m.card.now()
+	t0 := m.card.Now()
 	copies := time.Duration(m.costs.copies(b.pass.Cell) * float64(time.Second))
-	err = m.card.run(m.model, &b.pass, m.costs.predict(g, len(b.pass.Want))+copies)
+	err = m.card.Run(m.model, &b.pass, m.costs.predict(g, len(b.pass.Want))+copies)
 	if err != nil {
 		b.lostState(errors.Is(err, axcl.ErrPass))
 	}
-	took := m.card.now() - t0
+	took := m.card.Now() - t0
 	tr.lap(runTime)
 	b.passes++
 	if err != nil {
@@ -397,12 +398,6 @@ func (m *lm) shrink() bool {
 		return false
 	}
 	m.quit(youngest, exitPreempted)
-	keep := m.batch.shares[:0]
-	for _, h := range m.batch.shares {
-		if h.s != youngest {
-			keep = append(keep, h)
-		}
-	}
-	m.batch.shares = keep
-	return len(keep) > 0
+	m.batch.shares = slices.DeleteFunc(m.batch.shares, func(h share) bool { return h.s == youngest })
+	return len(m.batch.shares) > 0
 }

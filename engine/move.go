@@ -42,13 +42,9 @@ func (m *layout) priceMoves() error {
 	for i := range n {
 		from[i], to[i] = uint32(i), uint32(m.shape.Cells-n+i)
 	}
-	var took [2]float64
-	for i, rows := range []int{1, n} {
-		t0 := m.card.now()
-		if err := m.mover.Watched(func() error { return m.model.Copy(to[:rows], from[:rows]) }); err != nil {
-			return err
-		}
-		took[i] = (m.card.now() - t0).Seconds()
+	price, err := m.priced(n, func(rows int) error { return m.model.Copy(to[:rows], from[:rows]) })
+	if err != nil {
+		return err
 	}
 	row := make([]byte, 2*m.shape.RowBytes())
 	for i, cells := range [][]uint32{from[n-1:], to[n-1:]} {
@@ -60,9 +56,22 @@ func (m *layout) priceMoves() error {
 	if !slices.Equal(row[:len(row)/2], row[len(row)/2:]) {
 		return nil
 	}
-	m.costs.move = cache.Measured(took[0], took[1], n)
+	m.costs.move = price
 	m.costs.run = m.costs.move.Run // a pass's rows go home by the same copies
 	return nil
+}
+
+// priced measures what a call that moves rows costs, with one row and with n.
+func (m *core) priced(n int, call func(rows int) error) (cache.Travel, error) {
+	var took [2]float64
+	for i, rows := range []int{1, n} {
+		t0 := m.card.Now()
+		if err := m.mover.Watched(func() error { return call(rows) }); err != nil {
+			return cache.Travel{}, err
+		}
+		took[i] = (m.card.Now() - t0).Seconds()
+	}
+	return cache.Measured(took[0], took[1], n), nil
 }
 
 // way makes cells ready for the prompts that run, one piece a call, and reports whether there was
@@ -361,19 +370,9 @@ func (m *layout) raiseCached(n int) (bool, error) {
 // one that the card does not survive.
 func (m *layout) move(from, to []int32) (bool, error) {
 	slices.Sort(to)
-	pair := func(rows []int32) (cells []uint32) {
-		for _, n := range rows {
-			cells = append(cells, uint32(n))
-		}
-		return cells
-	}
-	a, b, n := pair(from), pair(to), m.most(from, to)
+	a, b, n := unsigned(from), unsigned(to), m.most(from, to)
 	back := to[n:]
-	defer func() {
-		for _, c := range back {
-			m.cells.Give(c)
-		}
-	}()
+	defer func() { m.cells.Give(back...) }()
 	if n == 0 {
 		return false, nil
 	}

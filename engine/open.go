@@ -434,7 +434,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	if o.Progress != nil {
 		o.Progress(at)
 	}
-	start := c.now()
+	start := c.Now()
 	if kept, _ := recall(p, info, o); kept == nil && o.Proven == nil {
 		//rule:G22 TestGivenUnsound false
 		if err := c.checkLent(ctx, dev, p, pause); err != nil {
@@ -465,7 +465,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 			}
 			name, bytes := weight(order[n])
 			at.File, at.Done, at.Bytes = filepath.Base(name), n+1, at.Bytes+bytes
-			at.Elapsed, at.Rates = c.now()-start, reader.Rates()
+			at.Elapsed, at.Rates = c.Now()-start, reader.Rates()
 			at.Left = time.Duration(float64(at.Elapsed) * float64(at.Of-at.Bytes) / float64(at.Bytes))
 			o.Progress(at)
 		}, pause)

@@ -250,11 +250,7 @@ func (m *canary) say() ([]int32, error) {
 	if !ok {
 		return nil, errNoCells
 	}
-	defer func() {
-		for _, n := range rows {
-			m.cells.Give(n)
-		}
-	}()
+	defer m.cells.Give(rows...)
 	slot, back, ok := m.scratch()
 	if !ok {
 		return nil, errNoCells
@@ -274,7 +270,7 @@ func (m *canary) say() ([]int32, error) {
 		if err := m.breathe(); err != nil {
 			return nil, err
 		}
-		if err := m.card.run(m.model, p, m.costs.predict(m.shape.GroupFor(1, p.Reach(m.shape)), 1)); err != nil {
+		if err := m.card.Run(m.model, p, m.costs.predict(m.shape.GroupFor(1, p.Reach(m.shape)), 1)); err != nil {
 			return nil, err
 		}
 		if _, err := m.checker.Sample(p.Logits, nil); err != nil {
@@ -292,7 +288,7 @@ const againAfter = 20 * time.Second
 // Checkup looks, when nothing runs, whether the card still says what it said at load. The error is
 // one that the card does not survive.
 func (m *lm) Checkup() error {
-	m.canary.checked = m.card.now()
+	m.canary.checked = m.card.Now()
 	if m.canary.sample == nil || len(m.running) > 0 {
 		return nil
 	}
@@ -314,7 +310,7 @@ func (m *core) trials() *prove.Model {
 			if err := m.breathe(); err != nil {
 				return err
 			}
-			return m.card.run(m.model, p, time.Minute)
+			return m.card.Run(m.model, p, time.Minute)
 		}}
 	t.Slots, _, _ = m.cache.Slots()
 	return t
@@ -344,21 +340,21 @@ func (m *prover) measure(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t0 := m.card.now()
-		if err := m.card.run(m.model, pass, time.Minute); err != nil {
+		t0 := m.card.Now()
+		if err := m.card.Run(m.model, pass, time.Minute); err != nil {
 			return err
 		}
-		took := m.card.now() - t0
+		took := m.card.Now() - t0
 		spent += took
 		m.costs.group[g] = max(took.Seconds(), 1e-6)
 		if g == m.decode && m.shape.Out > 0 {
 			pass.Want = []int{0}
 			pass.Argmax = make([]int32, 1)
-			t0 = m.card.now()
-			if err := m.card.run(m.model, pass, time.Minute); err != nil {
+			t0 = m.card.Now()
+			if err := m.card.Run(m.model, pass, time.Minute); err != nil {
 				return err
 			}
-			took := m.card.now() - t0
+			took := m.card.Now() - t0
 			spent += took
 			m.costs.head = max(took.Seconds()-m.costs.group[g], 1e-7)
 		}

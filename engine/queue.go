@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -158,10 +159,7 @@ func (q *queue) published() Stats {
 		st.State = "closed"
 	}
 	st.Queued = len(q.waiting)
-	st.Passes = make(map[string]uint64, len(q.stats.Passes))
-	for k, v := range q.stats.Passes {
-		st.Passes[k] = v
-	}
+	st.Passes = maps.Clone(q.stats.Passes)
 	return st
 }
 

@@ -21,11 +21,11 @@ func (t *tier) openShelf() error {
 	pieces := float64((t.shape.State + len(piece) - 1) / len(piece))
 	var took [2]float64
 	for i, call := range []func(uint32, int, []byte) error{t.model.SaveState, t.model.RestoreState} {
-		t0 := t.card.now()
+		t0 := t.card.Now()
 		if err := t.mover.Watched(func() error { return call(slot, 0, piece) }); err != nil {
 			return err
 		}
-		took[i] = (t.card.now() - t0).Seconds() * pieces
+		took[i] = (t.card.Now() - t0).Seconds() * pieces
 	}
 	t.OpenStates(t.shape.State, took[1], took[0])
 	return nil

@@ -123,7 +123,7 @@ func TestRepeatableStandsAside(t *testing.T) {
 					got = append(got, tok.ID)
 				}
 			}
-			b.m.card.wakeUp()
+			b.m.card.Wake()
 			if !closed {
 				<-s.box.wake
 			}

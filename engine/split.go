@@ -399,7 +399,7 @@ func (m *split) Run(p *axcl.Pass) error {
 		}
 		c := m.j.cards[i]
 		if err := m.lines[i].Do(context.Background(), card.Turn, 0, func(axcl.Device) error {
-			return c.run(part, &q, passLimit)
+			return c.Run(part, &q, passLimit)
 		}); err != nil {
 			return err
 		}

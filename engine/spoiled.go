@@ -107,8 +107,8 @@ func (m *lm) spoiled() error {
 	if found.alike {
 		return nil // the card is right about what is known, and such a text can be sent on purpose
 	}
-	//rule:D6 TestSpoiledStrikes m.card.strike(found.bad) => nil
-	return m.card.strike(found.bad)
+	//rule:D6 TestSpoiledStrikes m.card.Strike(found.bad) => nil
+	return m.card.Strike(found.bad)
 }
 
 // known holds the card's answers to what is known against those it gave at load. It reports whether
@@ -125,7 +125,7 @@ func (m *canary) known() (asked bool, err error) {
 		if err == nil || axcl.Fatal(err) || errors.Is(err, ErrWrong) {
 			return true, err
 		}
-		return false, m.card.strike(err)
+		return false, m.card.Strike(err)
 	}
 	got, err := m.say()
 	switch {
@@ -136,5 +136,5 @@ func (m *canary) known() (asked bool, err error) {
 	case axcl.Fatal(err) || errors.Is(err, sampler.ErrBadLogits):
 		return true, err
 	}
-	return false, m.card.strike(err)
+	return false, m.card.Strike(err)
 }

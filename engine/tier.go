@@ -73,22 +73,11 @@ func (t *tier) priceTier() error {
 	for i := range cells {
 		cells[i] = uint32(i)
 	}
-	timed := func(f func([]uint32, []byte) error) (p cache.Travel, err error) {
-		var took [2]float64
-		for i, n := range []int{1, len(cells)} {
-			t0 := t.card.now()
-			if err := t.mover.Watched(func() error { return f(cells[:n], t.Buffer(n)) }); err != nil {
-				return p, err
-			}
-			took[i] = (t.card.now() - t0).Seconds()
-		}
-		return cache.Measured(took[0], took[1], len(cells)), nil
-	}
 	var err error
-	if t.Out, err = timed(t.model.Save); err != nil {
+	if t.Out, err = t.priced(len(cells), func(n int) error { return t.model.Save(cells[:n], t.Buffer(n)) }); err != nil {
 		return err
 	}
-	t.In, err = timed(t.model.Restore)
+	t.In, err = t.priced(len(cells), func(n int) error { return t.model.Restore(cells[:n], t.Buffer(n)) })
 	return err
 }
 
@@ -169,22 +158,15 @@ func (t *tier) piece(s *seq) error {
 		return nil
 	}
 	slices.Sort(taken)
-	cells := make([]uint32, n)
-	for i, c := range taken {
-		cells[i] = uint32(c)
-	}
+	cells := unsigned(taken)
 	n = t.In.MostOf(cells, t.Piece())
-	for _, c := range taken[n:] {
-		t.cells.Give(c)
-	}
+	t.cells.Give(taken[n:]...)
 	from, taken, cells = from[:n], taken[:n], cells[:n]
 	rows := t.Load(from)
 	took, ok, err := t.mover.Carry(cache.FromMemory, cells, func() error { return t.model.Restore(cells, rows) })
 	if !ok {
 		s.Bring, t.Off = 0, true
-		for _, c := range taken {
-			t.cells.Give(c)
-		}
+		t.cells.Give(taken...)
 		return err
 	}
 	before := t.redo(len(s.Path), len(s.ids))
@@ -238,8 +220,8 @@ func (t *tier) stash(busy bool) (bool, error) {
 	if !ok {
 		return again, nil
 	}
-	t0 := t.card.now()
-	defer func() { t.ledger.lost += (t.card.now() - t0).Seconds() }()
+	t0 := t.card.Now()
+	defer func() { t.ledger.lost += (t.card.Now() - t0).Seconds() }()
 	return t.stashRows(rows)
 }
 

@@ -54,7 +54,7 @@ func (m *core) begin() *tracer {
 		return nil
 	}
 	if m.trace == nil {
-		m.trace = &tracer{now: m.card.now}
+		m.trace = &tracer{now: m.card.Now}
 	}
 	t := m.trace
 	at := t.now()

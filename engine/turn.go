@@ -20,9 +20,7 @@ func (m *lm) settle(h *share) {
 	m.enter(h)
 	rest := rows[h.n:]
 	defer func() {
-		for _, n := range rest {
-			m.cells.Give(n)
-		}
+		m.cells.Give(rest...)
 		if h.cells != nil && len(rest) > 0 && len(s.Path) > 0 {
 			m.cells.Places().ReserveAgain(&s.Seq, rest) // what was not guessed right leaves no hole
 		}
@@ -122,7 +120,7 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 // emit takes a sampled token into the sequence and hands it to the caller. It reports false when
 // the sequence is over or was cut.
 func (m *lm) emit(s *seq, id int32, lp *Logprob) bool {
-	now := m.card.now()
+	now := m.card.Now()
 	if s.usage.Output == 0 {
 		s.first = now
 		s.usage.FirstToken = now - s.asked
@@ -192,7 +190,7 @@ func (m *lm) finish(s *seq, reason string) {
 	if s.text != nil {
 		t.Text = s.text.Flush()
 	}
-	s.usage.Total = m.card.now() - s.asked
+	s.usage.Total = m.card.Now() - s.asked
 	t.Usage = s.usage
 	m.kept.note(s)
 	m.quit(s, exitEnded)
@@ -249,7 +247,7 @@ func (m *lm) failed(err error) error {
 		m.batch.giveBack()
 		return err
 	}
-	if err := m.card.strike(err); err != nil {
+	if err := m.card.Strike(err); err != nil {
 		return err
 	}
 	if err := m.batch.clearTaken(); err != nil {

@@ -75,7 +75,7 @@ func TestFairCard(t *testing.T) {
 			for _, s := range []*spied{text, loop, eye} {
 				c.Attach(s, 1)
 			}
-			seeing.next = c.now()
+			seeing.next = c.Now()
 			return nil
 		})
 	}()
@@ -160,9 +160,9 @@ type spied struct {
 }
 
 func (s *spied) Step(k card.Kind) (bool, error) {
-	t0 := s.c.now()
+	t0 := s.c.Now()
 	did, err := s.Tenant.Step(k)
-	if now := s.c.now(); did {
+	if now := s.c.Now(); did {
 		s.spans = append(s.spans, [2]time.Duration{t0, now})
 	}
 	return did, err
@@ -225,15 +225,15 @@ func newCalls(c *Card, dev axcl.Device, path string, kind card.Kind, every time.
 }
 
 func (n *calls) Offer(k card.Kind) (time.Duration, bool) {
-	return 0, k == n.kind && !n.off && n.c.now() >= n.next
+	return 0, k == n.kind && !n.off && n.c.Now() >= n.next
 }
 
 func (n *calls) Step(card.Kind) (bool, error) {
-	if now := n.c.now(); n.every > 0 {
+	if now := n.c.Now(); n.every > 0 {
 		n.waited = max(n.waited, now-n.next)
 		n.next += n.every
 	}
-	return true, n.c.watched(func() error { return n.net.Run(0, n.in, n.out) })
+	return true, n.c.Watched(0, func() error { return n.net.Run(0, n.in, n.out) })
 }
 
 func (n *calls) Fail(error) {}

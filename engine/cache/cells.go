@@ -224,11 +224,13 @@ func runIn(free []uint64, n, from int) int {
 	return -1
 }
 
-// Give returns a taken row unused.
-func (c *Cells) Give(n int32) {
-	c.state[n] = cellFree
-	c.free[n/64] |= 1 << (n % 64)
-	c.nfree++
+// Give returns taken rows unused.
+func (c *Cells) Give(rows ...int32) {
+	for _, n := range rows {
+		c.state[n] = cellFree
+		c.free[n/64] |= 1 << (n % 64)
+		c.nfree++
+	}
 }
 
 // reserve notes of cells that a sequence's next rows are to come there, or are not.

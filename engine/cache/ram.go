@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/axle-llm/axle/axcl"
 )
@@ -309,12 +310,7 @@ func (r *RAM) Close() {
 	}
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
-	for i, o := range r.memory.tiers {
-		if o == r {
-			r.memory.tiers = append(r.memory.tiers[:i], r.memory.tiers[i+1:]...)
-			break
-		}
-	}
+	r.memory.tiers = slices.DeleteFunc(r.memory.tiers, func(o *RAM) bool { return o == r })
 	r.free()
 	r.rows, r.free, r.states, r.half = nil, nil, nil, nil
 }

@@ -191,9 +191,6 @@ func onBlack(p *vision.Picture, width, height int) *vision.Picture {
 	return all
 }
 
-// Calls is how many steps the picture still needs.
-func (p *Picture) Calls() int { return len(p.inputs) }
-
 // Rows are what the picture has become; nil before its last step.
 func (p *Picture) Rows() *Rows {
 	if len(p.inputs) > 0 {

@@ -32,9 +32,6 @@ type Kept struct {
 	at    map[ID]*list.Element
 }
 
-// Keep keeps most bytes of rows; 0 or less keeps nothing.
-func Keep(most int64) *Kept { return KeepIn(NewRoom(most)) }
-
 // KeepIn keeps rows in a room that others keep theirs in too, who each make room of their own only.
 func KeepIn(room *Room) *Kept { return &Kept{room: room} }
 
@@ -81,9 +78,4 @@ func (k *Kept) Clear() {
 	for k.order.Len() > 0 {
 		k.drop()
 	}
-}
-
-// Bytes is what the rows kept take, and how many pictures' they are.
-func (k *Kept) Bytes() (bytes int64, pictures int) {
-	return k.bytes, k.order.Len()
 }

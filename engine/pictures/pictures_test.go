@@ -177,7 +177,7 @@ func encode(t *testing.T, e *Encoder, data []byte) *Rows {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for p.Calls() > 0 {
+	for len(p.inputs) > 0 {
 		if p.Rows() != nil {
 			t.Error("a picture has rows before its last call")
 		}
@@ -225,12 +225,12 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.err = axcl.ErrTimeout
-	if err := e.Step(p); !errors.Is(err, axcl.ErrTimeout) || p.Calls() != 1 || p.Rows() != nil {
-		t.Errorf("%v, %d calls to make", err, p.Calls())
+	if err := e.Step(p); !errors.Is(err, axcl.ErrTimeout) || len(p.inputs) != 1 || p.Rows() != nil {
+		t.Errorf("%v, %d calls to make", err, len(p.inputs))
 	}
 	n.err, n.nan = nil, true
-	if err := e.Step(p); !errors.Is(err, ErrNonsense) || p.Calls() != 1 || len(p.rows.Hidden) != 0 {
-		t.Errorf("%v, %d calls to make", err, p.Calls())
+	if err := e.Step(p); !errors.Is(err, ErrNonsense) || len(p.inputs) != 1 || len(p.rows.Hidden) != 0 {
+		t.Errorf("%v, %d calls to make", err, len(p.inputs))
 	}
 	n.nan = false
 	if err := e.Step(p); err != nil || p.Rows() == nil {
@@ -271,11 +271,11 @@ func TestName(t *testing.T) {
 // TestKept: what was asked for last stays, within the room; what is larger than it is not kept.
 func TestKept(t *testing.T) {
 	rows := func(id byte, n int) *Rows { return &Rows{ID: ID{id}, N: n, Hidden: make([]uint16, n*hidden)} }
-	k := Keep(2 * hidden * 10)
+	k := KeepIn(NewRoom(2 * hidden * 10))
 	k.Put(rows(1, 4))
 	k.Put(rows(2, 4))
 	k.Put(rows(2, 4))
-	if bytes, n := k.Bytes(); bytes != 2*hidden*8 || n != 2 {
+	if bytes, n := k.bytes, k.order.Len(); bytes != 2*hidden*8 || n != 2 {
 		t.Errorf("%d bytes of %d pictures", bytes, n)
 	}
 	if k.Get(ID{1}) == nil { // asked for: 2 is older now
@@ -286,11 +286,11 @@ func TestKept(t *testing.T) {
 		t.Error("not the oldest went")
 	}
 	k.Put(rows(4, 11))
-	if bytes, n := k.Bytes(); k.Get(ID{4}) != nil || bytes != 2*hidden*9 || n != 2 {
+	if bytes, n := k.bytes, k.order.Len(); k.Get(ID{4}) != nil || bytes != 2*hidden*9 || n != 2 {
 		t.Errorf("what has no room drove others out: %d bytes of %d", bytes, n)
 	}
 	k.Put(rows(5, 10))
-	if bytes, n := k.Bytes(); bytes != 2*hidden*10 || n != 1 || k.Get(ID{5}) == nil {
+	if bytes, n := k.bytes, k.order.Len(); bytes != 2*hidden*10 || n != 1 || k.Get(ID{5}) == nil {
 		t.Errorf("%d bytes of %d pictures", bytes, n)
 	}
 	none := &Kept{}
