@@ -242,7 +242,7 @@ const (
 	bringing           // who waits is let in, and rows come to where the pass will want them
 	encoding           // a picture
 	passing
-	knowing  // the row with known results, where it is overdue
+	checking // the canary row, where it is overdue
 	stashing // rows that had no other place than the card go to memory, where the next pass may want their cells
 	toDisk   // to disk, at times, where the model is never idle
 )
@@ -273,10 +273,10 @@ func (m *lm) step() (did bool, err error) {
 				}
 				return did, err
 			}
-		case knowing:
+		case checking:
 			if _, did = m.canary.overdue(); did {
-				//rule:D6 TestKnownRow$ drop
-				err = m.lookKnown()
+				//rule:D6 TestCanaryRow$ drop
+				err = m.lookCanary()
 			}
 		case stashing:
 			did, err = m.tier.stash(true)
@@ -326,7 +326,7 @@ func (m *lm) onePass() (passed, did bool, err error) {
 	if !m.fit() {
 		return false, true, nil
 	}
-	m.canary.slip(b)
+	m.canary.add(b)
 	g := m.shape.GroupFor(b.pass.Rows(), b.pass.Reach(m.shape))
 	tr.lap(buildTime)
 	tr.describe(b, g)
@@ -351,7 +351,7 @@ func (m *lm) onePass() (passed, did bool, err error) {
 	m.ledger.lost += m.costs.copies(b.pass.Cell)
 	m.canary.row.worked += took.Seconds()
 	m.canary.looked = looked{}
-	if err := m.canary.rode(b); err != nil {
+	if err := m.canary.remove(b); err != nil {
 		return false, true, m.wrong(err)
 	}
 	drafts := 0

@@ -493,12 +493,12 @@ func (m *lm) ready(ctx context.Context, dev axcl.Device, p *models.Package, name
 		return err
 	}
 	if draft {
-		return m.canary.learnKnown()
+		return m.canary.learn()
 	}
 	if err := m.openDisk(o.Rows, p.Digest(), name); err != nil {
 		return err
 	}
-	if err := m.canary.learnKnown(); err != nil {
+	if err := m.canary.learn(); err != nil {
 		return err
 	}
 	if err := m.openRAM(o.CacheRAM); err != nil || m.eyes.blind != nil {

@@ -296,7 +296,7 @@ func (m *lm) Checkup() error {
 		//rule:D6 TestCheckupInOrder drop
 		m.cells.Forget() // such a card is right about its first cells only, and those are a cache of what ran last
 	}
-	asked, err := m.canary.known()
+	asked, err := m.canary.check()
 	if !asked {
 		m.canary.checked += min(againAfter-m.card.o.Check, 0)
 	}

@@ -96,7 +96,7 @@ func TestStatesProven(t *testing.T) {
 func TestStatesForgottenReset(t *testing.T) {
 	f := withStates(4)
 	b := onFake(t, f, OpenOptions{CardOptions: CardOptions{Clock: still.Clock, CheckWork: 1}})
-	if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.canary.learnKnown() }); err != nil {
+	if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.canary.learn() }); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := run(b, greedy([]int32{1, 2, 3, 4}, 5)); err != nil {
@@ -105,7 +105,7 @@ func TestStatesForgottenReset(t *testing.T) {
 	if err := b.card.Do(context.Background(), func(axcl.Device) error {
 		f.leaks = true
 		b.m.canary.row.worked, b.m.canary.row.waited = 1e9, 99
-		return b.m.lookKnown()
+		return b.m.lookCanary()
 	}); !errors.Is(err, ErrWrong) {
 		t.Errorf("%v", err)
 	}

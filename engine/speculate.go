@@ -11,15 +11,15 @@ package engine
 
 // speculator is a sequence's memory of where three-token strings occurred.
 type speculator struct {
-	table  []int32 // by hash of a three-token string: the index after it, 0 for none
-	known  int     // strings that end before ids[known] are in the table
-	draft  []int32 // guesses for the tokens after ids, for this pass
-	memory []int32 // of drafts that a draft model makes
-	guess  int32   // the first guess, sent or not; none where there is none
-	source int     // whose guess that is: an index of rate
-	rate   [2]float64
-	asked  int // tokens since the draft model was asked
-	off    bool
+	table   []int32 // by hash of a three-token string: the index after it, 0 for none
+	indexed int     // strings that end before ids[known] are in the table
+	draft   []int32 // guesses for the tokens after ids, for this pass
+	memory  []int32 // of drafts that a draft model makes
+	guess   int32   // the first guess, sent or not; none where there is none
+	source  int     // whose guess that is: an index of rate
+	rate    [2]float64
+	asked   int // tokens since the draft model was asked
+	off     bool
 }
 
 // Whose guesses: the text so far, or a draft model. rate is how often their first guess was right,
@@ -53,9 +53,9 @@ func (sp *speculator) lookUp(ids []int32, n, context int) []int32 {
 		sp.table = make([]int32, size)
 	}
 	// The string at the very end is looked up, not stored: it would find itself.
-	for ; sp.known < len(ids); sp.known++ {
-		if sp.known >= gram {
-			sp.table[gramHash(ids[sp.known-gram:sp.known], len(sp.table))] = int32(sp.known)
+	for ; sp.indexed < len(ids); sp.indexed++ {
+		if sp.indexed >= gram {
+			sp.table[gramHash(ids[sp.indexed-gram:sp.indexed], len(sp.table))] = int32(sp.indexed)
 		}
 	}
 	if len(ids) < gram {
@@ -77,7 +77,7 @@ func (sp *speculator) lookUp(ids []int32, n, context int) []int32 {
 // reset forgets places, not the rate: the ids were cut.
 func (sp *speculator) reset() {
 	clear(sp.table)
-	sp.known = 0
+	sp.indexed = 0
 }
 
 // learn takes the token that came.

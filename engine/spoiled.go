@@ -101,7 +101,7 @@ func (m *lm) spoiled() error {
 			return err
 		}
 	}
-	if _, err := m.canary.known(); err != nil {
+	if _, err := m.canary.check(); err != nil {
 		return err
 	}
 	if found.alike {
@@ -111,14 +111,14 @@ func (m *lm) spoiled() error {
 	return m.card.Strike(found.bad)
 }
 
-// known holds the card's answers to what is known against those it gave at load. It reports whether
+// check holds the card's answers to what is known against those it gave at load. It reports whether
 // they could be had.
-func (m *canary) known() (asked bool, err error) {
+func (m *canary) check() (asked bool, err error) {
 	if m.sample == nil && m.row.hidden == nil {
 		return true, nil
 	}
 	if m.sample == nil {
-		hidden, logits, err := m.runKnown()
+		hidden, logits, err := m.run()
 		if err == nil && !m.row.as(hidden, logits) {
 			err = fmt.Errorf("%w: a known row", ErrWrong)
 		}

@@ -12,19 +12,19 @@ import (
 
 // This file is how a card that computes plausibly wrong things is found while it works: a server
 // that is never idle would never come to the hourly look. Every few minutes of work a row whose
-// results are known from load, a text's first token that sees nothing, rides along in a pass that
+// results are known from load, the canary, a text's first token that sees nothing, rides along in a pass that
 // has room: it costs a call of the head. Where no pass has room for a while longer, it has one of
 // its own.
 
-// knownID is the token of the known row, the first of the fixed text.
-const knownID = 7
+// canaryID is the token of the canary row, the first of the fixed text.
+const canaryID = 7
 
-// knownFar is how far the row's results may be from what they were, relative to their length: other
+// canaryFar is how far the row's results may be from what they were, relative to their length: other
 // shape groups round otherwise, by a hundredth or two; what is wrong is off by its own length.
-const knownFar = 0.1
+const canaryFar = 0.1
 
-// known is the row's results as they were at load; the zero known was not made.
-type known struct {
+// canaryRow has the row's results as they were at load; the zero canaryRow was not made.
+type canaryRow struct {
 	hidden, logits []uint16
 	worked         float64 // seconds of passes since it was last looked at
 	waited         int     // passes without room for it since it was due
@@ -39,7 +39,7 @@ type canary struct {
 	sample  []int32          // what the card said to the fixed text at load; nil: not asked
 	checked time.Duration    // when it was last asked
 	checker *sampler.Sampler // finds logits that are nonsense
-	row     known
+	row     canaryRow
 	looked  looked // at the pass that ran last
 }
 
@@ -47,16 +47,16 @@ func newCanary(c *core) *canary {
 	greedy := sampler.Defaults()
 	greedy.Temperature = 0
 	checker, _ := sampler.New(greedy, max(c.shape.Out, 2))
-	return &canary{core: c, checked: c.card.Now(), checker: checker, row: known{cell: none}}
+	return &canary{core: c, checked: c.card.Now(), checker: checker, row: canaryRow{cell: none}}
 }
 
-// learnKnown makes the known row's results, at load.
-func (m *canary) learnKnown() (err error) {
+// learn makes the canary row's results, at load.
+func (m *canary) learn() (err error) {
 	m.row.cell = none
 	if m.card.o.CheckWork < 0 || m.shape.Cells < 2 {
 		return nil
 	}
-	m.row.hidden, m.row.logits, err = m.runKnown()
+	m.row.hidden, m.row.logits, err = m.run()
 	if err == nil {
 		err = senseless(m.row.hidden)
 	}
@@ -67,8 +67,8 @@ func (m *canary) learnKnown() (err error) {
 	return nil
 }
 
-// runKnown sends the known row alone.
-func (m *canary) runKnown() (hidden, logits []uint16, err error) {
+// run sends the canary row alone.
+func (m *canary) run() (hidden, logits []uint16, err error) {
 	cells, ok := m.cells.Take(nil, 1, 0, false)
 	if !ok {
 		return nil, nil, errNoCells
@@ -79,7 +79,7 @@ func (m *canary) runKnown() (hidden, logits []uint16, err error) {
 		return nil, nil, errNoCells
 	}
 	defer back()
-	p, results, err := m.trials().Pass(prove.Row{ID: int32(knownID % m.vocab()), Cell: uint32(cells[0]), To: slot})
+	p, results, err := m.trials().Pass(prove.Row{ID: int32(canaryID % m.vocab()), Cell: uint32(cells[0]), To: slot})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -102,8 +102,8 @@ func (m *canary) overdue() (due, now bool) {
 	return m.row.worked >= every, m.row.worked >= every*4/3 && m.row.waited >= 8
 }
 
-// slip adds the known row to the pass that was built, where it is due and costs no dearer pass.
-func (m *canary) slip(b *batch) {
+// add adds the canary row to the pass that was built, where it is due and costs no dearer pass.
+func (m *canary) add(b *batch) {
 	p := &b.pass
 	n := p.Rows()
 	due, _ := m.overdue()
@@ -119,7 +119,7 @@ func (m *canary) slip(b *batch) {
 		return
 	}
 	row := axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.layerInputs())}
-	if m.tokenRow(&row, 0, int32(knownID%m.vocab())) != nil {
+	if m.tokenRow(&row, 0, int32(canaryID%m.vocab())) != nil {
 		return
 	}
 	cells, ok := m.cells.Take(nil, 1, 0, false)
@@ -152,9 +152,9 @@ func (m *canary) slip(b *batch) {
 	}
 }
 
-// rode takes the known row out of a pass that has run, and looks at it. An error says that the
+// remove takes the canary row out of a pass that has run, and looks at it. An error says that the
 // pass's results are not to be used.
-func (m *canary) rode(b *batch) error {
+func (m *canary) remove(b *batch) error {
 	cell := m.row.cell
 	if cell == none {
 		return nil
@@ -182,15 +182,15 @@ func (m *canary) rode(b *batch) error {
 }
 
 // as reports whether the row's results are what they were.
-func (k *known) as(hidden, logits []uint16) bool {
-	return prove.Distance(k.hidden, hidden) <= knownFar && (logits == nil || prove.Distance(k.logits, logits) <= knownFar)
+func (k *canaryRow) as(hidden, logits []uint16) bool {
+	return prove.Distance(k.hidden, hidden) <= canaryFar && (logits == nil || prove.Distance(k.logits, logits) <= canaryFar)
 }
 
-// wrong follows a pass whose known row came out otherwise: where the row alone does too, the card
+// wrong follows a pass whose canary row came out otherwise: where the row alone does too, the card
 // is lost; else it was this pass, which counts as one that failed, and nothing builds on what lies
 // in the cache, since it is unknown since when.
 func (m *lm) wrong(err error) error {
-	hidden, logits, e := m.canary.runKnown()
+	hidden, logits, e := m.canary.run()
 	switch {
 	case e == nil && !m.canary.row.as(hidden, logits), errors.Is(e, sampler.ErrBadLogits):
 		return err
@@ -207,12 +207,12 @@ func (m *lm) wrong(err error) error {
 	return nil
 }
 
-// lookKnown sends the row alone where no pass has had room for it.
-func (m *lm) lookKnown() error {
+// lookCanary sends the row alone where no pass has had room for it.
+func (m *lm) lookCanary() error {
 	if _, now := m.canary.overdue(); !now {
 		return nil
 	}
-	hidden, logits, err := m.canary.runKnown()
+	hidden, logits, err := m.canary.run()
 	switch {
 	case errors.Is(err, errNoCells):
 		return nil

@@ -14,10 +14,10 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
 
-// TestKnownRow (D6): a card that is never idle and begins to compute plausibly wrong things is lost
+// TestCanaryRow (D6): a card that is never idle and begins to compute plausibly wrong things is lost
 // within the time that CheckWork says, whether its passes have room for a row more or are of one
 // row each; one that is sound is not, and answers as ever.
-func TestKnownRow(t *testing.T) {
+func TestCanaryRow(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		streams int
@@ -31,7 +31,7 @@ func TestKnownRow(t *testing.T) {
 					o.Proven = &Proven{} // no pass has room for a row besides
 				}
 				b := onFake(t, f, o)
-				if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.canary.learnKnown() }); err != nil {
+				if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.canary.learn() }); err != nil {
 					t.Fatal(err)
 				}
 				f.run = func(int) error { <-time.After(50 * time.Millisecond); return nil }
@@ -68,15 +68,15 @@ func TestKnownRow(t *testing.T) {
 	}
 }
 
-// TestKnownRowOnce (D6): where one pass alone gave something else for the known row, its rows go
+// TestCanaryRowOnce (D6): where one pass alone gave something else for the known row, its rows go
 // through the card again.
-func TestKnownRowOnce(t *testing.T) {
+func TestCanaryRowOnce(t *testing.T) {
 	//proves:D6
 	f := newFake()
 	var clock atomic.Int64 // every pass takes as long
 	b := onFake(t, f, OpenOptions{CardOptions: CardOptions{Check: -1, CheckWork: 1,
 		Clock: func() time.Duration { return time.Duration(clock.Add(1e6)) }}})
-	if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.canary.learnKnown() }); err != nil {
+	if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.canary.learn() }); err != nil {
 		t.Fatal(err)
 	}
 	ids := []int32{5, 6, 7, 8, 9, 10, 11}
@@ -100,9 +100,9 @@ func TestKnownRowOnce(t *testing.T) {
 	clean(t, b)
 }
 
-// TestKnownRowEverywhere: with a known row in every pass that has room, each request says what it
+// TestCanaryRowEverywhere: with a known row in every pass that has room, each request says what it
 // says alone.
-func TestKnownRowEverywhere(t *testing.T) {
+func TestCanaryRowEverywhere(t *testing.T) {
 	//proves:D6
 	for _, arch := range []string{"qwen3", "gemma3"} {
 		t.Run(arch, func(t *testing.T) {
