@@ -29,15 +29,15 @@ const leastAhead = 16
 func (m *lm) admit() {
 	for !m.card.Hot() {
 		live := m.live()
-		//rule:G14 TestRepeatableIsNotPassed || m.soloing() =>
-		if live >= m.parallel || live+m.kept.waiting() >= m.limits.Sequences || !m.proven.Scatter && live > 0 || m.soloing() {
+		//rule:G14 TestRepeatableIsNotPassed || m.repeating() =>
+		if live >= m.parallel || live+m.kept.waiting() >= m.limits.Sequences || !m.proven.Scatter && live > 0 || m.repeating() {
 			return
 		}
 		s := m.queue.pop(m.running)
 		if s == nil {
 			return
 		}
-		if (s.solo || s.low) && live > 0 {
+		if (s.repeatable || s.low) && live > 0 {
 			m.requeue(s) // it has the card when those that run have ended
 			return
 		}

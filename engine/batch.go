@@ -58,7 +58,7 @@ func (m *batch) build() error {
 		rows += m.shares[i].rows()
 	}
 	var ok bool
-	if h := &m.shares[0]; h.s.solo {
+	if h := &m.shares[0]; h.s.repeatable {
 		//rule:G14 TestRepeatable$ m.cells.TakeAt(m.taken[:0], h.from, rows) => m.cells.Take(m.taken[:0], rows, 0, false)
 		m.taken, ok = m.cells.TakeAt(m.taken[:0], h.from, rows)
 	} else {

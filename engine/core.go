@@ -225,17 +225,17 @@ func (m *core) aside() (any bool) {
 	return any
 }
 
-// soloing reports whether a repeatable sequence runs, or waits to run again, or one that needs the
+// repeating reports whether a repeatable sequence runs, or waits to run again, or one that needs the
 // lowest cells for its pictures: none is admitted beside it.
-func (m *core) soloing() bool {
-	return slices.ContainsFunc(m.running, func(s *seq) bool { return (s.solo || s.low && s.shown() > len(s.Path)) && !s.box.full() })
+func (m *core) repeating() bool {
+	return slices.ContainsFunc(m.running, func(s *seq) bool { return (s.repeatable || s.low && s.shown() > len(s.Path)) && !s.box.full() })
 }
 
 // mark leaves a sequence's state at the node that it stands on, for others; on the way says that a
 // better one is to come. The sequence goes on from it.
 func (m *core) mark(s *seq, way bool) {
 	//rule:G17 TestStatesLeft || s.Bring > 0 =>
-	if s.solo || s.Bring > 0 {
+	if s.repeatable || s.Bring > 0 {
 		return
 	}
 	m.cache.Snapshot(&s.Seq, way, m.places())

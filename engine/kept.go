@@ -125,7 +125,7 @@ func newKeeper(c *core, d *rows.Disk, digest, model string) (*keeper, error) {
 // ask looks how much of a prompt is on disk. It may wait for the disk, so it runs on the caller's
 // goroutine.
 func (k *keeper) ask(s *seq) {
-	if k == nil || s.solo || s.whole() {
+	if k == nil || s.repeatable || s.whole() {
 		return
 	}
 	s.kept = k.on(s.Key, spelled(s.ids[:len(s.ids)-1])).found()

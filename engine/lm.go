@@ -36,7 +36,7 @@ type lm struct {
 	eyes    *eyes
 
 	stop       map[int32]bool // ids that end an answer
-	repeatable bool           // every sequence is: see solo.go
+	repeatable bool           // every sequence is: see repeatable.go
 	parallel   int
 	admitted   uint64
 	turn       turn
@@ -135,12 +135,12 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) 
 	s.ids = append(make([]int32, 0, len(job.IDs)+256), job.IDs...)
 	s.Seq = cache.NewSeq(job.Key, m.shape.Cells, m.shape.Local)
 	s.greedy = e == nil && sm.Greedy() && job.Mask == nil && !job.Sampling.Logprobs
-	s.solo, s.prompt = job.Repeatable || m.repeatable, len(job.IDs)
+	s.repeatable, s.prompt = job.Repeatable || m.repeatable, len(job.IDs)
 	if err := m.eyes.show(s, ps); err != nil {
 		return nil, err
 	}
 	s.spec = speculator{guess: none, rate: [2]float64{fromModel: 0.6},
-		off: s.solo || !m.limits.Back || job.Speculate != nil && !*job.Speculate || m.card.o.NoSpeculate}
+		off: s.repeatable || !m.limits.Back || job.Speculate != nil && !*job.Speculate || m.card.o.NoSpeculate}
 	if e == nil {
 		sm.Accept(job.IDs...)
 		if m.tokenizer != nil {

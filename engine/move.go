@@ -80,11 +80,11 @@ func (m *layout) way() (bool, error) {
 	for _, s := range m.running {
 		s.way = false
 	}
-	if !m.moves() || m.soloing() {
+	if !m.moves() || m.repeating() {
 		return false, nil
 	}
 	for _, s := range m.running {
-		if s.solo || s.box.full() || s.pending() < 2 {
+		if s.repeatable || s.box.full() || s.pending() < 2 {
 			continue
 		}
 		var did bool
@@ -128,7 +128,7 @@ func (m *layout) high(path []int32) (rows []int32) {
 // rest of s goes in wide passes.
 func (m *layout) lowers(s *seq, path []int32) bool {
 	rest := len(s.ids) - len(path)
-	if !m.moves() || s.solo || s.whole() || !m.chunks(rest) || len(path) > m.wideReach {
+	if !m.moves() || s.repeatable || s.whole() || !m.chunks(rest) || len(path) > m.wideReach {
 		return false
 	}
 	rows := m.high(path)
@@ -257,7 +257,7 @@ func (m *layout) answering(s *seq, n int) (rows []int32, cost float64) {
 	var answers []*seq
 	for _, r := range m.running {
 		// Guesses ride in wide passes: who has right ones stays low.
-		if r.pending() > 1 || r.solo || r.embed != nil || 4*r.usage.Accepted > r.usage.Output {
+		if r.pending() > 1 || r.repeatable || r.embed != nil || 4*r.usage.Accepted > r.usage.Output {
 			pin(r)
 		} else if !r.box.full() {
 			answers = append(answers, r)

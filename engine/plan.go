@@ -45,14 +45,14 @@ func (m *planner) plan() []share {
 	slices.SortStableFunc(ready, func(a, b *seq) int {
 		return cmp.Or(cmp.Compare(a.served, b.served), cmp.Compare(a.admit, b.admit))
 	})
-	ready = m.apart(ready)
+	ready = m.sharers(ready)
 	if s := ready[0]; s.Reach() > m.wideReach && s.pictureNext() {
 		m.sink(s)
 		return m.plan()
 	}
 	if !m.limits.Together {
 		return m.inOwnTurn(ready[0])
-	} else if ready[0].solo {
+	} else if ready[0].repeatable {
 		return m.inTurn(ready[0])
 	}
 	if !m.proven.Scatter {
@@ -91,7 +91,7 @@ func (m *planner) alone(s *seq) []share {
 
 // adopt moves a sequence over ids that another one has put through the card in the meantime.
 func (m *planner) adopt(s *seq) {
-	if !m.proven.Scatter || s.whole() || s.solo || m.limits.Stops {
+	if !m.proven.Scatter || s.whole() || s.repeatable || m.limits.Stops {
 		return
 	}
 	for s.pending() > 1 {

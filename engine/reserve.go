@@ -14,7 +14,7 @@ const answerAhead = 128
 // reserves reports whether cells may be reserved for s: not where cells must be used in order, or
 // there are no wide passes.
 func (m *layout) reserves(s *seq) bool {
-	return m.wide > 0 && m.limits.Together && m.proven.Scatter && !s.solo
+	return m.wide > 0 && m.limits.Together && m.proven.Scatter && !s.repeatable
 }
 
 // reserve sees to it that cells are reserved for the next n rows of s, and for down rows that it

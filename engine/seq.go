@@ -20,14 +20,14 @@ type seq struct {
 	answer
 	cache.Seq // where its rows are: Path has the cells of ids[:len(Path)]
 
-	job     Job
-	ids     []int32 // prompt and answer
-	prompt  int     // this many of ids were given: they go in chunks
-	sampler *sampler.Sampler
-	text    *tokenizer.Stream
-	embed   *embedding
-	greedy  bool // the largest logit is all that is needed
-	solo    bool // repeatable: see solo.go
+	job        Job
+	ids        []int32 // prompt and answer
+	prompt     int     // this many of ids were given: they go in chunks
+	sampler    *sampler.Sampler
+	text       *tokenizer.Stream
+	embed      *embedding
+	greedy     bool // the largest logit is all that is needed
+	repeatable bool // repeatable: see repeatable.go
 
 	standing
 	relocation

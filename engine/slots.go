@@ -18,10 +18,10 @@ const beforeEnd = 8
 // inOwnTurn plans the next pass of a model with states: the one that waited longest, a chunk of its
 // prompt up to where its state is to be kept, or one row.
 func (m *planner) inOwnTurn(s *seq) []share {
-	if !s.solo && !s.whole() && s.pending() > 1 && m.proven.Kept {
+	if !s.repeatable && !s.whole() && s.pending() > 1 && m.proven.Kept {
 		m.layout.rest(s)
 	}
-	if s.solo {
+	if s.repeatable {
 		return m.inTurn(s)
 	}
 	from, n := len(s.Path), s.pending()

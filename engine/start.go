@@ -21,8 +21,8 @@ func (m *layout) start(s *seq) {
 		}
 	}
 	switch {
-	//rule:G14 TestRepeatable$ || s.solo =>
-	case s.whole() || s.solo || m.limits.Stops && !m.restores(): // every row's output is needed, or none of an earlier run
+	//rule:G14 TestRepeatable$ || s.repeatable =>
+	case s.whole() || s.repeatable || m.limits.Stops && !m.restores(): // every row's output is needed, or none of an earlier run
 		if !m.proven.Scatter {
 			m.cells.Forget()
 		}

@@ -92,7 +92,7 @@ func (t *tier) close() {
 // inMemory decides how far the text of s is to be brought back beyond what it stands on: 0 where
 // nothing is there, or evaluating is cheaper.
 func (t *tier) inMemory(s *seq) int {
-	if t == nil || t.Off || s.whole() || s.solo {
+	if t == nil || t.Off || s.whole() || s.repeatable {
 		return 0
 	}
 	if t.limits.Stops {

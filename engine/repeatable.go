@@ -13,15 +13,15 @@ import "slices"
 // It runs when those that run have ended, and none is admitted until it has. One whose reader does
 // not read stands aside like any other: what others leave in its cells goes when it is alone again.
 
-// soloLeast is how many rows of a prompt are worth a wide pass: a number, not a measurement, so
+// repeatableLeast is how many rows of a prompt are worth a wide pass: a number, not a measurement, so
 // that the cut is the same on every day.
-const soloLeast = 4
+const repeatableLeast = 4
 
-// apart leaves of those that are ready who may share a pass: all that are not repeatable, else one
+// sharers leaves of those that are ready who may share a pass: all that are not repeatable, else one
 // that is, which has begun before others.
-func (m *planner) apart(ready []*seq) []*seq {
-	if i := slices.IndexFunc(ready, func(s *seq) bool { return !s.solo }); i >= 0 {
-		return slices.DeleteFunc(ready, func(s *seq) bool { return s.solo })
+func (m *planner) sharers(ready []*seq) []*seq {
+	if i := slices.IndexFunc(ready, func(s *seq) bool { return !s.repeatable }); i >= 0 {
+		return slices.DeleteFunc(ready, func(s *seq) bool { return s.repeatable })
 	}
 	for i, s := range ready {
 		if len(s.Path) > 0 {
@@ -36,7 +36,7 @@ func (m *planner) apart(ready []*seq) []*seq {
 func (m *planner) inTurn(s *seq) []share {
 	from := len(s.Path)
 	rows := 1
-	if n := min(s.prompt-from, m.widest(from)); (n >= soloLeast || s.pictureNext()) && from <= m.wideReach {
+	if n := min(s.prompt-from, m.widest(from)); (n >= repeatableLeast || s.pictureNext()) && from <= m.wideReach {
 		if g := m.shape.GroupFor(n, from); g >= 0 && (m.proven.Chunk || m.shape.Groups[g].Rows == n) {
 			rows = n
 		}
