@@ -118,7 +118,7 @@ func (m *canary) add(b *batch) {
 	if g := m.shape.GroupFor(n, reach); g < 0 || m.shape.Groups[g].Rows == 1 || g != m.shape.GroupFor(n+1, reach) {
 		return
 	}
-	row := axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.layerInputs())}
+	row := axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.layerInputWidth())}
 	if m.tokenRow(&row, 0, int32(canaryID%m.vocab())) != nil {
 		return
 	}

@@ -15,13 +15,13 @@ import (
 // take, and who waits and runs. Each part (layout, tier, keeper, canary, prover, batch, planner,
 // eyes) has the core and the parts that it needs; none has lm, which has them all.
 type core struct {
-	card      *Card
-	model     axcl.Model
-	embed     rowSource
-	given     *givenRows           // nil: layers are given nothing else
-	tokenizer *tokenizer.Tokenizer // nil: texts are ids
-	pause     func() error         // while it is loaded: see breathe
-	trace     *tracer              // nil: passes are not traced
+	card        *Card
+	model       axcl.Model
+	embed       rowSource
+	layerInputs *layerInputRows      // nil: layers have no further inputs
+	tokenizer   *tokenizer.Tokenizer // nil: texts are ids
+	pause       func() error         // while it is loaded: see breathe
+	trace       *tracer              // nil: passes are not traced
 	prices
 
 	cells   *cache.Tree

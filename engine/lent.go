@@ -224,12 +224,12 @@ func (l *lentCall) run() ([]uint16, error) {
 	return out, nil
 }
 
-// checkGiven is the part that needs the model: what each layer is given of a row must matter, and
+// checkLayerInputs is the part that needs the model: the inputs of each layer must matter, and
 // rows that share a call must give what they give alone.
-func (m *prover) checkGiven(ctx context.Context, name string) error {
+func (m *prover) checkLayerInputs(ctx context.Context, name string) error {
 	const first, more = 4, 2
 	info, trials := m.card.Info(), m.trials()
-	if m.layerInputs() == 0 || m.shape.Cells < 24 {
+	if m.layerInputWidth() == 0 || m.shape.Cells < 24 {
 		return nil
 	}
 	id := func(i int) int32 { return int32((i*41 + 5) % m.vocab()) }
@@ -240,7 +240,7 @@ func (m *prover) checkGiven(ctx context.Context, name string) error {
 		}
 		return t
 	}
-	one := func(t prove.Row, bend func(given []uint16)) ([]uint16, error) {
+	one := func(t prove.Row, bend func(inputs []uint16)) ([]uint16, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -253,13 +253,13 @@ func (m *prover) checkGiven(ctx context.Context, name string) error {
 		}
 		return *results, trials.Run(p)
 	}
-	// The right answers, row by row, and wrong ones: what the first row is given in place of the
+	// The right answers, row by row, and wrong ones: with the first row's layer inputs in place of the
 	// row's own.
 	p, _, err := trials.Pass(row(0, 0))
 	if err != nil {
 		return err
 	}
-	given := slices.Clone(p.Given)
+	inputs := slices.Clone(p.Given)
 	var right, wrong [][]uint16
 	for i := range first + more {
 		out, err := one(row(i, i), nil)
@@ -269,7 +269,7 @@ func (m *prover) checkGiven(ctx context.Context, name string) error {
 		right = append(right, out)
 	}
 	for i := range first + more {
-		out, err := one(row(i, 20), func(g []uint16) { copy(g, given) })
+		out, err := one(row(i, 20), func(g []uint16) { copy(g, inputs) })
 		if err != nil {
 			return err
 		}

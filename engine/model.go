@@ -421,7 +421,7 @@ type assembler struct {
 	more    bool    // another token or the end follows at once
 	owed    bool    // the last event said so
 	usage   Usage   // the account with the last token
-	given   bool    // that token gave an event
+	sent    bool    // that token gave an event
 }
 
 // assembler is what takes the tokens of the answer to a prompt of ids.
@@ -440,7 +440,7 @@ func (m *Model) assembler(r *Request, isChat bool, ids []int32, think thoughts, 
 
 // token takes one token, with the account so far; false: the consumer left.
 func (a *assembler) token(t Token, u Usage) bool {
-	a.more, a.usage, a.given = t.More, u, false
+	a.more, a.usage, a.sent = t.More, u, false
 	if t.Final == "" {
 		a.ids = append(a.ids, t.ID)
 	}
@@ -460,8 +460,8 @@ func (a *assembler) token(t Token, u Usage) bool {
 	}
 	switch owed := a.owed && !t.More; { // its text is held back: what waits for it must not
 	case owed:
-		return a.give(Event{Flush: true, Held: !a.given})
-	case !a.given:
+		return a.give(Event{Flush: true, Held: !a.sent})
+	case !a.sent:
 		return a.give(Event{Held: true})
 	}
 	return true
@@ -469,7 +469,7 @@ func (a *assembler) token(t Token, u Usage) bool {
 
 // give sends an event.
 func (a *assembler) give(e Event) bool {
-	e.More, a.owed, a.given, e.Usage = a.more, a.more, true, a.usage
+	e.More, a.owed, a.sent, e.Usage = a.more, a.more, true, a.usage
 	return a.yield(e, nil)
 }
 

@@ -436,7 +436,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	}
 	start := c.Now()
 	if kept, _ := recall(p, info, o); kept == nil && o.Proven == nil {
-		//rule:G22 TestGivenUnsound false
+		//rule:G22 TestLayerInputsUnsound false
 		if err := c.checkLent(ctx, dev, p, pause); err != nil {
 			return nil, err
 		}
@@ -475,7 +475,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	m := newLM(c, model, p.Embed, tok, stop, o)
 	m.batch.window, m.pause = window, pause
 	if p.PerLayer != nil {
-		m.given = &givenRows{from: p.PerLayer}
+		m.layerInputs = &layerInputRows{from: p.PerLayer}
 	}
 	m.eyes.blind = blind
 	err = m.ready(ctx, dev, p, at.Model, draft, o)

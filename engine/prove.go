@@ -77,8 +77,8 @@ func (m *prover) findOut(ctx context.Context, p *models.Package, o OpenOptions, 
 	if err := m.measure(ctx); err != nil {
 		return err
 	}
-	//rule:G22 TestGivenUnsound false
-	if err := m.checkGiven(ctx, p.Name); err != nil {
+	//rule:G22 TestLayerInputsUnsound false
+	if err := m.checkLayerInputs(ctx, p.Name); err != nil {
 		return err
 	}
 	var err error

@@ -386,7 +386,7 @@ func TestWholeNative(t *testing.T) {
 	})
 }
 
-// TestGivenNative is TestGiven through the vendor's ABI.
+// TestGivenNative is TestLayerInputs through the vendor's ABI.
 func TestGivenNative(t *testing.T) {
 	//proves:G22
 	lane.Slow(t)
@@ -413,9 +413,9 @@ func TestProbesNative(t *testing.T) {
 	testProbes(t, open)
 }
 
-// TestGivenUnsound: a card that gets wrong what layers lend, or are given besides, does not run
+// TestLayerInputsUnsound: a card that gets wrong what layers lend, or are given besides, does not run
 // such a model: nothing of it is left there, and the error names the check and the way out.
-func TestGivenUnsound(t *testing.T) {
+func TestLayerInputsUnsound(t *testing.T) {
 	a := axmodeltest.GivenArchs()[0]
 	a.Window = 24
 	dir, _ := givenPackage(t, a)

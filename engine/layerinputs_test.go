@@ -12,10 +12,10 @@ import (
 	"github.com/axle-llm/axle/axmodel/compile"
 )
 
-// TestGiven: a model whose layers share K and V and are given rows besides says what the formulas
+// TestLayerInputs: a model whose layers share K and V and are given rows besides says what the formulas
 // say, token for token where they are sure, with prompts that cross chunks, and the same among
 // others as alone.
-func TestGiven(t *testing.T) {
+func TestLayerInputs(t *testing.T) {
 	windows := [][]int{{24, 512}, {24}}
 	for i, a := range axmodeltest.GivenArchs() {
 		testGiven(t, a, windows[i], 20, func(*testing.T) func() (axcl.Device, string, error) { return openSoft })
@@ -59,13 +59,13 @@ func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card 
 	}
 }
 
-// TestGivenKept: what was made for a token is kept up to the limit and made again behind it; a row
+// TestLayerInputsKept: what was made for a token is kept up to the limit and made again behind it; a row
 // of a picture is given what belongs to the pad token and to the row itself, and that is nobody
 // else's.
-func TestGivenKept(t *testing.T) {
+func TestLayerInputsKept(t *testing.T) {
 	//proves:G12 Gemma-4: what the host makes of a token
 	made := &countsGiven{}
-	m := &core{prices: prices{shape: axcl.Shape{Hidden: 2, Layers: 3, Given: 1}}, given: &givenRows{from: made}}
+	m := &core{prices: prices{shape: axcl.Shape{Hidden: 2, Layers: 3, Given: 1}}, layerInputs: &layerInputRows{from: made}}
 	p := &axcl.Pass{Hidden: []uint16{7, 8, 9, 10}, Given: make([]uint16, 6)}
 	for range 2 {
 		if err := m.picturedRow(p, 1); err != nil {
@@ -76,8 +76,8 @@ func TestGivenKept(t *testing.T) {
 		!slices.Equal(p.Given, []uint16{0, 0, 0, 9, 9, 9}) {
 		t.Errorf("asked for %q, given %v", made.asked, p.Given)
 	}
-	g := &givenRows{from: made}
-	wide := make([]uint16, givenRoom/2/4) // four of those are kept
+	g := &layerInputRows{from: made}
+	wide := make([]uint16, layerInputRoom/2/4) // four of those are kept
 	for i, c := range []struct{ id, made int32 }{{1, 1}, {2, 1}, {1, 0}, {3, 1}, {4, 1}, {5, 1}, {2, 0}, {1, 1}, {2, 1}, {5, 0}} {
 		before := len(made.asked)
 		err := g.Row(wide, c.id, []uint16{uint16(c.id)})
