@@ -48,7 +48,7 @@ func (m *Model) ProbeSight(ctx context.Context, tell func(Probe)) error {
 		return err
 	}
 	e := &eyesight{m: m, b: b, l: b.m, v: b.m.eyes.gallery.sees, name: rand.Text()}
-	for _, probe := range []func(context.Context) (Probe, error){e.tensors, e.colours, e.quarters, e.apart, e.deep, e.textAlone, e.across,
+	for _, probe := range []func(context.Context) (Probe, error){e.tensors, e.colours, e.quarters, e.twoPictures, e.deep, e.textAlone, e.across,
 		e.again, e.together} {
 		p, err := probe(ctx)
 		if err != nil {
@@ -325,8 +325,8 @@ func judgeQuarters(said []string) Probe {
 
 const sameWords = "What is this?"
 
-// apart asks about two pictures in the same words, in both orders.
-func (e *eyesight) apart(ctx context.Context) (Probe, error) {
+// twoPictures asks about two pictures in the same words, in both orders.
+func (e *eyesight) twoPictures(ctx context.Context) (Probe, error) {
 	const name = "two pictures, the same words"
 	first, second := about(sameWords, e.a()), about(sameWords, e.other())
 	var got [][]float32

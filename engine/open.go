@@ -437,7 +437,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	start := c.Now()
 	if kept, _ := recall(p, info, o); kept == nil && o.Proven == nil {
 		//rule:G22 TestLayerInputsUnsound false
-		if err := c.checkLent(ctx, dev, p, pause); err != nil {
+		if err := c.checkSharedKV(ctx, dev, p, pause); err != nil {
 			return nil, err
 		}
 	}

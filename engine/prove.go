@@ -175,7 +175,7 @@ func recall(p *models.Package, info axcl.Info, o OpenOptions) (kept *memory, fil
 // was proven, what the card said to a fixed text, and what passes cost. Costs are corrected while
 // running anyway.
 type memory struct {
-	Sound  bool // it passed the checks of lent.go: an empty or older record does not stand for them
+	Sound  bool // it passed the checks of sharedkv.go: an empty or older record does not stand for them
 	Proven Proven
 	Alike  Alike
 	Tokens []int32

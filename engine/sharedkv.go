@@ -22,10 +22,10 @@ import (
 
 // The checks, as errors name them.
 const (
-	checkLentName  = "lent K and V"
-	checkOwnName   = "layer inputs"
-	checkChunkName = "rows together"
-	checkWideName  = "wide passes"
+	checkSharedKVName = "lent K and V"
+	checkOwnName      = "layer inputs"
+	checkChunkName    = "rows together"
+	checkWideName     = "wide passes"
 )
 
 // ErrUnsound is a card that fails a check which a model must pass before it runs there.
@@ -37,10 +37,10 @@ func unsound(name string, info axcl.Info, check, format string, a ...any) error 
 		"compiled itself runs with --device soft", ErrUnsound, name, info.ID, check, fmt.Sprintf(format, a...))
 }
 
-// checkLent calls layers that use the K and V of others by the names of their tensors, one for each
-// layer that is lent: what is seen must matter, what is hidden must not, and the groups must agree.
+// checkSharedKV calls layers that use the K and V of others by the names of their tensors, one for each
+// layer whose K and V are shared: what is seen must matter, what is hidden must not, and the groups must agree.
 // It is asked before the model is loaded, when there is room for a layer.
-func (c *Card) checkLent(ctx context.Context, dev axcl.Device, p *models.Package, pause func() error) error {
+func (c *Card) checkSharedKV(ctx context.Context, dev axcl.Device, p *models.Package, pause func() error) error {
 	asked := map[int]bool{}
 	for i, from := range p.Sources() {
 		if from == i || asked[from] {
@@ -52,7 +52,7 @@ func (c *Card) checkLent(ctx context.Context, dev axcl.Device, p *models.Package
 		}
 		var why string
 		if err := c.Watched(card.FileLimit, func() (err error) {
-			why, err = lentLayer(dev, p.Layers[i])
+			why, err = sharedKVLayer(dev, p.Layers[i])
 			return err
 		}); err != nil {
 			return fmt.Errorf("engine: layer %d of %s, by itself: %w", i, p.Name, err)
@@ -61,14 +61,14 @@ func (c *Card) checkLent(ctx context.Context, dev axcl.Device, p *models.Package
 			return err
 		}
 		if why != "" {
-			return unsound(p.Name, c.Info(), checkLentName, "layer %d, which uses the K and V of layer %d, %s", i, from, why)
+			return unsound(p.Name, c.Info(), checkSharedKVName, "layer %d, which uses the K and V of layer %d, %s", i, from, why)
 		}
 	}
 	return nil
 }
 
-// lentLayer says what is wrong with a layer; empty when nothing is.
-func lentLayer(dev axcl.Device, path string) (why string, err error) {
+// sharedKVLayer says what is wrong with a layer; empty when nothing is.
+func sharedKVLayer(dev axcl.Device, path string) (why string, err error) {
 	net, err := dev.LoadNet(path)
 	if err != nil {
 		return "", err
@@ -81,7 +81,7 @@ func lentLayer(dev axcl.Device, path string) (why string, err error) {
 	var right, wrong [][]uint16
 	decoded := false
 	for g := range net.Groups() {
-		l := newLentCall(net, g)
+		l := newSharedKVCall(net, g)
 		if l.cells < 6 || l.rows == 1 && decoded {
 			continue
 		}
@@ -141,10 +141,10 @@ func lentLayer(dev axcl.Device, path string) (why string, err error) {
 	return "", nil
 }
 
-// lentCall is one shape group of such a layer, with tensors that are ready: every row the same, the
+// sharedKVCall is one shape group of such a layer, with tensors that are ready: every row the same, the
 // first of which sees cells 0 to 3, all K alike, so that what is seen weighs the same, and V of
 // each row its own.
-type lentCall struct {
+type sharedKVCall struct {
 	net                axcl.Net
 	group, rows, cells int
 	in                 map[string][]byte
@@ -152,8 +152,8 @@ type lentCall struct {
 	hidden, width      int // of a row of the hidden state, of K
 }
 
-func newLentCall(net axcl.Net, group int) *lentCall {
-	l := &lentCall{net: net, group: group, in: map[string][]byte{}, out: map[string][]byte{}}
+func newSharedKVCall(net axcl.Net, group int) *sharedKVCall {
+	l := &sharedKVCall{net: net, group: group, in: map[string][]byte{}, out: map[string][]byte{}}
 	last := func(t axcl.Tensor) int { return t.Shape[len(t.Shape)-1] }
 	columns := 0
 	for _, t := range net.Inputs(group) {
@@ -206,14 +206,14 @@ func newLentCall(net axcl.Net, group int) *lentCall {
 }
 
 // turn makes a row of a cache its opposite, and back.
-func (l *lentCall) turn(tensor string, row int) {
+func (l *sharedKVCall) turn(tensor string, row int) {
 	for i := range l.width {
 		l.in[tensor][2*(row*l.width+i)+1] ^= 0x80
 	}
 }
 
 // run gives the first row's output.
-func (l *lentCall) run() ([]uint16, error) {
+func (l *sharedKVCall) run() ([]uint16, error) {
 	if err := l.net.Run(l.group, l.in, l.out); err != nil {
 		return nil, err
 	}
