@@ -125,7 +125,7 @@ func hollowOn(t testing.TB, profile string, s axmodel.HollowShape, o OpenOptions
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := OpenHollow(context.Background(), card, t.TempDir(), s, o)
+	b, err := OpenShape(context.Background(), card, t.TempDir(), s, o)
 	if err != nil {
 		_ = card.Close()
 		t.Fatal(err)

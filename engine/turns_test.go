@@ -34,7 +34,7 @@ func TestFairCard(t *testing.T) {
 	small, large := axmodel.Qwen3Small(), axmodel.Qwen3Large()
 	small.Context, small.History = 511, []int{0, 128}
 	large.Context, large.History, large.Layers = 511, []int{0, 128}, 12
-	b, err := OpenHollow(t.Context(), c, t.TempDir(), small, OpenOptions{Parallel: 1})
+	b, err := OpenShape(t.Context(), c, t.TempDir(), small, OpenOptions{Parallel: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestFairCard(t *testing.T) {
 	loaded := make(chan Backend)
 	dir := t.TempDir()
 	go func() {
-		other, err := OpenHollow(context.Background(), c, dir, large, OpenOptions{})
+		other, err := OpenShape(context.Background(), c, dir, large, OpenOptions{})
 		if err != nil {
 			t.Error(err)
 		}

@@ -116,7 +116,7 @@ func meter(t *testing.T, clock string, s axmodel.HollowShape) (*Meter, *simhook.
 	t.Helper()
 	rec := &Recorder{}
 	card, sim, now := onSim(t, clock, rec.Add)
-	b, err := engine.OpenHollow(t.Context(), card, t.TempDir(), s, engine.OpenOptions{})
+	b, err := engine.OpenShape(t.Context(), card, t.TempDir(), s, engine.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

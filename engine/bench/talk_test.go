@@ -26,7 +26,7 @@ func TestTalks(t *testing.T) {
 	card, _, now := onSim(t, "virtual", rec.Add)
 	// with does something with a model whose rows are kept where keep says.
 	with := func(keep engine.OpenOptions, do func(*Meter) error) error {
-		b, err := engine.OpenHollow(t.Context(), card, t.TempDir(), few(1), keep)
+		b, err := engine.OpenShape(t.Context(), card, t.TempDir(), few(1), keep)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -179,7 +179,7 @@ func (r *measuredCard) open(ctx context.Context, f *Options, name string, keep e
 		if f.Loop != "" {
 			s.NoEmbeddings = true
 			err = axmodel.WriteHollow(dir, s)
-		} else if o.backend, err = engine.OpenHollow(ctx, r.card, dir, s, oo); err == nil {
+		} else if o.backend, err = engine.OpenShape(ctx, r.card, dir, s, oo); err == nil {
 			o.close = func() error { return errors.Join(o.backend.Close(), os.RemoveAll(dir)) }
 		}
 		if err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// OpenHollow puts a model that has a real one's shapes and none of its weights on a card: what it
+// OpenShape puts a model that has a real one's shapes and none of its weights on a card: what it
 // says means nothing, what it costs is what the real one would. Its files are written into dir,
 // which must be an empty folder. The caller closes the backend, which has no tokenizer: only
 // Complete, Embed, Stats, Info and Close may be used. Errors: the file system's, and as [Open].
-func OpenHollow(ctx context.Context, c *Card, dir string, s axmodel.HollowShape, o OpenOptions) (Backend, error) {
+func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.HollowShape, o OpenOptions) (Backend, error) {
 	s.NoEmbeddings = true
 	if err := axmodel.WriteHollow(dir, s); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func OpenHollow(ctx context.Context, c *Card, dir string, s axmodel.HollowShape,
 		if err != nil {
 			return err
 		}
-		b.m = newLM(c, model, hollowRows{}, nil, nil, o)
+		b.m = newLM(c, model, shapeRows{}, nil, nil, o)
 		// Rows of a hollow model do not influence each other, so there is nothing to prove: the
 		// software cards can do all of it.
 		if o.Proven != nil {
@@ -64,7 +64,7 @@ func OpenHollow(ctx context.Context, c *Card, dir string, s axmodel.HollowShape,
 			return err
 		}
 		if s.Sight != nil {
-			sees, err := hollowSight(dir, s)
+			sees, err := shapeSight(dir, s)
 			if err == nil {
 				b.m.eyes.gallery, err = b.m.eyes.openGallery(dev, sees, "hollow "+s.Name)
 			}
@@ -82,8 +82,8 @@ func OpenHollow(ctx context.Context, c *Card, dir string, s axmodel.HollowShape,
 	return b, nil
 }
 
-// hollowSight is how a hollow model sees: as its encoder's file says.
-func hollowSight(dir string, s axmodel.HollowShape) (*models.Vision, error) {
+// shapeSight is how a hollow model sees: as its encoder's file says.
+func shapeSight(dir string, s axmodel.HollowShape) (*models.Vision, error) {
 	path := filepath.Join(dir, s.EncoderFile())
 	m, err := axmodel.ReadFile(path)
 	if err != nil {
@@ -97,9 +97,9 @@ func hollowSight(dir string, s axmodel.HollowShape) (*models.Vision, error) {
 	return v, err
 }
 
-type hollowRows struct{}
+type shapeRows struct{}
 
-func (hollowRows) Row(dst []uint16, id int32) error {
+func (shapeRows) Row(dst []uint16, id int32) error {
 	axmodel.HollowRow(dst, id)
 	return nil
 }
