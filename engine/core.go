@@ -183,10 +183,10 @@ func (m *core) again(s *seq) {
 	s.doubt = true
 }
 
-// sink sends a sequence back to the queue that stands on cells beyond what wide passes see, and has
+// restartLow sends a sequence back to the queue that stands on cells beyond what wide passes see, and has
 // a picture to come: it begins anew when those that run have ended, and finds the lowest cells
 // then.
-func (m *core) sink(s *seq) {
+func (m *core) restartLow(s *seq) {
 	s.low = true
 	m.quit(s, exitPreempted)
 }

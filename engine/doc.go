@@ -71,7 +71,7 @@
 // between passes, one call at a time, and its rows take the place of embeddings and of what is
 // added between layers. A row of a picture is a node of the tree like a token, told from others by
 // which picture it is of, so a picture is neither encoded nor evaluated again while its rows are
-// kept (gallery.go, signs.go).
+// kept (encodercache.go, signs.go).
 //
 // None of this is taken for granted: when a package first runs on a card, a probe of a few passes
 // shows what the card does (prove.go, [Proven]), and only what was shown is used. [Stats].Proven

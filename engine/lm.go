@@ -300,7 +300,7 @@ func (m *lm) step() (did bool, err error) {
 
 // forgetPictures lets everybody leave the cells where numbers for pictures ran out.
 func (m *lm) forgetPictures() {
-	if m.eyes.gallery.ranOut() {
+	if m.eyes.encoder.ranOut() {
 		for _, s := range m.running {
 			m.quit(s, exitRecalled)
 		}

@@ -157,8 +157,8 @@ func (b *cardBackend) open(ctx context.Context, p *models.Package, tmpl chat.Tem
 	}
 	var sees *models.Vision
 	b.info.Memory = p.TextMemory()
-	if b.m.eyes.gallery != nil {
-		sees, b.info.Memory = b.m.eyes.gallery.sees, p.Memory()
+	if b.m.eyes.encoder != nil {
+		sees, b.info.Memory = b.m.eyes.encoder.sees, p.Memory()
 	}
 	b.info.CardBytes = b.info.Memory.Card
 	m := New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{b.tokenizer, b.m.stop}, Sees: sees})

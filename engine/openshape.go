@@ -66,7 +66,7 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.HollowShape, 
 		if s.Sight != nil {
 			sees, err := shapeSight(dir, s)
 			if err == nil {
-				b.m.eyes.gallery, err = b.m.eyes.openGallery(dev, sees, "hollow "+s.Name)
+				b.m.eyes.encoder, err = b.m.eyes.openEncoder(dev, sees, "hollow "+s.Name)
 			}
 			if err != nil {
 				_ = c.Unload(model)

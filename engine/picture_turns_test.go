@@ -26,7 +26,7 @@ func TestPictureTurns(t *testing.T) {
 		}
 		const most = 32 << 20
 		r := &reading{line: fair.New(1, most), most: most}
-		g := newGallery(s.v, enc, sightHidden, r)
+		g := newEncoderCache(s.v, enc, sightHidden, r)
 		ctx := t.Context()
 		if err := r.line.Take(ctx, "busy", 1, 1); err != nil {
 			t.Fatal(err)

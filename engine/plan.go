@@ -47,7 +47,7 @@ func (m *planner) plan() []share {
 	})
 	ready = m.sharers(ready)
 	if s := ready[0]; s.Reach() > m.wideReach && s.pictureNext() {
-		m.sink(s)
+		m.restartLow(s)
 		return m.plan()
 	}
 	if !m.limits.Together {

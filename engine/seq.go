@@ -71,7 +71,7 @@ type doubts struct {
 	sure  int  // the token, counted from 0, whose logits were the last to be looked at
 }
 
-// seen is what a sequence has of the pictures in its prompt: see gallery.go.
+// seen is what a sequence has of the pictures in its prompt: see encodercache.go.
 type seen struct {
 	pictures []pictureRows // where its prompt's rows are pictures', ascending
 	pos      []uint32      // the positions of its prompt's rows, where those are not their places in the text

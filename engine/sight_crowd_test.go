@@ -62,7 +62,7 @@ func TestPicturesRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As many may decode at once as there are pictures, however few processors there are.
-	g := newGallery(s.v, enc, sightHidden, &reading{line: fair.New(6, most), most: most})
+	g := newEncoderCache(s.v, enc, sightHidden, &reading{line: fair.New(6, most), most: most})
 	var file bytes.Buffer
 	pen := png.Encoder{CompressionLevel: png.BestSpeed}
 	if err := pen.Encode(&file, image.NewNRGBA64(image.Rect(0, 0, 1300, 1000))); err != nil { // 11 MiB to decode
@@ -123,7 +123,7 @@ func TestPictureRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGallery(s.v, enc, sightHidden, decoding())
+	g := newEncoderCache(s.v, enc, sightHidden, decoding())
 	g.most = 20 * g.each
 	g.room = fair.New(0, g.most)
 	if g.rows <= 0 || g.rows >= g.each {

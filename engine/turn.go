@@ -178,7 +178,7 @@ func (m *lm) shift(s *seq) {
 	}
 	s.ids = append(s.ids[:keep], s.ids[keep+cut:]...)
 	s.prompt, s.high = len(s.ids), 0
-	_ = m.eyes.lay(s) // what could be laid before can be without some of its turns
+	_ = m.eyes.assignPositions(s) // what had positions before has them without some of its turns
 	s.spec.reset()
 	m.leave(s)
 	m.layout.start(s)

@@ -40,8 +40,8 @@ const picturesNamed = 1 << 14
 // of their key. It is the whole process's.
 var onTheirWay = sync.OnceValue(func() *fair.Line { return fair.New(0, budget.Get().Pictures) })
 
-// gallery is a model's encoder and what is known of pictures.
-type gallery struct {
+// encoderCache is a model's encoder, and the pictures that it has encoded or is about to.
+type encoderCache struct {
 	sees    *models.Vision
 	enc     *pictures.Encoder // Step and Close are the worker's
 	took    time.Duration     // the worker's: what a call took at load
@@ -76,7 +76,7 @@ type picture struct {
 	made  *pictures.Picture // the worker's, once a sequence has it; as rows, which it becomes
 	rows  *pictures.Rows    // nil: it goes through the encoder first
 	users int
-	room  int64 // of the gallery's room
+	room  int64 // of the encoder cache's room
 }
 
 // pictureRows says that the rows of a sequence from at on, n of them, are a picture's rows from
@@ -90,14 +90,14 @@ type pictureRows struct {
 // eyes are how a model sees.
 type eyes struct {
 	*core
-	gallery *gallery // nil: it cannot see
-	blind   error    // why, where its package says that it does
+	encoder *encoderCache // nil: it cannot see
+	blind   error         // why, where its package says that it does
 }
 
 // sees is an error where the model takes no pictures.
 func (m *eyes) sees(name string) error {
 	switch {
-	case m.gallery != nil:
+	case m.encoder != nil:
 		return nil
 	case m.blind != nil:
 		return fmt.Errorf("%w: %s cannot see: %w", ErrUnsupported, name, m.blind)
@@ -119,7 +119,7 @@ func (m *eyes) openEyes(dev axcl.Device, p *models.Package) error {
 		if free := info.FreeCMM; info.TotalCMM > 0 && need > free {
 			err = &MemoryError{Name: "the encoder " + sees.File, Need: need, Free: free}
 		} else {
-			m.gallery, err = m.openGallery(dev, sees, p.Digest())
+			m.encoder, err = m.openEncoder(dev, sees, p.Digest())
 		}
 	}
 	if axcl.Fatal(err) {
@@ -129,9 +129,9 @@ func (m *eyes) openEyes(dev axcl.Device, p *models.Package) error {
 	return nil
 }
 
-// openGallery loads the encoder and makes a first call of it: what else it needs is taken now or
+// openEncoder loads the encoder and makes a first call of it: what else it needs is taken now or
 // never, and how long it holds the card is known. It runs on the worker.
-func (m *eyes) openGallery(dev axcl.Device, sees *models.Vision, digest string) (*gallery, error) {
+func (m *eyes) openEncoder(dev axcl.Device, sees *models.Vision, digest string) (*encoderCache, error) {
 	if m.proven.Narrow {
 		return nil, fmt.Errorf("%w: a picture's rows go through prefill groups, and this card gives wrong rows for wide passes",
 			ErrUnsupported)
@@ -147,7 +147,7 @@ func (m *eyes) openGallery(dev axcl.Device, sees *models.Vision, digest string) 
 	}); err != nil {
 		return nil, err
 	}
-	g := newGallery(sees, enc, m.shape.Hidden, decoding())
+	g := newEncoderCache(sees, enc, m.shape.Hidden, decoding())
 	grey, err := enc.Blank()
 	if err == nil {
 		t0 := m.card.Now()
@@ -160,9 +160,9 @@ func (m *eyes) openGallery(dev axcl.Device, sees *models.Vision, digest string) 
 	return g, nil
 }
 
-func newGallery(sees *models.Vision, enc *pictures.Encoder, hidden int, from *reading) *gallery {
+func newEncoderCache(sees *models.Vision, enc *pictures.Encoder, hidden int, from *reading) *encoderCache {
 	b := budget.Get()
-	g := &gallery{sees: sees, enc: enc, reading: from, room: onTheirWay(), most: b.Pictures, kept: pictures.KeepIn(keptRoom()),
+	g := &encoderCache{sees: sees, enc: enc, reading: from, room: onTheirWay(), most: b.Pictures, kept: pictures.KeepIn(keptRoom()),
 		held: map[pictures.ID]*picture{}, named: map[pictures.ID]*list.Element{}, last: none}
 	g.rows = 2 * int64(sees.Rows) * int64(hidden) * int64(1+len(sees.Deep))
 	g.each = onItsWay(sees) + g.rows
@@ -180,7 +180,7 @@ func onItsWay(sees *models.Vision) int64 {
 //
 // Room is taken for all of them first, then belongs to the pictures: one that several requests are
 // about has it once, and keeps what its rows take once it has been encoded.
-func (g *gallery) hold(ctx context.Context, key string, data [][]byte) (ps []*picture, let func(), err error) {
+func (g *encoderCache) hold(ctx context.Context, key string, data [][]byte) (ps []*picture, let func(), err error) {
 	work := int64(len(data)) * g.each
 	if err := g.room.Take(ctx, key, work, work); err != nil {
 		return nil, nil, err
@@ -220,7 +220,7 @@ func (g *gallery) hold(ctx context.Context, key string, data [][]byte) (ps []*pi
 }
 
 // one is hold for a picture, which takes its room from *room.
-func (g *gallery) one(ctx context.Context, turn *reader, id pictures.ID, data []byte, room *int64) (*picture, error) {
+func (g *encoderCache) one(ctx context.Context, turn *reader, id pictures.ID, data []byte, room *int64) (*picture, error) {
 	if p := g.find(id, nil, room); p != nil {
 		return p, nil
 	}
@@ -245,7 +245,7 @@ func (g *gallery) one(ctx context.Context, turn *reader, id pictures.ID, data []
 }
 
 // id is what a picture of a request with such a key is known by.
-func (g *gallery) id(key string, data []byte) pictures.ID {
+func (g *encoderCache) id(key string, data []byte) pictures.ID {
 	h, name := sha256.New(), g.enc.Name(data)
 	//rule:G19 TestManySee drop
 	h.Write(name[:])
@@ -256,7 +256,7 @@ func (g *gallery) id(key string, data []byte) pictures.ID {
 
 // find is what is known of a picture, or what is made of it now; nil where it is neither. One that
 // no request was about takes its room from *room.
-func (g *gallery) find(id pictures.ID, made *pictures.Picture, room *int64) *picture {
+func (g *encoderCache) find(id pictures.ID, made *pictures.Picture, room *int64) *picture {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.held[id]
@@ -277,7 +277,7 @@ func (g *gallery) find(id pictures.ID, made *pictures.Picture, room *int64) *pic
 }
 
 // number is the number of a picture's first row; g.mu is held.
-func (g *gallery) number(id pictures.ID) int32 {
+func (g *encoderCache) number(id pictures.ID) int32 {
 	if e := g.named[id]; e != nil {
 		g.order.MoveToFront(e)
 		return e.Value.(*numbered).first
@@ -298,7 +298,7 @@ func (g *gallery) number(id pictures.ID) int32 {
 }
 
 // done keeps what a picture has become.
-func (g *gallery) done(p *picture, rows *pictures.Rows) {
+func (g *encoderCache) done(p *picture, rows *pictures.Rows) {
 	p.rows, p.made = rows, nil
 	kept := *rows
 	kept.ID = p.id
@@ -312,7 +312,7 @@ func (g *gallery) done(p *picture, rows *pictures.Rows) {
 }
 
 // ranOut reports, once, that numbers are given anew.
-func (g *gallery) ranOut() bool {
+func (g *encoderCache) ranOut() bool {
 	if g == nil {
 		return false
 	}
@@ -329,7 +329,7 @@ func (m *eyes) show(s *seq, ps []*picture) error {
 	if len(ps) == 0 {
 		return nil
 	}
-	v := m.gallery.sees
+	v := m.encoder.sees
 	places := 0
 	for i, id := range s.ids {
 		if id != v.Placeholder {
@@ -359,7 +359,7 @@ func (m *eyes) show(s *seq, ps []*picture) error {
 		return fmt.Errorf("%w: the prompt's last picture ends at row %d, and the model's prefill groups reach %d rows: ask about fewer "+
 			"pictures, or about them earlier", ErrRequest, last.at+last.n, reach)
 	}
-	return m.lay(s)
+	return m.assignPositions(s)
 }
 
 // reaches reports whether wide passes get as far as row end, and how far they do. They go on from
@@ -373,14 +373,14 @@ func (m *eyes) reaches(end int) (reach int, ok bool) {
 	return end, true
 }
 
-// lay gives the rows of a prompt with pictures their positions: a row's place in the text is not
+// assignPositions gives the rows of a prompt with pictures their positions: a row's place in the text is not
 // its position, where pictures' rows lie on a grid.
-func (m *eyes) lay(s *seq) (err error) {
+func (m *eyes) assignPositions(s *seq) (err error) {
 	s.pos, s.lag = s.pos[:0], 0
-	if len(s.pictures) == 0 || !m.gallery.sees.MRope {
+	if len(s.pictures) == 0 || !m.encoder.sees.MRope {
 		return nil
 	}
-	v := m.gallery.sees
+	v := m.encoder.sees
 	var spans []pictures.Span
 	for _, l := range s.pictures {
 		spans = append(spans, pictures.Span{At: l.at, Rows: &pictures.Rows{N: v.Rows, Across: v.Across, Down: v.Down}})
@@ -453,7 +453,7 @@ func (m *lm) encode() (bool, error) {
 	if first == nil {
 		return false, nil
 	}
-	g, p := m.eyes.gallery, first.unseen()
+	g, p := m.eyes.encoder, first.unseen()
 	t0 := m.card.Now()
 	err := m.card.Watched(20*g.took, func() error { return g.enc.Step(p.made) })
 	took := m.card.Now() - t0
@@ -536,7 +536,7 @@ func spelled(ids []int32) []int32 {
 }
 
 // close unloads the encoder.
-func (g *gallery) close() error {
+func (g *encoderCache) close() error {
 	if g == nil {
 		return nil
 	}
