@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/axle-llm/axle/engine/cache"
 	"github.com/axle-llm/axle/models/rows"
 )
 
@@ -265,7 +264,7 @@ func (k *keeper) plant(f *fetch) (over bool, err error) {
 		}
 		at, size := len(path)-p.from, k.shape.RowBytes()
 		cells := unsigned(taken)
-		if _, ok, err := k.mover.Carry(cache.FromDisk, cells, func() error {
+		if _, ok, err := k.mover.Carry(cells, func() error {
 			return k.model.Restore(cells, p.rows[at*size:(at+n)*size])
 		}); !ok {
 			k.cells.Give(taken...)
@@ -386,7 +385,7 @@ func (k *keeper) gather(v *saving, rows []int32) (full bool, err error) {
 	n, size := min(len(rows)-v.filled, k.shape.Piece), k.shape.RowBytes()
 	if n > 0 {
 		cells := unsigned(rows[v.filled : v.filled+n])
-		if _, ok, err := k.mover.Carry(cache.ToDisk, nil, func() error {
+		if _, ok, err := k.mover.Carry(nil, func() error {
 			return k.model.Save(cells, v.block[v.filled*size:(v.filled+n)*size])
 		}); !ok {
 			k.save = nil

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"slices"
-
-	"github.com/axle-llm/axle/engine/cache"
-)
+import "slices"
 
 // This file keeps snapshots of states (slots.go) on disk, with the rows that they are after: blocks
 // as kept.go has them, and in one file the rows behind the last block and the state. They come back
@@ -69,7 +65,7 @@ func (k *keeper) plantState(f *fetch, path []int32) (over bool, err error) {
 	}
 	state := f.part.state
 	piece := state[f.at:min(f.at+k.shape.StatePiece(), len(state))]
-	if _, ok, err := k.mover.Carry(cache.FromDisk, nil, func() error { return k.model.RestoreState(f.slot, f.at, piece) }); !ok {
+	if _, ok, err := k.mover.Carry(nil, func() error { return k.model.RestoreState(f.slot, f.at, piece) }); !ok {
 		return true, err
 	}
 	k.in.Add(int64(len(piece)))
@@ -136,7 +132,7 @@ func (k *keeper) keepState(v *saving) (bool, error) {
 		v.at, v.slot, v.use = 0, slot, use
 	}
 	piece := v.state[v.at:min(v.at+k.shape.StatePiece(), len(v.state))]
-	if _, ok, err := k.mover.Carry(cache.ToDisk, nil, func() error { return k.model.SaveState(slot, v.at, piece) }); !ok {
+	if _, ok, err := k.mover.Carry(nil, func() error { return k.model.SaveState(slot, v.at, piece) }); !ok {
 		k.save = nil
 		return true, err
 	}

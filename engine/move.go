@@ -377,7 +377,7 @@ func (m *layout) move(from, to []int32) (bool, error) {
 		return false, nil
 	}
 	a, b = a[:n], b[:n]
-	took, ok, err := m.mover.Carry(cache.Within, b, func() error { return m.model.Copy(b, a) })
+	took, ok, err := m.mover.Carry(b, func() error { return m.model.Copy(b, a) })
 	if !ok {
 		//rule:G18 TestMoveFails , m.costs.move = to, cache.Travel{} => = to
 		back, m.costs.move = to, cache.Travel{} // those of from are as they were

@@ -1,7 +1,5 @@
 package engine
 
-import "github.com/axle-llm/axle/engine/cache"
-
 // This file keeps snapshots of states (slots.go) in this machine's memory (cache.RAM). Rows go
 // first, then the state; they come back in the same order, and the sequence that asked goes on from
 // them when the last byte is there, and not before. What does not come whole is evaluated. Both
@@ -74,7 +72,7 @@ func (t *tier) statePiece(s *seq) (err error) {
 		return nil
 	}
 	n := min(t.shape.StatePiece(), len(state)-s.Coming)
-	took, ok, err := t.mover.Carry(cache.FromMemory, nil, func() error {
+	took, ok, err := t.mover.Carry(nil, func() error {
 		return t.model.RestoreState(s.State, s.Coming, state[s.Coming:s.Coming+n])
 	})
 	if !ok {
@@ -121,7 +119,7 @@ func (t *tier) stashState() (bool, error) {
 		return again, nil
 	}
 	n := min(t.shape.StatePiece(), len(h.State)-h.At)
-	took, ok, err := t.mover.Carry(cache.ToMemory, nil, func() error { return t.model.SaveState(h.Slot, h.At, h.State[h.At:h.At+n]) })
+	took, ok, err := t.mover.Carry(nil, func() error { return t.model.SaveState(h.Slot, h.At, h.State[h.At:h.At+n]) })
 	if t.StoreState(h, n, !ok); !ok {
 		t.Off = true
 		return true, err

@@ -163,7 +163,7 @@ func (t *tier) piece(s *seq) error {
 	t.cells.Give(taken[n:]...)
 	from, taken, cells = from[:n], taken[:n], cells[:n]
 	rows := t.Load(from)
-	took, ok, err := t.mover.Carry(cache.FromMemory, cells, func() error { return t.model.Restore(cells, rows) })
+	took, ok, err := t.mover.Carry(cells, func() error { return t.model.Restore(cells, rows) })
 	if !ok {
 		s.Bring, t.Off = 0, true
 		t.cells.Give(taken...)
@@ -229,7 +229,7 @@ func (t *tier) stash(busy bool) (bool, error) {
 func (t *tier) stashRows(p cache.Piece) (bool, error) {
 	n := len(p.Cells)
 	buf := t.Buffer(n)
-	took, ok, err := t.mover.Carry(cache.ToMemory, nil, func() error { return t.model.Save(p.Cells, buf) })
+	took, ok, err := t.mover.Carry(nil, func() error { return t.model.Save(p.Cells, buf) })
 	if t.Store(p, !ok); !ok {
 		t.Off = true
 		return true, err

@@ -7,18 +7,6 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Way is from where to where a piece travels.
-type Way int
-
-const (
-	Within Way = iota // from cells to cells
-	ToMemory
-	FromMemory
-	ToDisk
-	FromDisk
-	ways
-)
-
 // Mover carries pieces, one between two passes: rows or bytes of a state, off the card, onto it, or
 // within it. It has one answer to calls that fail, whatever travels and whereto. One that the card
 // does not survive is the caller's to end on. Any other counts against the card as a failed pass
@@ -33,7 +21,7 @@ type Mover struct {
 
 // Carry makes the call that moves a piece, and says what it took. into are the cells that it fills.
 // It is not ok where the call failed; the error is one that the card does not survive.
-func (m *Mover) Carry(w Way, into []uint32, call func() error) (took time.Duration, ok bool, err error) {
+func (m *Mover) Carry(into []uint32, call func() error) (took time.Duration, ok bool, err error) {
 	begun := m.Now()
 	err = m.Watched(call)
 	took = m.Now() - begun
