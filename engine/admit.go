@@ -169,7 +169,7 @@ func (m *layout) beyond(s *seq) float64 {
 	if float64(need)*m.lone(s.Reach()) <= m.costs.group[g] {
 		need = 0 // it goes row by row wherever they lie
 	} else if s.Reach() > m.wideReach {
-		if need = 0; s.down && m.lowers(s, s.Path) {
+		if need = 0; s.down && m.relocatesDown(s, s.Path) {
 			need = min(s.pending()+len(m.high(s.Path)), m.wideReach+m.wide)
 		}
 	}

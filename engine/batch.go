@@ -297,7 +297,7 @@ func (m *batch) makeLow(n int) {
 	if lands <= below || worth <= 0 {
 		return
 	}
-	if !m.cells.Places().Lower(n, below, func(drop, length int) bool {
+	if !m.cells.Places().EvictBelow(n, below, func(drop, length int) bool {
 		far := min(max(length-m.wideReach-m.wide, 0), drop)
 		return (float64(far)*one+float64(drop-far)/float64(m.wide)*wide)*chance <= worth
 	}) {

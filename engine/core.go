@@ -231,14 +231,14 @@ func (m *core) repeating() bool {
 	return slices.ContainsFunc(m.running, func(s *seq) bool { return (s.repeatable || s.low && s.shown() > len(s.Path)) && !s.box.full() })
 }
 
-// mark leaves a sequence's state at the node that it stands on, for others; on the way says that a
+// mark leaves a sequence's state at the node that it stands on, for others; interim says that a
 // better one is to come. The sequence goes on from it.
-func (m *core) mark(s *seq, way bool) {
+func (m *core) mark(s *seq, interim bool) {
 	//rule:G17 TestStatesLeft || s.Bring > 0 =>
 	if s.repeatable || s.Bring > 0 {
 		return
 	}
-	m.cache.Snapshot(&s.Seq, way, m.places())
+	m.cache.Snapshot(&s.Seq, interim, m.places())
 }
 
 // places are where the sequences stand that run.

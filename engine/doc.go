@@ -56,7 +56,7 @@
 //
 // Wide passes see the low cells only. Where a prompt lacks them, rows that need not lie low go up,
 // those of answers and of what is not in use, and the rows of a text that goes on come down,
-// between passes and in pieces, wherever the costs say that this is cheaper (move.go).
+// between passes and in pieces, wherever the costs say that this is cheaper (relocate.go).
 //
 // What has to leave the card may be kept in this machine's memory ([OpenOptions].CacheRAM), and
 // comes back in pieces between passes where that is cheaper than evaluating it (tier.go).

@@ -88,7 +88,7 @@ func (k *keeper) leaves(t text) (at []int) {
 	}
 	for end := len(t.ids); end > 0; {
 		path, slot := p.Peek(t.key, t.ids[:end])
-		if end = len(path) - 1; slot != 0 && !p.Way(slot) {
+		if end = len(path) - 1; slot != 0 && !p.Interim(slot) {
 			at = append(at, len(path))
 		}
 	}

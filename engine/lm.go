@@ -260,7 +260,7 @@ func (m *lm) step() (did bool, err error) {
 			t.grafted = did
 		case bringing:
 			m.admit()
-			if did, err = m.layout.way(); err == nil && !did {
+			if did, err = m.layout.relocate(); err == nil && !did {
 				did, err = m.tier.bring()
 			}
 		case encoding:

@@ -31,7 +31,7 @@ func (m *planner) plan() []share {
 	for _, s := range m.running {
 		if !s.box.full() {
 			m.adopt(s)
-			if s.way || m.cache.Waits(&s.Seq) || s.unseen() != nil {
+			if s.relocating || m.cache.Waits(&s.Seq) || s.unseen() != nil {
 				continue // its rows come piece by piece, or its cells are made ready so, or they come from the encoder
 			}
 			ready = append(ready, s)

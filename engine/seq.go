@@ -58,11 +58,11 @@ type standing struct {
 	retried bool
 }
 
-// relocation is how far the layout and the RAM tier have brought a sequence's rows: see move.go.
+// relocation is how far the layout and the RAM tier have brought a sequence's rows: see relocate.go.
 type relocation struct {
-	down bool // it stood from the start on rows that were to be moved down
-	way  bool // cells are being made ready for its prompt
-	high int  // this many of ids have been through the card before
+	down       bool // it stood from the start on rows that were to be moved down
+	relocating bool // cells are being made ready for its prompt
+	high       int  // this many of ids have been through the card before
 }
 
 // doubts are which of a sequence's logits are to be looked at: see spoiled.go.

@@ -72,7 +72,7 @@ func (m *layout) worth(s *seq, path []int32) []int32 {
 		return path
 	}
 	if low := slices.IndexFunc(path, func(n int32) bool { return int(n) >= m.wideReach }); low >= 0 && (s.shown() > len(path) ||
-		m.chunks(rest) && m.redo(low, len(s.ids)) < float64(rest)*m.lone(m.cells.Size()) && !m.lowers(s, path)) {
+		m.chunks(rest) && m.redo(low, len(s.ids)) < float64(rest)*m.lone(m.cells.Size()) && !m.relocatesDown(s, path)) {
 		path = path[:low]
 	}
 	if !m.proven.Chunk {

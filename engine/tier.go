@@ -132,7 +132,7 @@ func (t *tier) bring() (bool, error) {
 			return true, t.statePiece(s)
 		default:
 			err := t.piece(s)
-			s.way = t.moves() // first it is seen whether the cells for the rest of it lie well
+			s.relocating = t.moves() // first it is seen whether the cells for the rest of it lie well
 			return true, err
 		}
 	}
@@ -150,7 +150,7 @@ func (t *tier) piece(s *seq) error {
 	}
 	n := len(from)
 	if t.wide > 0 && s.Reach() <= t.wideReach && len(s.Path)+n <= t.wideReach {
-		t.cells.Places().Lower(n, t.wideReach, func(int, int) bool { return true })
+		t.cells.Places().EvictBelow(n, t.wideReach, func(int, int) bool { return true })
 	}
 	taken, ok := t.cells.Take(nil, n, s.Reach(), true)
 	if !ok {

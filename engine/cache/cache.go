@@ -27,10 +27,10 @@ type Cache interface {
 	// it reports to be the end of what s goes on from. unsent: the pass was never run.
 	Passed(s *Seq, slot uint32)
 	Failed(s *Seq, slot uint32, unsent bool) (lost bool)
-	// Snapshot leaves a sequence's own state where it stands, for others; on the way says that a
+	// Snapshot leaves a sequence's own state where it stands, for others; interim says that a
 	// better one is to come. The sequence goes on from it. Those of seqs whose state was to come
 	// there have found it.
-	Snapshot(s *Seq, way bool, seqs iter.Seq[*Seq])
+	Snapshot(s *Seq, interim bool, seqs iter.Seq[*Seq])
 
 	// Scratch is a slot for a pass that belongs to no sequence. It is not ok where there is none to
 	// be had. Give gives it back.

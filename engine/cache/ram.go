@@ -84,8 +84,8 @@ func (r *RAM) Copied(cells ...int32) (n int) {
 	return n
 }
 
-// Shift says that what cell n held is in cell to.
-func (r *RAM) Shift(n, to int32) {
+// Relocate says that what cell n held is in cell to.
+func (r *RAM) Relocate(n, to int32) {
 	if r == nil {
 		return
 	}
@@ -239,7 +239,7 @@ func (r *RAM) Choose(worth func(n, runs, first, length int) bool) (p Piece, ok, 
 	if end == none {
 		return p, false, false
 	}
-	path, root := c.up(end)
+	path, root := c.pathTo(end)
 	first, under := r.walk(path, root, func(int32, int) {})
 	n := min(len(path)-first, r.piece)
 	if own && n < r.piece {

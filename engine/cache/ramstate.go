@@ -111,7 +111,7 @@ func (r *RAM) ChooseState(worth func(length, had, missing int) bool) (rows Piece
 	if slot == 0 {
 		return rows, nil, false
 	}
-	path, root := r.card.up(r.snapshots.node[slot])
+	path, root := r.card.pathTo(r.snapshots.node[slot])
 	had := 0
 	first, under := r.walk(path, root, func(h int32, length int) {
 		if r.states[h] != nil {
@@ -174,7 +174,7 @@ func (r *RAM) unshelved() (slot uint32) {
 		r.half = nil // it went while it was copied
 	}
 	for at, n := range p.node {
-		if n == none || p.way[at] || r.passed[at] == p.use[at] || r.copied(n) && r.states[r.kept[n]] != nil {
+		if n == none || p.interim[at] || r.passed[at] == p.use[at] || r.copied(n) && r.states[r.kept[n]] != nil {
 			continue
 		}
 		if slot == 0 || r.card.used[n] < r.card.used[p.node[slot]] {

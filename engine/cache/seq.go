@@ -52,8 +52,8 @@ func (s *Seq) Window(from int) {
 	}
 }
 
-// Shift puts a sequence where its rows are now: those of the cells of now have gone to others.
-func (s *Seq) Shift(now map[int32]int32) {
+// Relocate puts a sequence where its rows are now: those of the cells of now have gone to others.
+func (s *Seq) Relocate(now map[int32]int32) {
 	any := false
 	for i, n := range s.Path {
 		to, ok := now[n]

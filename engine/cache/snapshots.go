@@ -13,20 +13,20 @@ import (
 // evaluated again. Making one costs nothing but the slot; the next pass leaves its state in
 // another.
 //
-// Snapshots on the way to a better one go first, then what was used longest ago; one that a
+// Interim snapshots, which a better one will follow, go first, then what was used longest ago; one that a
 // sequence goes on from stays.
 type Snapshots struct {
-	tree *Tree
-	free []uint32
-	at   []uint32 // of each cell: the slot with the state after its row; 0: none is kept
-	node []int32  // of each slot: the node that it hangs on, or none
-	way  []bool   // of each slot: a snapshot on the way
-	use  []uint64 // of each slot: how often it was taken
+	tree    *Tree
+	free    []uint32
+	at      []uint32 // of each cell: the slot with the state after its row; 0: none is kept
+	node    []int32  // of each slot: the node that it hangs on, or none
+	interim []bool   // of each slot: an interim snapshot, which a better one will follow
+	use     []uint64 // of each slot: how often it was taken
 }
 
 // newSnapshots gives account of n slots. It is told of nodes that leave the tree.
 func newSnapshots(n int, t *Tree) *Snapshots {
-	p := &Snapshots{tree: t, at: make([]uint32, t.Size()), node: make([]int32, n+1), way: make([]bool, n+1), use: make([]uint64, n+1)}
+	p := &Snapshots{tree: t, at: make([]uint32, t.Size()), node: make([]int32, n+1), interim: make([]bool, n+1), use: make([]uint64, n+1)}
 	for i := n; i >= 1; i-- {
 		p.free, p.node[i] = append(p.free, uint32(i)), none
 	}
@@ -71,11 +71,11 @@ func (p *Snapshots) Take(cheap bool) uint32 {
 	if len(p.free) == 0 {
 		worst := none
 		for slot, n := range p.node {
-			if n == none || p.tree.refs[n] > 0 || cheap && !p.way[slot] {
+			if n == none || p.tree.refs[n] > 0 || cheap && !p.interim[slot] {
 				continue
 			}
-			if worst == none || p.way[slot] && !p.way[worst] ||
-				p.way[slot] == p.way[worst] && p.tree.used[n] < p.tree.used[p.node[worst]] {
+			if worst == none || p.interim[slot] && !p.interim[worst] ||
+				p.interim[slot] == p.interim[worst] && p.tree.used[n] < p.tree.used[p.node[worst]] {
 				worst = int32(slot)
 			}
 		}
@@ -115,8 +115,8 @@ func (p *Snapshots) After(path []int32) uint32 {
 // slot is taken.
 func (p *Snapshots) Use(slot uint32) uint64 { return p.use[slot] }
 
-// Way reports whether the snapshot in a slot is one on the way to a better one.
-func (p *Snapshots) Way(slot uint32) bool { return p.way[slot] }
+// Interim reports whether the snapshot in a slot is an interim one, which a better one will follow.
+func (p *Snapshots) Interim(slot uint32) bool { return p.interim[slot] }
 
 // Match: see [Cache].
 func (p *Snapshots) Match(key string, ids []int32, limit int) (path []int32, slot uint32) {
@@ -152,14 +152,14 @@ func (p *Snapshots) Peek(key string, ids []int32) (path []int32, slot uint32) {
 	if best == none {
 		return nil, 0
 	}
-	path, _ = p.tree.up(best)
+	path, _ = p.tree.pathTo(best)
 	return path, p.at[best]
 }
 
 // Hang makes a slot the snapshot after node n, which has none. Of seqs, those whose state was to
 // come there have found it.
-func (p *Snapshots) Hang(slot uint32, n int32, way bool, seqs iter.Seq[*Seq]) {
-	p.at[n], p.node[slot], p.way[slot] = slot, n, way
+func (p *Snapshots) Hang(slot uint32, n int32, interim bool, seqs iter.Seq[*Seq]) {
+	p.at[n], p.node[slot], p.interim[slot] = slot, n, interim
 	for s := range seqs {
 		if s.Bring > 0 && !s.Own && p.tree.Tip(s) == n {
 			s.State = slot
@@ -168,17 +168,17 @@ func (p *Snapshots) Hang(slot uint32, n int32, way bool, seqs iter.Seq[*Seq]) {
 }
 
 // Snapshot: see [Cache].
-func (p *Snapshots) Snapshot(s *Seq, way bool, seqs iter.Seq[*Seq]) {
+func (p *Snapshots) Snapshot(s *Seq, interim bool, seqs iter.Seq[*Seq]) {
 	if !s.Own || len(s.Path) == 0 {
 		return
 	}
 	n := s.Path[len(s.Path)-1]
 	if p.at[n] == 0 {
-		p.Hang(s.State, n, way, seqs)
+		p.Hang(s.State, n, interim, seqs)
 		s.Own = false
 		return
 	}
-	p.way[p.at[n]] = p.way[p.at[n]] && way
+	p.interim[p.at[n]] = p.interim[p.at[n]] && interim
 	p.letGo(s) // there is one already
 	s.State = p.at[n]
 }
@@ -214,7 +214,7 @@ func (p *Snapshots) Into(s *Seq) (slot uint32, ok bool) {
 	if len(s.Path) > 0 {
 		alone = p.tree.refs[s.Path[len(s.Path)-1]] == 1
 	}
-	if slot := p.Take(alone && p.way[s.State]); slot != 0 || !alone {
+	if slot := p.Take(alone && p.interim[s.State]); slot != 0 || !alone {
 		return slot, slot != 0
 	}
 	n := s.Path[len(s.Path)-1]

@@ -152,8 +152,8 @@ func (t *Tree) Peek(key string, ids []int32) (path []int32) {
 // Next is the node that holds id after the last row of s, or None. It marks nothing used.
 func (t *Tree) Next(s *Seq, id int32) int32 { return t.find(t.Tip(s), id) }
 
-// up is the path to a node, and its root.
-func (t *Tree) up(n int32) (path []int32, root int32) {
+// pathTo is the path to a node, and its root.
+func (t *Tree) pathTo(n int32) (path []int32, root int32) {
 	for ; n >= 0; n = t.parent[n] {
 		path = append(path, n)
 	}
@@ -166,7 +166,7 @@ func (t *Tree) Through(n int32) []int32 {
 	for t.child[n] != none {
 		n = t.child[n]
 	}
-	path, _ := t.up(n)
+	path, _ := t.pathTo(n)
 	slices.Reverse(path)
 	return path
 }
@@ -188,7 +188,7 @@ func (t *Tree) TakeBehind(key string, path []int32, n, need, below int) ([]int32
 		return nil, false
 	}
 	if below > 0 {
-		t.Places().Lower(n, below, func(int, int) bool { return true })
+		t.Places().EvictBelow(n, below, func(int, int) bool { return true })
 	}
 	return t.Take(make([]int32, 0, n), n, above, true)
 }
@@ -394,8 +394,8 @@ func (t *Tree) Counts() (used, cached, shared int) {
 	return
 }
 
-// Shift makes row to, which is taken, the node that n was; n is free.
-func (t *Tree) Shift(n, to int32) {
+// Relocate makes row to, which is taken, the node that n was; n is free.
+func (t *Tree) Relocate(n, to int32) {
 	t.state[to], t.token[to], t.parent[to] = cellNode, t.token[n], t.parent[n]
 	t.child[to], t.next[to], t.prev[to] = t.child[n], t.next[n], t.prev[n]
 	t.refs[to], t.used[to], t.left[to], t.chart.label[to] = t.refs[n], t.used[n], t.left[n], t.chart.label[n]

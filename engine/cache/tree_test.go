@@ -128,7 +128,7 @@ func TestCellsRandom(t *testing.T) {
 			live = slices.Delete(live, i, i+1)
 		}
 		if step%53 == 0 {
-			c.Places().Lower(1+rng.IntN(6), 16+rng.IntN(64), func(drop, length int) bool { return drop <= length && rng.IntN(3) > 0 })
+			c.Places().EvictBelow(1+rng.IntN(6), 16+rng.IntN(64), func(drop, length int) bool { return drop <= length && rng.IntN(3) > 0 })
 		}
 		if step%37 == 0 {
 			c.check(t)
@@ -171,7 +171,7 @@ func TestCellsLower(t *testing.T) {
 	branch(200, append(append([]int32{}, all[0:4]...), all[30:34]...)...)
 	branch(300, all[4:8]...)
 	no := 0
-	c.Places().Lower(2, 16, func(drop, length int) bool {
+	c.Places().EvictBelow(2, 16, func(drop, length int) bool {
 		if drop == 5 && length == 8 { // four high rows before the first low one
 			no++
 			return false
@@ -278,7 +278,7 @@ func TestCellsBetween(t *testing.T) {
 		moves = append(moves, [3]int{from, to, n})
 		for i := range n {
 			c.Grab(to + i)
-			c.Shift(int32(from+i), int32(to+i))
+			c.Relocate(int32(from+i), int32(to+i))
 		}
 		now := runs()
 		if now >= was || len(moves) > 64 {
@@ -329,7 +329,7 @@ func TestCellsShift(t *testing.T) {
 		if len(to) == 0 {
 			continue
 		}
-		c.Shift(n, to[0])
+		c.Relocate(n, to[0])
 		if c.state[n] != cellFree || c.refs[to[0]] != refs || c.used[to[0]] != used || c.check(t) != nodes {
 			t.Fatalf("row %d went to %d", n, to[0])
 		}

@@ -19,10 +19,10 @@ func (c Places) Idle(path []int32, below int) (n int) {
 	return n
 }
 
-// Lower frees rows in [0, below) until n are free there, from the ends of branches that no sequence
+// EvictBelow frees rows in [0, below) until n are free there, from the ends of branches that no sequence
 // stands on, the longest unused first, as far as may allows it: it is told how many rows of a
 // branch would go, and how long the text is that ends there. It reports whether n are free.
-func (c Places) Lower(n, below int, may func(drop, length int) bool) bool {
+func (c Places) EvictBelow(n, below int, may func(drop, length int) bool) bool {
 	t := c.t
 	// Neighbours are worth a few rows more: a pass's new rows then go home together.
 	enough := func() bool {

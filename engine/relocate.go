@@ -74,11 +74,11 @@ func (m *core) priced(n int, call func(rows int) error) (cache.Travel, error) {
 	return cache.Measured(took[0], took[1], n), nil
 }
 
-// way makes cells ready for the prompts that run, one piece a call, and reports whether there was
+// relocate makes cells ready for the prompts that run, one piece a call, and reports whether there was
 // one. The error is one that the card does not survive.
-func (m *layout) way() (bool, error) {
+func (m *layout) relocate() (bool, error) {
 	for _, s := range m.running {
-		s.way = false
+		s.relocating = false
 	}
 	if !m.moves() || m.repeating() {
 		return false, nil
@@ -90,9 +90,9 @@ func (m *layout) way() (bool, error) {
 		var did bool
 		var err error
 		if s.Reach() > m.wideReach {
-			did, err = m.lower(s)
+			did, err = m.relocateDown(s)
 		} else {
-			did, err = m.raise(s)
+			did, err = m.relocateUp(s)
 		}
 		if did && err == nil {
 			m.wait(s)
@@ -107,9 +107,9 @@ func (m *layout) way() (bool, error) {
 // wait keeps s, whose cells are being made ready, out of passes, and the prompts that would take
 // those cells.
 func (m *layout) wait(s *seq) {
-	s.way = true
+	s.relocating = true
 	for _, r := range m.running {
-		r.way = r.way || r.pending() > 1 && r.Reach() <= m.wideReach && m.cells.FreeBelow(m.wideReach) < min(r.pending(), m.wide)
+		r.relocating = r.relocating || r.pending() > 1 && r.Reach() <= m.wideReach && m.cells.FreeBelow(m.wideReach) < min(r.pending(), m.wide)
 	}
 }
 
@@ -124,9 +124,9 @@ func (m *layout) high(path []int32) (rows []int32) {
 	return rows
 }
 
-// lowers reports whether it is cheapest to move the rows of path that lie too high, so that the
+// relocatesDown reports whether it is cheapest to move the rows of path that lie too high, so that the
 // rest of s goes in wide passes.
-func (m *layout) lowers(s *seq, path []int32) bool {
+func (m *layout) relocatesDown(s *seq, path []int32) bool {
 	rest := len(s.ids) - len(path)
 	if !m.moves() || s.repeatable || s.whole() || !m.chunks(rest) || len(path) > m.wideReach {
 		return false
@@ -154,10 +154,10 @@ func (m *layout) lowers(s *seq, path []int32) bool {
 	return cost < other
 }
 
-// lower moves a piece of what s stands on down, where that pays; where it no longer does, what lies
+// relocateDown moves a piece of what s stands on down, where that pays; where it no longer does, what lies
 // too high is evaluated again if that is the cheaper way.
-func (m *layout) lower(s *seq) (bool, error) {
-	if !m.lowers(s, s.Path) {
+func (m *layout) relocateDown(s *seq) (bool, error) {
+	if !m.relocatesDown(s, s.Path) {
 		if s.down {
 			s.down = false
 			if path := m.worth(s, s.Path); len(path) < len(s.Path) {
@@ -178,13 +178,13 @@ func (m *layout) lower(s *seq) (bool, error) {
 	}
 	from = from[:min(len(from), m.shape.Piece)]
 	if m.cells.FreeBelow(m.wideReach) < len(from) {
-		if did, err := m.raiseCached(len(from)); did || err != nil {
+		if did, err := m.relocateCached(len(from)); did || err != nil {
 			return did, err
 		}
-		m.cells.Places().Lower(len(from), m.wideReach, func(int, int) bool { return true })
+		m.cells.Places().EvictBelow(len(from), m.wideReach, func(int, int) bool { return true })
 		if lack := len(from) - m.cells.FreeBelow(m.wideReach); lack > 0 {
 			up, _ := m.answering(s, lack)
-			return m.up(up)
+			return m.moveUp(up)
 		}
 	}
 	from = from[:min(len(from), m.cells.FreeBelow(m.wideReach))]
@@ -197,8 +197,8 @@ func (m *layout) lacks(s *seq, below int) int {
 	return min((s.pending()-1)/m.wide*m.wide, m.wideReach-len(s.Path)) - below
 }
 
-// raise moves a piece up of what lies low and need not, where s lacks near cells.
-func (m *layout) raise(s *seq) (bool, error) {
+// relocateUp moves a piece up of what lies low and need not, where s lacks near cells.
+func (m *layout) relocateUp(s *seq) (bool, error) {
 	n := m.wide
 	if m.reserves(s) && (s.pending() >= n || len(s.Reserved) > 0) {
 		if next := min(s.pending(), n); m.reserve(s, next, 0) {
@@ -208,7 +208,7 @@ func (m *layout) raise(s *seq) (bool, error) {
 	if s.pending() <= n || m.cells.FreeBelow(m.wideReach) >= n {
 		return false, nil
 	}
-	if did, err := m.raiseCached(n); did || err != nil {
+	if did, err := m.relocateCached(n); did || err != nil {
 		return did, err
 	}
 	below := m.cells.AvailableBelow(m.wideReach)
@@ -224,11 +224,11 @@ func (m *layout) raise(s *seq) (bool, error) {
 	if len(rows) == 0 || cost >= float64(together)*m.dear() {
 		return false, nil
 	}
-	return m.up(rows)
+	return m.moveUp(rows)
 }
 
-// up moves a piece of rows up, where what was used longest ago makes room.
-func (m *layout) up(rows []int32) (bool, error) {
+// moveUp moves a piece of rows up, where what was used longest ago makes room.
+func (m *layout) moveUp(rows []int32) (bool, error) {
 	rows = rows[:min(len(rows), m.shape.Piece)]
 	m.cells.Places().EvictAbove(len(rows), m.wideReach)
 	rows = rows[:min(len(rows), m.cells.Free()-m.cells.FreeBelow(m.wideReach))]
@@ -336,10 +336,10 @@ func (m *layout) vacate(s *seq, cells []int32) (bool, error) {
 	return m.move(now, c.TakeIn(nil, len(now), m.wideReach, c.Size()))
 }
 
-// raiseCached moves a piece up of the low rows of what was used longest ago and no sequence stands
+// relocateCached moves a piece up of the low rows of what was used longest ago and no sequence stands
 // on, until n rows are free below, where that takes less than half of what evaluating them again or
 // bringing them back would, times the chance that anybody asks for them.
-func (m *layout) raiseCached(n int) (bool, error) {
+func (m *layout) relocateCached(n int) (bool, error) {
 	const chance = 0.5
 	free := m.cells.Free() - m.cells.FreeBelow(m.wideReach) - 16*len(m.running)
 	lack := n - m.cells.FreeBelow(m.wideReach)
@@ -390,12 +390,12 @@ func (m *layout) move(from, to []int32) (bool, error) {
 	now := make(map[int32]int32, n)
 	for i := range n {
 		now[from[i]] = to[i]
-		m.cells.Shift(from[i], to[i])
-		m.ram.Shift(from[i], to[i])
+		m.cells.Relocate(from[i], to[i])
+		m.ram.Relocate(from[i], to[i])
 	}
 	for _, s := range m.running {
 		//rule:G18 TestMovesSameTokens drop
-		s.Shift(now)
+		s.Relocate(now)
 	}
 	return true, nil
 }
