@@ -67,7 +67,7 @@ func (m *lm) admit() {
 			s.usage.Prompt = len(s.ids)
 		}
 		//rule:G17 TestTurns drop
-		s.Bring = m.tier.inMemory(s)
+		s.RestoreTo = m.ramTier.restorable(s)
 		m.running = append(m.running, s)
 		m.count(func(*Stats) {})
 	}

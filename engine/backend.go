@@ -257,7 +257,7 @@ func (b *cardBackend) Close() error {
 			b.card.Detach(b.m)
 			b.card.ours.Add(-b.took)
 			b.m.Fail(ErrClosed)
-			b.m.tier.close()
+			b.m.ramTier.close()
 			err := errors.Join(b.card.Watched(0, b.m.eyes.encoder.close), b.card.Unload(b.m.model))
 			if b.draft != nil {
 				err = errors.Join(err, b.card.Unload(b.draft.model))

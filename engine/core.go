@@ -234,8 +234,8 @@ func (m *core) repeating() bool {
 // mark leaves a sequence's state at the node that it stands on, for others; interim says that a
 // better one is to come. The sequence goes on from it.
 func (m *core) mark(s *seq, interim bool) {
-	//rule:G17 TestStatesLeft || s.Bring > 0 =>
-	if s.repeatable || s.Bring > 0 {
+	//rule:G17 TestStatesLeft || s.RestoreTo > 0 =>
+	if s.repeatable || s.RestoreTo > 0 {
 		return
 	}
 	m.cache.Snapshot(&s.Seq, interim, m.places())

@@ -8,12 +8,12 @@ import (
 
 // costs is what passes take on this card, measured at load and corrected while running: a fixed
 // time for each shape group and one for each row that goes through the head. What rows on their way
-// cost is beside it: see cache.Travel.
+// cost is beside it: see cache.CopyCost.
 type costs struct {
 	group []float64 // seconds; 0 is unknown
 	head  float64
-	run   float64      // a wide pass's new rows, for each run of cells after the first
-	move  cache.Travel // from cells to cells; the zero Travel: rows stay where they are
+	run   float64        // a wide pass's new rows, for each run of cells after the first
+	move  cache.CopyCost // from cells to cells; the zero CopyCost: rows stay where they are
 }
 
 // settle is how much a single pass moves an estimate.

@@ -33,7 +33,7 @@
 //
 // The worker (package card) gives each tenant of the card its turns, by seconds: every model that
 // is loaded, and one that is being loaded, a file at a time. What follows is a model's turn; it
-// ends after each piece, a pass or rows that travel, so that the others have theirs.
+// ends after each piece, a pass or a copy of rows, so that the others have theirs.
 //
 // A model on a card has a fixed number of cache rows, called cells. A cell's number means nothing,
 // because which cells a row sees is only a mask; so sequences that begin alike share the cells of
@@ -59,7 +59,7 @@
 // between passes and in pieces, wherever the costs say that this is cheaper (relocate.go).
 //
 // What has to leave the card may be kept in this machine's memory ([OpenOptions].CacheRAM), and
-// comes back in pieces between passes where that is cheaper than evaluating it (tier.go).
+// comes back in pieces between passes where that is cheaper than evaluating it (ramtier.go).
 //
 // Layers may keep a state instead of rows (Qwen3.5). Then a sequence has a slot, a pass carries
 // rows of one sequence, turn about, and what a text may go on from is a snapshot: a slot that is

@@ -443,7 +443,7 @@ func (s *seq) position(i, k, of int) uint32 {
 func (m *lm) encode() (bool, error) {
 	var first *seq
 	for _, s := range m.running {
-		if s.unseen() == nil || s.box.full() || s.Bring > len(s.Path) {
+		if s.unseen() == nil || s.box.full() || s.RestoreTo > len(s.Path) {
 			continue
 		}
 		if m.planner.adopt(s); s.unseen() != nil && (first == nil || s.admit < first.admit) {

@@ -31,17 +31,17 @@ const (
 // be otherwise.
 type keeper struct {
 	*core
-	tier  *tier // nil: nothing is kept in memory
-	disk  *rows.Disk
-	owner rows.Owner
-	up    float64      // seconds a row takes to the card, measured at load
-	state float64      // seconds a state takes there; 0: the model has none
-	rate  atomic.Int64 // bytes a second that the disk reads; any goroutine's
-	back  atomic.Int64 // rows that came back; any goroutine's
-	in    atomic.Int64 // bytes that did, states too; any goroutine's
-	out   atomic.Int64 // bytes that went there; any goroutine's
-	saved atomic.Int64 // nanoseconds that evaluating them would have taken longer; any goroutine's
-	tasks sync.WaitGroup
+	ramTier *ramTier // nil: nothing is kept in memory
+	disk    *rows.Disk
+	owner   rows.Owner
+	up      float64      // seconds a row takes to the card, measured at load
+	state   float64      // seconds a state takes there; 0: the model has none
+	rate    atomic.Int64 // bytes a second that the disk reads; any goroutine's
+	back    atomic.Int64 // rows that came back; any goroutine's
+	in      atomic.Int64 // bytes that did, states too; any goroutine's
+	out     atomic.Int64 // bytes that went there; any goroutine's
+	saved   atomic.Int64 // nanoseconds that evaluating them would have taken longer; any goroutine's
+	tasks   sync.WaitGroup
 
 	closed chan struct{}
 	once   sync.Once
@@ -96,7 +96,7 @@ type saving struct {
 }
 
 // newKeeper measures what a row costs to the card, on unused cells, and a state. Without a disk, or
-// where rows cannot travel or lie anywhere, it gives nil, which keeps nothing.
+// where rows cannot be copied or lie anywhere, it gives nil, which keeps nothing.
 func newKeeper(c *core, d *rows.Disk, digest, model string) (*keeper, error) {
 	if d == nil || c.shape.Piece == 0 || !c.restores() {
 		return nil, nil
@@ -138,7 +138,7 @@ func (k *keeper) fetch(s *seq) bool {
 	}
 	size, end := k.disk.Block(), s.kept
 	have, least := len(s.Path), size/2
-	near := max(have, k.tier.inMemory(s)) // what memory has comes from there: no disk is quicker
+	near := max(have, k.ramTier.restorable(s)) // what memory has comes from there: no disk is quicker
 	if k.owner.State > 0 {
 		if k.live()+k.waiting() >= k.limits.Sequences {
 			return false // no slot is sure for its state

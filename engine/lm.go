@@ -27,8 +27,8 @@ type rowSource interface {
 type lm struct {
 	*core
 	layout  *layout
-	tier    *tier   // nil: rows are on the card or nowhere
-	kept    *keeper // nil: nothing is kept on disk
+	ramTier *ramTier // nil: rows are on the card or nowhere
+	kept    *keeper  // nil: nothing is kept on disk
 	canary  *canary
 	prover  *prover
 	batch   *batch
@@ -102,8 +102,8 @@ func (m *lm) openDisk(d *rows.Disk, digest, model string) (err error) {
 }
 
 func (m *lm) openRAM(memory *Memory) (err error) {
-	if m.tier, err = openTier(m.core, m.layout, memory); m.kept != nil {
-		m.kept.tier = m.tier
+	if m.ramTier, err = openRAMTier(m.core, m.layout, memory); m.kept != nil {
+		m.kept.ramTier = m.ramTier
 	}
 	return err
 }
@@ -228,7 +228,7 @@ type turn struct {
 	grafted bool // rows came from disk
 	worked  bool // the card did something before the pass
 	passed  bool // a pass has run
-	stashed bool // rows went to memory
+	saved   bool // rows went to memory
 	trace   *tracer
 	took    time.Duration // by the last pass
 }
@@ -237,14 +237,14 @@ type turn struct {
 type turnStage uint8
 
 const (
-	begun    turnStage = iota
-	grafting           // who left goes, and rows come from disk
-	bringing           // who waits is let in, and rows come to where the pass will want them
-	encoding           // a picture
+	begun        turnStage = iota
+	grafting               // who left goes, and rows come from disk
+	restoringRAM           // who waits is let in, and rows come to where the pass will want them
+	encoding               // a picture
 	passing
-	checking // the canary row, where it is overdue
-	stashing // rows that had no other place than the card go to memory, where the next pass may want their cells
-	toDisk   // to disk, at times, where the model is never idle
+	checking  // the canary row, where it is overdue
+	savingRAM // rows that had no other place than the card go to memory, where the next pass may want their cells
+	toDisk    // to disk, at times, where the model is never idle
 )
 
 // step does the next piece of the model's turn, and reports whether there was one. A fatal error is
@@ -258,10 +258,10 @@ func (m *lm) step() (did bool, err error) {
 			m.forgetPictures()
 			did, err = m.kept.graft()
 			t.grafted = did
-		case bringing:
+		case restoringRAM:
 			m.admit()
 			if did, err = m.layout.relocate(); err == nil && !did {
-				did, err = m.tier.bring()
+				did, err = m.ramTier.restore()
 			}
 		case encoding:
 			did, err = m.encode()
@@ -278,11 +278,11 @@ func (m *lm) step() (did bool, err error) {
 				//rule:D6 TestCanaryRow$ drop
 				err = m.lookCanary()
 			}
-		case stashing:
-			did, err = m.tier.stash(true)
-			t.stashed = did
+		case savingRAM:
+			did, err = m.ramTier.save(true)
+			t.saved = did
 		case toDisk:
-			if !t.grafted && !t.stashed && m.batch.passes%keptEvery == 0 {
+			if !t.grafted && !t.saved && m.batch.passes%keptEvery == 0 {
 				did, err = m.kept.keep()
 			}
 			m.verify()

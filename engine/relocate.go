@@ -33,7 +33,7 @@ type layout struct {
 // cannot lie anywhere, or a row is not what it was after it was moved, the price stays zero and
 // nothing is moved.
 func (m *layout) priceMoves() error {
-	m.costs.move = cache.Travel{}
+	m.costs.move = cache.CopyCost{}
 	n := min(m.shape.Piece, m.shape.Cells/2)
 	if n <= 0 || m.wide == 0 || !m.limits.Move || m.shape.RowBytes() <= 0 || !m.proven.Scatter || !m.proven.Chunk {
 		return nil
@@ -62,12 +62,12 @@ func (m *layout) priceMoves() error {
 }
 
 // priced measures what a call that moves rows costs, with one row and with n.
-func (m *core) priced(n int, call func(rows int) error) (cache.Travel, error) {
+func (m *core) priced(n int, call func(rows int) error) (cache.CopyCost, error) {
 	var took [2]float64
 	for i, rows := range []int{1, n} {
 		t0 := m.card.Now()
 		if err := m.mover.Watched(func() error { return call(rows) }); err != nil {
-			return cache.Travel{}, err
+			return cache.CopyCost{}, err
 		}
 		took[i] = (m.card.Now() - t0).Seconds()
 	}
@@ -366,7 +366,7 @@ func (m *layout) relocateCached(n int) (bool, error) {
 }
 
 // move makes the rows of from, ascending, those of the cells of to, which are taken: as many as
-// travel in the time of a piece that is one run. It reports whether there were any. The error is
+// are copied in the time of a piece that is one run. It reports whether there were any. The error is
 // one that the card does not survive.
 func (m *layout) move(from, to []int32) (bool, error) {
 	slices.Sort(to)
@@ -379,8 +379,8 @@ func (m *layout) move(from, to []int32) (bool, error) {
 	a, b = a[:n], b[:n]
 	took, ok, err := m.mover.Carry(b, func() error { return m.model.Copy(b, a) })
 	if !ok {
-		//rule:G18 TestMoveFails , m.costs.move = to, cache.Travel{} => = to
-		back, m.costs.move = to, cache.Travel{} // those of from are as they were
+		//rule:G18 TestMoveFails , m.costs.move = to, cache.CopyCost{} => = to
+		back, m.costs.move = to, cache.CopyCost{} // those of from are as they were
 		return true, err
 	}
 	sec := took.Seconds()

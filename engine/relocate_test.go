@@ -49,7 +49,7 @@ func TestMoves(t *testing.T) {
 		for i := range first {
 			st := onPaced(t, c.s, c.p, OpenOptions{})
 			if i == 0 {
-				st.m.costs.move = cache.Travel{}
+				st.m.costs.move = cache.CopyCost{}
 			}
 			stays, took := st.crowd(t, load)
 			first[i], all[i] = stays[1].first-load[1].at, took

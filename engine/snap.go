@@ -3,10 +3,10 @@ package engine
 // This file keeps snapshots of states (slots.go) in this machine's memory (cache.RAM). Rows go
 // first, then the state; they come back in the same order, and the sequence that asked goes on from
 // them when the last byte is there, and not before. What does not come whole is evaluated. Both
-// ways a piece at most travels between two passes.
+// ways a piece at most is copied between two passes.
 
 // openShelf measures what a state costs on its way, in an unused slot.
-func (t *tier) openShelf() error {
+func (t *ramTier) openShelf() error {
 	if !t.limits.Stops {
 		return nil
 	}
@@ -29,9 +29,9 @@ func (t *tier) openShelf() error {
 	return nil
 }
 
-// stateInMemory is inMemory for a model with states: how far a snapshot reaches that is worth its
+// restorableState is inMemory for a model with states: how far a snapshot reaches that is worth its
 // way, beyond what s goes on from.
-func (t *tier) stateInMemory(s *seq) int {
+func (t *ramTier) restorableState(s *seq) int {
 	length, rows := t.StateBeyond(&s.Seq, s.ids[:len(s.ids)-1])
 	if length == 0 || t.StateIn+t.In.Cost(rows, t.Piece())+t.redo(length, len(s.ids)) >= t.redo(len(s.Path), len(s.ids)) {
 		return 0
@@ -39,22 +39,22 @@ func (t *tier) stateInMemory(s *seq) int {
 	return length
 }
 
-// statePiece brings the next piece of what s waits for, rows and then the state, and reports
+// restoreState brings the next piece of what s waits for, rows and then the state, and reports
 // whether it still waits. The error is one that the card does not survive.
-func (t *tier) statePiece(s *seq) (err error) {
-	p, to := t.cells.Snapshots(), s.Bring
+func (t *ramTier) restoreState(s *seq) (err error) {
+	p, to := t.cells.Snapshots(), s.RestoreTo
 	if !s.Own {
 		// On what the card has of the rows, whether a state is kept after them or not.
 		path := t.cells.Match(s.Key, s.ids, to)
 		t.cells.Stand(&s.Seq, path)
 		if s.State = p.After(path); s.State != 0 && len(path) == to {
-			s.Bring = 0 // somebody was quicker
+			s.RestoreTo = 0 // somebody was quicker
 			return nil
 		}
 	}
 	if len(s.Path) < to {
 		before := len(s.Path)
-		if err = t.piece(s); err == nil && s.Bring == to && len(s.Path) > before {
+		if err = t.restorePiece(s); err == nil && s.RestoreTo == to && len(s.Path) > before {
 			s.State = p.After(s.Path)
 			return nil
 		}
@@ -71,9 +71,9 @@ func (t *tier) statePiece(s *seq) (err error) {
 		t.stay(s)
 		return nil
 	}
-	n := min(t.shape.StatePiece(), len(state)-s.Coming)
+	n := min(t.shape.StatePiece(), len(state)-s.Restored)
 	took, ok, err := t.mover.Carry(nil, func() error {
-		return t.model.RestoreState(s.State, s.Coming, state[s.Coming:s.Coming+n])
+		return t.model.RestoreState(s.State, s.Restored, state[s.Restored:s.Restored+n])
 	})
 	if !ok {
 		t.Off = true
@@ -82,21 +82,21 @@ func (t *tier) statePiece(s *seq) (err error) {
 	}
 	t.hits.bytes += uint64(n)
 	//rule:G17 TestStatesInMemory$ false
-	if s.Coming += n; s.Coming < len(state) {
-		t.tierStats(took)
+	if s.Restored += n; s.Restored < len(state) {
+		t.publish(took)
 		return nil
 	}
-	s.Bring, s.Coming = 0, 0
+	s.RestoreTo, s.Restored = 0, 0
 	t.mark(s, false)
 	if s.usage.Output == 0 {
 		s.usage.Cached = to
 	}
-	t.tierStats(took)
+	t.publish(took)
 	return nil
 }
 
 // stay ends a sequence's wait: it goes on from what the card has.
-func (t *tier) stay(s *seq) {
+func (t *ramTier) stay(s *seq) {
 	t.leave(s)
 	t.layout.rest(s)
 	if s.usage.Output == 0 {
@@ -104,9 +104,9 @@ func (t *tier) stay(s *seq) {
 	}
 }
 
-// stashState is stash for a model with states: a piece of the snapshot that was used longest ago of
+// saveState is save for a model with states: a piece of the snapshot that was used longest ago of
 // those that memory has not.
-func (t *tier) stashState() (bool, error) {
+func (t *ramTier) saveState() (bool, error) {
 	rows, h, again := t.ChooseState(func(length, had, missing int) bool {
 		const chance = 0.5 // of being asked for
 		saves := t.redo(0, length) - t.redo(0, had) - t.StateIn - t.In.Cost(length-had, t.Piece())
@@ -114,7 +114,7 @@ func (t *tier) stashState() (bool, error) {
 	})
 	switch {
 	case len(rows.Cells) > 0:
-		return t.stashRows(rows)
+		return t.saveRows(rows)
 	case h == nil:
 		return again, nil
 	}
@@ -125,6 +125,6 @@ func (t *tier) stashState() (bool, error) {
 		return true, err
 	}
 	t.outBytes += uint64(n)
-	t.tierStats(took)
+	t.publish(took)
 	return true, nil
 }

@@ -72,9 +72,9 @@ func TestStatesWhole(t *testing.T) {
 		hits  bool
 	}{
 		{"whole", func(*cardBackend, *fake) {}, true},
-		{"no state", func(b *cardBackend, _ *fake) { b.m.tier.ForgetStates() }, false},
+		{"no state", func(b *cardBackend, _ *fake) { b.m.ramTier.ForgetStates() }, false},
 		{"no rows", func(b *cardBackend, _ *fake) {
-			b.m.tier.Forget()
+			b.m.ramTier.Forget()
 		}, false},
 		{"the first call fails", func(_ *cardBackend, f *fake) { f.travel = fails(1, failed) }, false},
 		{"the second call fails", func(_ *cardBackend, f *fake) { f.travel = fails(2, failed) }, false},
@@ -89,7 +89,7 @@ func TestStatesWhole(t *testing.T) {
 			}
 			away(t, b)
 			if err := b.card.Do(context.Background(), func(axcl.Device) error {
-				if b.m.tier.States() == 0 {
+				if b.m.ramTier.States() == 0 {
 					return errors.New("no snapshot is in memory")
 				}
 				c.spoil(b, f)
@@ -183,8 +183,8 @@ func remembers(t *testing.T, f *fake, o OpenOptions, limit int64) *cardBackend {
 		for i := range b.m.costs.group {
 			b.m.costs.group[i] = 1
 		}
-		if tier := b.m.tier; tier != nil {
-			tier.In, tier.Out, tier.StateIn, tier.StateOut = cache.Travel{Row: 1e-6}, cache.Travel{Row: 1e-6}, 1e-6, 1e-6
+		if tier := b.m.ramTier; tier != nil {
+			tier.In, tier.Out, tier.StateIn, tier.StateOut = cache.CopyCost{Row: 1e-6}, cache.CopyCost{Row: 1e-6}, 1e-6, 1e-6
 		}
 		return nil
 	}); err != nil {

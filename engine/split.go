@@ -328,7 +328,7 @@ type split struct {
 	shape  axcl.Shape
 	hidden []uint16
 	more   []axcl.Addition // of one part
-	rows   []byte          // of one part, as they travel
+	rows   []byte          // of one part, while they are copied
 	closed bool
 }
 

@@ -87,7 +87,7 @@ func (rows) Snapshot(*Seq, bool, iter.Seq[*Seq])    {}
 func (rows) Scratch() (uint32, bool)                { return 0, true }
 func (rows) Give(uint32)                            {}
 func (rows) Slots() (all, used, kept int)           { return 0, 0, 0 }
-func (rows) Waits(s *Seq) bool                      { return s.Bring > len(s.Path) }
+func (rows) Waits(s *Seq) bool                      { return s.RestoreTo > len(s.Path) }
 func (rows) Check(iter.Seq[*Seq], []uint32) error   { return nil }
 
 func (r rows) Ample(reach int) bool {

@@ -9,7 +9,7 @@
 // says in which slot the state after which row lies. [Memory] is the RAM tier: a second tree for
 // each model, of rows that were copied off the card.
 //
-// The package calls no card: it says what is to travel and where it is to lie, and is told what
+// The package calls no card: it says what is to be copied and where it is to lie, and is told what
 // came of it. Each Tree, its sequences, snapshots and tier belong to one goroutine, the worker of
 // the card; a Memory has a lock of its own, since several cards' workers share it.
 package cache

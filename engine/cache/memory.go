@@ -54,8 +54,8 @@ func strideOf(bytes int) int {
 const mostKept = 1 << 17
 
 // RowsIn is how many rows of this many bytes fit in so much of this machine's memory, of a model
-// alone there, where piece of them are to travel at once; and how many then do.
-func RowsIn(limit int64, bytes, piece int) (rows, travel int) {
+// alone there, where piece of them are to be copied at once; and how many then are.
+func RowsIn(limit int64, bytes, piece int) (rows, copied int) {
 	stride := strideOf(bytes)
 	n := int(min(limit/int64(stride), mostKept))
 	piece = min(piece, max(n/8, 1))
@@ -64,7 +64,7 @@ func RowsIn(limit int64, bytes, piece int) (rows, travel int) {
 }
 
 // Open makes a tier for rows of this many bytes of the model whose tree it is, of which at most
-// piece travel at once; nil where there is no room for as much as a row. It must be closed.
+// piece are copied at once; nil where there is no room for as much as a row. It must be closed.
 func (m *Memory) Open(bytes, piece int, card *Tree) *RAM {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 )
 
 // Mover carries pieces, one between two passes: rows or bytes of a state, off the card, onto it, or
-// within it. It has one answer to calls that fail, whatever travels and whereto. One that the card
+// within it. It has one answer to calls that fail, whatever is copied and whereto. One that the card
 // does not survive is the caller's to end on. Any other counts against the card as a failed pass
 // does, the cells that it was to fill are cleared, and what it carried is done without: evaluated
 // again, or not kept.

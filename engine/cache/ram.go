@@ -19,10 +19,10 @@ import (
 // do.
 //
 // The tree, the rows, back and states belong to the holder of memory's lock, all else to the card's
-// worker. The lock is not held while rows travel.
+// worker. The lock is not held while rows are copied.
 type RAM struct {
-	In, Out Travel // to the card, and from there
-	Off     bool   // it failed: nothing goes in or out any more; the worker's
+	In, Out CopyCost // to the card, and from there
+	Off     bool     // it failed: nothing goes in or out any more; the worker's
 
 	memory *Memory
 	card   *Tree
@@ -30,7 +30,7 @@ type RAM struct {
 	rows   []byte // a row of tree each
 	bytes  int    // of a row
 	stride int    // from one row to the next
-	piece  int    // rows that travel in one call
+	piece  int    // rows that are copied in one call
 	buf    []byte // a piece
 	free   func()
 	kept   []int32 // of each cell: where in memory its row is, if that says so too; or none
@@ -49,7 +49,7 @@ func (r *RAM) held() int64 {
 	return int64(r.tree.Size()-r.tree.nfree)*int64(r.stride) + r.shelf.held()
 }
 
-// Piece is how many rows travel in one call at most.
+// Piece is how many rows are copied in one call at most.
 func (r *RAM) Piece() int { return r.piece }
 
 // Buffer is where n rows wait on their way, at most a piece.
@@ -156,7 +156,7 @@ func (r *RAM) Next(s *Seq, ids []int32) []int32 {
 	if !ok {
 		return nil
 	}
-	from := r.tree.match(nil, at, ids[len(s.Path):], min(s.Bring-len(s.Path), r.piece))
+	from := r.tree.match(nil, at, ids[len(s.Path):], min(s.RestoreTo-len(s.Path), r.piece))
 	if len(from) > 0 {
 		r.tree.hold(from[len(from)-1])
 	}

@@ -12,10 +12,10 @@ type Seq struct {
 	far      int
 	Reserved []int32 // cells where its next rows are to lie: see place.go
 
-	State  uint32 // the slot with the state after Path: see snapshots.go; 0: there is none
-	Own    bool   // which the next pass may replace
-	Bring  int    // its rows up to here come back from memory, piece by piece
-	Coming int    // this many bytes of its state came from memory
+	State     uint32 // the slot with the state after Path: see snapshots.go; 0: there is none
+	Own       bool   // which the next pass may replace
+	RestoreTo int    // its rows up to here come back from memory, piece by piece
+	Restored  int    // this many bytes of its state came from memory
 }
 
 // NewSeq is a sequence of key's on a tree of this many cells, of a model that has layers with a

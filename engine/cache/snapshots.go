@@ -52,7 +52,7 @@ func (p *Snapshots) Slots() (all, used, kept int) {
 }
 
 // Waits: see [Cache].
-func (p *Snapshots) Waits(s *Seq) bool { return s.Bring > 0 }
+func (p *Snapshots) Waits(s *Seq) bool { return s.RestoreTo > 0 }
 
 // Ample: see [Cache].
 func (p *Snapshots) Ample(int) bool { return len(p.free) > 0 }
@@ -161,7 +161,7 @@ func (p *Snapshots) Peek(key string, ids []int32) (path []int32, slot uint32) {
 func (p *Snapshots) Hang(slot uint32, n int32, interim bool, seqs iter.Seq[*Seq]) {
 	p.at[n], p.node[slot], p.interim[slot] = slot, n, interim
 	for s := range seqs {
-		if s.Bring > 0 && !s.Own && p.tree.Tip(s) == n {
+		if s.RestoreTo > 0 && !s.Own && p.tree.Tip(s) == n {
 			s.State = slot
 		}
 	}
@@ -201,7 +201,7 @@ func (p *Snapshots) letGo(s *Seq) {
 	if s.Own {
 		p.Give(s.State)
 	}
-	s.State, s.Own, s.Bring, s.Coming = 0, false, 0, 0
+	s.State, s.Own, s.RestoreTo, s.Restored = 0, false, 0, 0
 }
 
 // Into: see [Cache]. Where no other slot is free, what the sequence alone goes on from is its own

@@ -64,10 +64,10 @@ func TestTierLimit(t *testing.T) {
 			limit := int64(rows*bytes + bytes/2)
 			st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: NewMemory(limit)})
 			if rows < 2 {
-				if st.m.tier != nil {
+				if st.m.ramTier != nil {
 					t.Fatalf("a tier for %d rows", rows)
 				}
-			} else if _, _, n, _ := st.m.tier.Size(); n > limit || limit-n > int64(bytes) {
+			} else if _, _, n, _ := st.m.ramTier.Size(); n > limit || limit-n > int64(bytes) {
 				t.Fatalf("%d bytes for a limit of %d", n, limit)
 			}
 			got, _ := st.turns(t, axmodel.Qwen3Small(), small, 4, 700, 3)
@@ -154,8 +154,8 @@ func TestTierFails(t *testing.T) {
 				return
 			}
 			stays, _ := st.crowd(t, text)
-			if stays[0].err != nil || stays[0].tokens != 2 || !st.m.tier.Off {
-				t.Errorf("%+v, off %v", stays[0], st.m.tier.Off)
+			if stays[0].err != nil || stays[0].tokens != 2 || !st.m.ramTier.Off {
+				t.Errorf("%+v, off %v", stays[0], st.m.ramTier.Off)
 			}
 		})
 	}
@@ -165,7 +165,7 @@ func TestTierFails(t *testing.T) {
 func TestTierGap(t *testing.T) {
 	lane.NoRace(t)
 	st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: NewMemory(1 << 20)})
-	tier := st.m.tier
+	tier := st.m.ramTier
 	piece := tier.Out.Cost(tier.Piece(), tier.Piece()) + tier.In.Cost(tier.Piece(), tier.Piece())
 	load := prompts(8, 500, 40)
 	for i := range load {
@@ -176,7 +176,7 @@ func TestTierGap(t *testing.T) {
 	d := st.m.model.(*paced)
 	last := d.now
 	w := watched{d, func() { // before each pass
-		waits := slices.ContainsFunc(st.m.running, func(s *seq) bool { return s.usage.Output > 0 && s.Bring <= len(s.Path) })
+		waits := slices.ContainsFunc(st.m.running, func(s *seq) bool { return s.usage.Output > 0 && s.RestoreTo <= len(s.Path) })
 		if gap := (d.now - last).Seconds(); calls > 0 && waits {
 			worst = max(worst, gap)
 		}
@@ -228,7 +228,7 @@ func TestTiersShare(t *testing.T) {
 		if used, limit := memory.Used(); used > limit {
 			t.Errorf("%d bytes of %d are used", used, limit)
 		}
-		_, n, _, _ = st[i].m.tier.Size()
+		_, n, _, _ = st[i].m.ramTier.Size()
 		return n
 	}
 	ask := func(i, length int) int { // and have it put into memory, and off the card
@@ -261,8 +261,8 @@ func TestTiersShare(t *testing.T) {
 	if a, b := held(0), held(1); a < 500 || b == 0 || b > 300 {
 		t.Errorf("after the first was asked again it keeps %d rows, the second %d", a, b)
 	}
-	st[1].m.tier.close()
-	st[1].m.tier.close()
+	st[1].m.ramTier.close()
+	st[1].m.ramTier.close()
 	if ask(0, 900); held(0) < 700 {
 		t.Errorf("%d rows are kept where the other model has gone", held(0))
 	}

@@ -1,12 +1,12 @@
 package cache
 
-// Travel is what a call that moves rows costs, in seconds: for each run of cells, and for each row.
-// The zero Travel is no way at all.
-type Travel struct{ Run, Row float64 }
+// CopyCost is what a call that copies rows costs, in seconds: for each run of cells, and for each
+// row. The zero CopyCost: rows cannot be copied.
+type CopyCost struct{ Run, Row float64 }
 
-// Measured is the Travel of which a call with one row took one, and one with this many rows took
+// Measured is the CopyCost of which a call with one row took one, and one with this many rows took
 // all.
-func Measured(one, all float64, rows int) (t Travel) {
+func Measured(one, all float64, rows int) (t CopyCost) {
 	if rows > 1 {
 		t.Row = max((all-one)/float64(rows-1), 0)
 	}
@@ -15,7 +15,7 @@ func Measured(one, all float64, rows int) (t Travel) {
 }
 
 // Cost is what this many rows take that lie in as few runs as there are pieces.
-func (t Travel) Cost(rows, piece int) float64 {
+func (t CopyCost) Cost(rows, piece int) float64 {
 	return float64((rows+piece-1)/piece)*t.Run + float64(rows)*t.Row
 }
 
@@ -23,17 +23,17 @@ func (t Travel) Cost(rows, piece int) float64 {
 const settle = 0.1
 
 // Observe corrects the prices by what a call took.
-func (t *Travel) Observe(rows, runs int, took float64) {
+func (t *CopyCost) Observe(rows, runs int, took float64) {
 	if want := float64(runs)*t.Run + float64(rows)*t.Row; took > 0 && want > 0 {
 		f := min(max(1+settle*(took/want-1), 0.8), 1.25)
 		t.Run, t.Row = t.Run*f, t.Row*f
 	}
 }
 
-// Most is how many of up to n rows travel in the time of a full piece that is one run: each run of
+// Most is how many of up to n rows are copied in the time of a full piece that is one run: each run of
 // cells is a call of its own in every layer. joined reports whether row i goes on with the run of
 // the row before it.
-func (t Travel) Most(n, piece int, joined func(i int) bool) (most int) {
+func (t CopyCost) Most(n, piece int, joined func(i int) bool) (most int) {
 	budget, took := t.Cost(piece, piece)*1.001, 0.0
 	for most < min(n, piece) {
 		took += t.Row
@@ -49,6 +49,6 @@ func (t Travel) Most(n, piece int, joined func(i int) bool) (most int) {
 }
 
 // MostOf is Most of cells.
-func (t Travel) MostOf(cells []uint32, piece int) int {
+func (t CopyCost) MostOf(cells []uint32, piece int) int {
 	return t.Most(len(cells), piece, func(i int) bool { return cells[i] == cells[i-1]+1 })
 }

@@ -18,19 +18,19 @@ type Memory = cache.Memory
 func NewMemory(limit int64) *Memory { return cache.NewMemory(limit) }
 
 // RowsIn is how many rows of this many bytes fit in so much of this machine's memory, of a model
-// alone there, where piece of them are to travel at once; and how many then do.
-func RowsIn(limit int64, bytes, piece int) (rows, travel int) {
+// alone there, where piece of them are to be copied at once; and how many then are.
+func RowsIn(limit int64, bytes, piece int) (rows, copied int) {
 	return cache.RowsIn(limit, bytes, piece)
 }
 
-// tier is the RAM tier of a model (cache.RAM), and what went there and came back.
+// ramTier is the RAM tier of a model (cache.RAM), and what went there and came back.
 //
 // Rows are copied in pieces of at most Shape.Piece rows, one between two passes: who waits for a
 // pass waits for one piece more. They are copied when the card has nothing else to do, and while
 // answers are written when cells are about to run out; what an answer has begun to need is never
-// kept waiting for it. What a row is worth is a matter of the cost table: see bring and
-// worthStashing.
-type tier struct {
+// kept waiting for it. What a row is worth is a matter of the cost table: see restorable
+// and worthSaving.
+type ramTier struct {
 	*core
 	layout *layout
 	*cache.RAM
@@ -39,10 +39,10 @@ type tier struct {
 	saved    float64 // seconds that evaluating what came back would have taken longer
 }
 
-// openTier measures what moving rows costs, opens a tier in memory, and measures what its rows
-// cost. Where rows cannot travel, or a sequence's cells must be in order, it gives nil: there is
+// openRAMTier measures what moving rows costs, opens a tier in memory, and measures what its rows
+// cost. Where rows cannot be copied, or a sequence's cells must be in order, it gives nil: there is
 // none. It must run before anything is on the card.
-func openTier(c *core, l *layout, memory *Memory) (*tier, error) {
+func openRAMTier(c *core, l *layout, memory *Memory) (*ramTier, error) {
 	if err := l.priceMoves(); err != nil {
 		return nil, err
 	}
@@ -53,8 +53,8 @@ func openTier(c *core, l *layout, memory *Memory) (*tier, error) {
 	if ram == nil {
 		return nil, nil
 	}
-	t := &tier{core: c, layout: l, RAM: ram}
-	err := t.priceTier()
+	t := &ramTier{core: c, layout: l, RAM: ram}
+	err := t.priceRows()
 	if err == nil {
 		err = t.openShelf()
 	}
@@ -63,12 +63,12 @@ func openTier(c *core, l *layout, memory *Memory) (*tier, error) {
 		return nil, err
 	}
 	c.ram = ram
-	t.tierStats(0)
+	t.publish(0)
 	return t, nil
 }
 
-// priceTier measures both ways with one row and with a piece, on unused cells.
-func (t *tier) priceTier() error {
+// priceRows measures both ways with one row and with a piece, on unused cells.
+func (t *ramTier) priceRows() error {
 	cells := make([]uint32, t.Piece())
 	for i := range cells {
 		cells[i] = uint32(i)
@@ -82,21 +82,21 @@ func (t *tier) priceTier() error {
 }
 
 // close gives the tier's memory back.
-func (t *tier) close() {
+func (t *ramTier) close() {
 	if t != nil {
 		t.Off = true
 		t.RAM.Close()
 	}
 }
 
-// inMemory decides how far the text of s is to be brought back beyond what it stands on: 0 where
+// restorable decides how far the text of s is to be brought back beyond what it stands on: 0 where
 // nothing is there, or evaluating is cheaper.
-func (t *tier) inMemory(s *seq) int {
+func (t *ramTier) restorable(s *seq) int {
 	if t == nil || t.Off || s.whole() || s.repeatable {
 		return 0
 	}
 	if t.limits.Stops {
-		return t.stateInMemory(s)
+		return t.restorableState(s)
 	}
 	more := t.Beyond(&s.Seq, s.ids, s.pending()-1)
 	if more == 0 {
@@ -115,9 +115,9 @@ func (t *tier) inMemory(s *seq) int {
 	return to
 }
 
-// bring brings one piece back of a sequence that wants more than it stands on, and reports whether
+// restore brings one piece back of a sequence that wants more than it stands on, and reports whether
 // there was one.
-func (t *tier) bring() (bool, error) {
+func (t *ramTier) restore() (bool, error) {
 	if t == nil {
 		return false, nil
 	}
@@ -127,11 +127,11 @@ func (t *tier) bring() (bool, error) {
 		}
 		switch {
 		case !t.cache.Waits(&s.Seq):
-			s.Bring = 0
+			s.RestoreTo = 0
 		case t.limits.Stops:
-			return true, t.statePiece(s)
+			return true, t.restoreState(s)
 		default:
-			err := t.piece(s)
+			err := t.restorePiece(s)
 			s.relocating = t.moves() // first it is seen whether the cells for the rest of it lie well
 			return true, err
 		}
@@ -139,13 +139,13 @@ func (t *tier) bring() (bool, error) {
 	return false, nil
 }
 
-// piece brings the next piece of s back. What cannot be had is evaluated. The error is one that the
+// restorePiece brings the next piece of s back. What cannot be had is evaluated. The error is one that the
 // card does not survive.
-func (t *tier) piece(s *seq) error {
+func (t *ramTier) restorePiece(s *seq) error {
 	from := t.Next(&s.Seq, s.ids)
 	defer t.Release(from)
 	if len(from) == 0 || len(from)+16 > t.cells.Available() {
-		s.Bring = 0
+		s.RestoreTo = 0
 		return nil
 	}
 	n := len(from)
@@ -154,7 +154,7 @@ func (t *tier) piece(s *seq) error {
 	}
 	taken, ok := t.cells.Take(nil, n, s.Reach(), true)
 	if !ok {
-		s.Bring = 0
+		s.RestoreTo = 0
 		return nil
 	}
 	slices.Sort(taken)
@@ -165,7 +165,7 @@ func (t *tier) piece(s *seq) error {
 	rows := t.Load(from)
 	took, ok, err := t.mover.Carry(cells, func() error { return t.model.Restore(cells, rows) })
 	if !ok {
-		s.Bring, t.Off = 0, true
+		s.RestoreTo, t.Off = 0, true
 		t.cells.Give(taken...)
 		return err
 	}
@@ -182,23 +182,23 @@ func (t *tier) piece(s *seq) error {
 	t.hits.rows += uint64(n)
 	t.hits.bytes += uint64(len(rows))
 	t.saved += before - t.redo(len(s.Path), len(s.ids)) - took.Seconds()
-	t.tierStats(took)
+	t.publish(took)
 	return nil
 }
 
-// worthStashing reports whether copying a piece of n rows in this many runs is worth it, of a text
+// worthSaving reports whether copying a piece of n rows in this many runs is worth it, of a text
 // of which rows [from, to) are not in memory: it may be asked for or not, and then comes back, or
 // is evaluated.
-func (t *tier) worthStashing(n, runs, from, to int) bool {
+func (t *ramTier) worthSaving(n, runs, from, to int) bool {
 	const chance = 0.5
 	again := (t.redo(0, to) - t.redo(0, from)) * float64(n) / float64(to-from)
 	return chance*(again-t.In.Cost(n, t.Piece())) > float64(runs)*t.Out.Run+float64(n)*t.Out.Row
 }
 
-// stash copies one piece of what is on the card only, of the text that has to leave it next, and
+// save copies one piece of what is on the card only, of the text that has to leave it next, and
 // reports whether there was one. Where the card has something to do it is done only when cells are
 // about to run out, and no prompt waits. The error is one that the card does not survive.
-func (t *tier) stash(busy bool) (bool, error) {
+func (t *ramTier) save(busy bool) (bool, error) {
 	if t == nil || t.Off || busy && t.cache.Ample(t.wideReach) {
 		return false, nil
 	}
@@ -214,19 +214,19 @@ func (t *tier) stash(busy bool) (bool, error) {
 		}
 	}
 	if t.limits.Stops {
-		return t.stashState()
+		return t.saveState()
 	}
-	rows, ok, again := t.Choose(t.worthStashing)
+	rows, ok, again := t.Choose(t.worthSaving)
 	if !ok {
 		return again, nil
 	}
 	t0 := t.card.Now()
 	defer func() { t.ledger.lost += (t.card.Now() - t0).Seconds() }()
-	return t.stashRows(rows)
+	return t.saveRows(rows)
 }
 
-// stashRows copies the rows of a piece to memory.
-func (t *tier) stashRows(p cache.Piece) (bool, error) {
+// saveRows copies the rows of a piece to memory.
+func (t *ramTier) saveRows(p cache.Piece) (bool, error) {
 	n := len(p.Cells)
 	buf := t.Buffer(n)
 	took, ok, err := t.mover.Carry(nil, func() error { return t.model.Save(p.Cells, buf) })
@@ -236,7 +236,7 @@ func (t *tier) stashRows(p cache.Piece) (bool, error) {
 	}
 	t.Out.Observe(n, axcl.Runs(p.Cells), took.Seconds())
 	t.outBytes += uint64(len(buf))
-	t.tierStats(took)
+	t.publish(took)
 	return true, nil
 }
 
@@ -251,14 +251,14 @@ func (m *lm) idle() (bool, error) {
 			return false, nil
 		}
 	}
-	if did, err := m.tier.stash(false); did || err != nil {
+	if did, err := m.ramTier.save(false); did || err != nil {
 		return did, err
 	}
 	return m.layout.tidy()
 }
 
-// tierStats publishes what the tier holds and did.
-func (t *tier) tierStats(took time.Duration) {
+// publish publishes what the tier holds and did.
+func (t *ramTier) publish(took time.Duration) {
 	rows, used, bytes, usedBytes := t.Size()
 	t.queue.update(func(st *Stats) {
 		st.Busy += took
