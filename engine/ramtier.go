@@ -56,7 +56,7 @@ func openRAMTier(c *core, l *layout, memory *Memory) (*ramTier, error) {
 	t := &ramTier{core: c, layout: l, RAM: ram}
 	err := t.priceRows()
 	if err == nil {
-		err = t.openShelf()
+		err = t.priceStates()
 	}
 	if err != nil {
 		t.close()

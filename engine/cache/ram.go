@@ -35,7 +35,7 @@ type RAM struct {
 	free   func()
 	kept   []int32 // of each cell: where in memory its row is, if that says so too; or none
 	back   []int32 // of each row: the cell, if that says so too; or none
-	shelf
+	ramSnapshots
 }
 
 // On reports whether rows may go in and out. A nil RAM is off.
@@ -46,7 +46,7 @@ func (r *RAM) row(h int32) []byte { return r.rows[int(h)*r.stride : (int(h)+1)*r
 
 // held is what the tier's rows take, and its snapshots. Memory's lock is held.
 func (r *RAM) held() int64 {
-	return int64(r.tree.Size()-r.tree.nfree)*int64(r.stride) + r.shelf.held()
+	return int64(r.tree.Size()-r.tree.nfree)*int64(r.stride) + r.ramSnapshots.held()
 }
 
 // Piece is how many rows are copied in one call at most.
@@ -106,7 +106,7 @@ func (r *RAM) Forget() {
 	defer r.memory.mu.Unlock()
 	r.tree.Forget()
 	clear(r.states)
-	r.half = nil
+	r.pending = nil
 }
 
 // Cut drops what there is of a text of key's beyond what others begin with: its sequence met an
@@ -312,7 +312,7 @@ func (r *RAM) Close() {
 	defer r.memory.mu.Unlock()
 	r.memory.tiers = slices.DeleteFunc(r.memory.tiers, func(o *RAM) bool { return o == r })
 	r.free()
-	r.rows, r.free, r.states, r.half = nil, nil, nil, nil
+	r.rows, r.free, r.states, r.pending = nil, nil, nil, nil
 }
 
 // Check reports a row in memory whose account is wrong, or that is not the row of the cell that it

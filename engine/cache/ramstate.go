@@ -4,19 +4,19 @@ package cache
 // that it was after. It is of use with its rows only, and they with it only: rows go first, then
 // the state; they come back in the same order.
 
-// shelf is what a RAM tier has of snapshots.
-type shelf struct {
+// ramSnapshots is what a RAM tier has of snapshots.
+type ramSnapshots struct {
 	StateIn, StateOut float64 // seconds that a state takes to the card, and from there
 
 	snapshots  *Snapshots       // nil: the model has no states, or none of them is kept
 	stateBytes int              // of a state
 	states     map[int32][]byte // of each row in memory that a state is kept after
-	half       *Half            // one on its way there
+	pending    *Pending         // one on its way there
 	passed     []uint64         // of each slot: its use in which it was found not to be worth the way
 }
 
-// Half is a snapshot of which some bytes are in memory. It counts as whole.
-type Half struct {
+// Pending is a snapshot of which some bytes are in memory. It counts as whole.
+type Pending struct {
 	Slot  uint32
 	State []byte
 	At    int    // this many bytes of it are there
@@ -43,13 +43,13 @@ func (r *RAM) ForgetStates() {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
 	clear(r.states)
-	r.half = nil
+	r.pending = nil
 }
 
 // held is what snapshots take.
-func (s *shelf) held() int64 {
+func (s *ramSnapshots) held() int64 {
 	n := int64(len(s.states))
-	if s.half != nil {
+	if s.pending != nil {
 		n++
 	}
 	return n * int64(s.stateBytes)
@@ -101,13 +101,13 @@ func (r *RAM) State(key string, ids []int32) []byte {
 // says whether it pays, where rows are missing: it is told the text's length, how many rows in
 // memory a snapshot is after, and how many are missing. Where there is no piece ChooseState reports
 // whether another look may find one.
-func (r *RAM) ChooseState(worth func(length, had, missing int) bool) (rows Piece, state *Half, again bool) {
+func (r *RAM) ChooseState(worth func(length, had, missing int) bool) (rows Piece, state *Pending, again bool) {
 	if r.snapshots == nil {
 		return rows, nil, false
 	}
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
-	slot := r.unshelved()
+	slot := r.nextSnapshot()
 	if slot == 0 {
 		return rows, nil, false
 	}
@@ -118,8 +118,8 @@ func (r *RAM) ChooseState(worth func(length, had, missing int) bool) (rows Piece
 			had = length
 		}
 	})
-	leave := func() (Piece, *Half, bool) { // it is there, not worth it, or there is no room
-		r.passed[slot], r.half = r.snapshots.use[slot], nil
+	leave := func() (Piece, *Pending, bool) { // it is there, not worth it, or there is no room
+		r.passed[slot], r.pending = r.snapshots.use[slot], nil
 		return Piece{}, nil, true
 	}
 	if had == len(path) {
@@ -137,41 +137,41 @@ func (r *RAM) ChooseState(worth func(length, had, missing int) bool) (rows Piece
 		return p, nil, true
 	}
 	r.tree.hold(under)
-	if r.half == nil {
+	if r.pending == nil {
 		for r.memory.limit-r.memory.used() < int64(r.stateBytes) {
 			if !r.memory.evict(int64(r.stateBytes)) {
 				r.tree.release(under)
 				return leave()
 			}
 		}
-		r.half = &Half{Slot: slot, use: r.snapshots.use[slot], State: make([]byte, r.stateBytes)}
+		r.pending = &Pending{Slot: slot, use: r.snapshots.use[slot], State: make([]byte, r.stateBytes)}
 	}
-	r.half.last = under
-	return rows, r.half, true
+	r.pending.last = under
+	return rows, r.pending, true
 }
 
 // StoreState ends the way of a snapshot's next n bytes, which are there, or the call failed.
-func (r *RAM) StoreState(h *Half, n int, failed bool) {
+func (r *RAM) StoreState(h *Pending, n int, failed bool) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
 	switch h.At += n; {
 	case failed:
-		r.half = nil
+		r.pending = nil
 	case h.At == len(h.State):
-		r.half, r.states[h.last] = nil, h.State
+		r.pending, r.states[h.last] = nil, h.State
 	}
 	r.tree.release(h.last)
 }
 
-// unshelved is the slot whose snapshot is to go to memory: the one that is under way, or the one
+// nextSnapshot is the slot whose snapshot is to go to memory: the one that is under way, or the one
 // that was used longest ago. 0: there is none. Memory's lock is held.
-func (r *RAM) unshelved() (slot uint32) {
+func (r *RAM) nextSnapshot() (slot uint32) {
 	p := r.snapshots
-	if h := r.half; h != nil {
+	if h := r.pending; h != nil {
 		if p.node[h.Slot] != none && p.use[h.Slot] == h.use {
 			return h.Slot
 		}
-		r.half = nil // it went while it was copied
+		r.pending = nil // it went while it was copied
 	}
 	for at, n := range p.node {
 		if n == none || p.interim[at] || r.passed[at] == p.use[at] || r.copied(n) && r.states[r.kept[n]] != nil {

@@ -5,8 +5,8 @@ package engine
 // them when the last byte is there, and not before. What does not come whole is evaluated. Both
 // ways a piece at most is copied between two passes.
 
-// openShelf measures what a state costs on its way, in an unused slot.
-func (t *ramTier) openShelf() error {
+// priceStates measures what a state costs on its way, in an unused slot.
+func (t *ramTier) priceStates() error {
 	if !t.limits.Stops {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (t *ramTier) restoreState(s *seq) (err error) {
 			s.State = p.After(s.Path)
 			return nil
 		}
-		t.stay(s)
+		t.giveUp(s)
 		return err
 	}
 	state := t.State(s.Key, s.ids[:to])
@@ -68,7 +68,7 @@ func (t *ramTier) restoreState(s *seq) (err error) {
 		}
 	}
 	if !s.Own || state == nil {
-		t.stay(s)
+		t.giveUp(s)
 		return nil
 	}
 	n := min(t.shape.StatePiece(), len(state)-s.Restored)
@@ -77,7 +77,7 @@ func (t *ramTier) restoreState(s *seq) (err error) {
 	})
 	if !ok {
 		t.Off = true
-		t.stay(s)
+		t.giveUp(s)
 		return err
 	}
 	t.hits.bytes += uint64(n)
@@ -95,8 +95,8 @@ func (t *ramTier) restoreState(s *seq) (err error) {
 	return nil
 }
 
-// stay ends a sequence's wait: it goes on from what the card has.
-func (t *ramTier) stay(s *seq) {
+// giveUp ends a sequence's wait: it goes on from what the card has.
+func (t *ramTier) giveUp(s *seq) {
 	t.leave(s)
 	t.layout.rest(s)
 	if s.usage.Output == 0 {
