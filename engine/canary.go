@@ -12,15 +12,16 @@ import (
 
 // This file is how a card that computes plausibly wrong things is found while it works: a server
 // that is never idle would never come to the hourly look. Every few minutes of work a row whose
-// results are known from load, the canary, a text's first token that sees nothing, rides along in a pass that
-// has room: it costs a call of the head. Where no pass has room for a while longer, it has one of
-// its own.
+// results are known from load, the canary, a text's first token that sees nothing, rides along in a
+// pass that has room: it costs a call of the head. Where no pass has room for a while longer, it
+// has one of its own.
 
 // canaryID is the token of the canary row, the first of the fixed text.
 const canaryID = 7
 
-// canaryFar is how far the row's results may be from what they were, relative to their length: other
-// shape groups round otherwise, by a hundredth or two; what is wrong is off by its own length.
+// canaryFar is how far the row's results may be from what they were, relative to their length:
+// other shape groups round otherwise, by a hundredth or two; what is wrong is off by its own
+// length.
 const canaryFar = 0.1
 
 // canaryRow has the row's results as they were at load; the zero canaryRow was not made.

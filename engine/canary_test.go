@@ -14,9 +14,9 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
 
-// TestCanaryRow (D6): a card that is never idle and begins to compute plausibly wrong things is lost
-// within the time that CheckWork says, whether its passes have room for a row more or are of one
-// row each; one that is sound is not, and answers as ever.
+// TestCanaryRow (D6): a card that is never idle and begins to compute plausibly wrong things is
+// lost within the time that CheckWork says, whether its passes have room for a row more or are of
+// one row each; one that is sound is not, and answers as ever.
 func TestCanaryRow(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -47,7 +47,8 @@ func newCore(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Token
 	m.cells = cache.New(m.shape.Cells, reaches(m.shape.Groups)...)
 	m.cache = m.cells.Cache(m.shape.Slots)
 	m.limits = m.cache.Limits()
-	m.mover = cache.Mover{Watched: func(call func() error) error { return card.Watched(0, call) }, Strike: card.Strike, Clear: m.clear, Now: card.Now}
+	m.mover = cache.Mover{Watched: func(call func() error) error { return card.Watched(0, call) },
+		Strike: card.Strike, Clear: m.clear, Now: card.Now}
 	m.costs.group = make([]float64, len(m.shape.Groups))
 	m.groups()
 	m.queue.stats = Stats{State: "ready", Passes: map[string]uint64{}}
@@ -183,9 +184,9 @@ func (m *core) again(s *seq) {
 	s.doubt = true
 }
 
-// restartLow sends a sequence back to the queue that stands on cells beyond what wide passes see, and has
-// a picture to come: it begins anew when those that run have ended, and finds the lowest cells
-// then.
+// restartLow sends a sequence back to the queue that stands on cells beyond what wide passes see,
+// and has a picture to come: it begins anew when those that run have ended, and finds the lowest
+// cells then.
 func (m *core) restartLow(s *seq) {
 	s.low = true
 	m.quit(s, exitPreempted)
@@ -225,8 +226,8 @@ func (m *core) aside() (any bool) {
 	return any
 }
 
-// repeating reports whether a repeatable sequence runs, or waits to run again, or one that needs the
-// lowest cells for its pictures: none is admitted beside it.
+// repeating reports whether a repeatable sequence runs, or waits to run again, or one that needs
+// the lowest cells for its pictures: none is admitted beside it.
 func (m *core) repeating() bool {
 	return slices.ContainsFunc(m.running, func(s *seq) bool { return (s.repeatable || s.low && s.shown() > len(s.Path)) && !s.box.full() })
 }

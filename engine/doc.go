@@ -76,7 +76,8 @@
 // None of this is taken for granted: when a package first runs on a card, a probe of a few passes
 // shows what the card does (prove.go, [Proven]), and only what was shown is used. [Stats].Proven
 // says what. Whether the same rows give the same bits wherever they lie is asked too, and told
-// ([Alike]): what needs that whatever the card does asks for it ([Request].Repeatable, repeatable.go).
+// ([Alike]): what needs that whatever the card does asks for it ([Request].Repeatable,
+// repeatable.go).
 //
 // # Errors
 //

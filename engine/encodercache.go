@@ -373,8 +373,8 @@ func (m *eyes) reaches(end int) (reach int, ok bool) {
 	return end, true
 }
 
-// assignPositions gives the rows of a prompt with pictures their positions: a row's place in the text is not
-// its position, where pictures' rows lie on a grid.
+// assignPositions gives the rows of a prompt with pictures their positions: a row's place in the
+// text is not its position, where pictures' rows lie on a grid.
 func (m *eyes) assignPositions(s *seq) (err error) {
 	s.pos, s.lag = s.pos[:0], 0
 	if len(s.pictures) == 0 || !m.encoder.sees.MRope {

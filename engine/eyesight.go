@@ -48,8 +48,8 @@ func (m *Model) ProbeSight(ctx context.Context, tell func(Probe)) error {
 		return err
 	}
 	e := &eyesight{m: m, b: b, l: b.m, v: b.m.eyes.encoder.sees, name: rand.Text()}
-	for _, probe := range []func(context.Context) (Probe, error){e.tensors, e.colours, e.quarters, e.twoPictures, e.deep, e.textAlone, e.across,
-		e.again, e.together} {
+	for _, probe := range []func(context.Context) (Probe, error){e.tensors, e.colours, e.quarters, e.twoPictures, e.deep, e.textAlone,
+		e.across, e.again, e.together} {
 		p, err := probe(ctx)
 		if err != nil {
 			return err

@@ -109,8 +109,8 @@ func (b *textEncoder) agree() error {
 		})
 	}
 	if ins, outs := b.net.Tensors(0); len(ins) != 1 || !same(ins, b.p.Input) || !same(outs, b.p.Output) {
-		return fmt.Errorf("engine: %w: %s: the card says %v and %v of its tensors, the file %v and %v", axcl.ErrModel, b.info.Name, ins, outs,
-			b.p.Input, b.p.Output)
+		return fmt.Errorf("engine: %w: %s: the card says %v and %v of its tensors, the file %v and %v", axcl.ErrModel, b.info.Name, ins,
+			outs, b.p.Input, b.p.Output)
 	}
 	return nil
 }

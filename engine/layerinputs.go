@@ -2,10 +2,9 @@ package engine
 
 import "github.com/axle-llm/axle/axcl"
 
-// This file makes the layer inputs of some models (Gemma-4): what each layer takes of a row beyond the
-// hidden state.
-// The host makes it of the token and its embedding, which takes tens of millions of
-// multiplications; rows of tokens that come again are kept.
+// This file makes the layer inputs of some models (Gemma-4): what each layer takes of a row beyond
+// the hidden state. The host makes it of the token and its embedding, which takes tens of millions
+// of multiplications; rows of tokens that come again are kept.
 
 // layerInputSource makes such rows (models.PerLayer is one).
 type layerInputSource interface {

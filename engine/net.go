@@ -104,7 +104,8 @@ func (n *Net) run(ctx context.Context, group int, in, out map[string][]byte) (to
 	return took, err
 }
 
-// Close ends the calls that wait with ErrClosed and unloads the net. A second Close gives ErrClosed.
+// Close ends the calls that wait with ErrClosed and unloads the net. A second Close gives
+// ErrClosed.
 func (n *Net) Close() error {
 	err := ErrClosed
 	n.once.Do(func() {

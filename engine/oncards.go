@@ -151,8 +151,8 @@ func openOn(p io.Closer, o OpenOptions, choose func([]*Card) *Card, one, again o
 	return m, err
 }
 
-// openReplicas puts a model on each of the cards that works; closed is called after the last copy is
-// closed.
+// openReplicas puts a model on each of the cards that works; closed is called after the last copy
+// is closed.
 func openReplicas(cards []*Card, closed func() error, one, again opener) (*Model, error) {
 	live := slices.DeleteFunc(slices.Clone(cards), func(c *Card) bool { return c.Err() != nil })
 	if len(live) == 0 {

@@ -360,8 +360,8 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 	})
 }
 
-// room says whether a load that takes need bytes at the most fits on the card, as it was at the last
-// Refresh. With least bytes it could run, though in part.
+// room says whether a load that takes need bytes at the most fits on the card, as it was at the
+// last Refresh. With least bytes it could run, though in part.
 func (c *Card) room(name string, need, least int64) error {
 	info := c.Info()
 	//rule:D3 TestNoRoom > 0 && need > info.FreeCMM => < 0

@@ -25,8 +25,9 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.HollowShape, 
 	for i := range s.Layers {
 		state += s.StateBytes(i)
 	}
-	b := &cardBackend{card: c, sampling: sampler.Defaults(), closer: func() error { return nil }, info: Info{Name: s.Name, Context: s.Context, Vocab: s.Vocab,
-		Hidden: s.Hidden, Layers: s.Layers}}
+	b := &cardBackend{card: c, sampling: sampler.Defaults(), closer: func() error { return nil },
+		info: Info{Name: s.Name, Context: s.Context, Vocab: s.Vocab,
+			Hidden: s.Hidden, Layers: s.Layers}}
 	files := append(layers[:len(layers):len(layers)], head)
 	err := c.InPieces(ctx, func(dev axcl.Device, pause func() error) error {
 		loader, err := dev.Loader(axcl.LoadSpec{Layers: layers, Head: head, Timeout: o.Timeout, Slots: models.SlotsFor(state)})

@@ -115,8 +115,8 @@ func (t *ramTier) restorable(s *seq) int {
 	return to
 }
 
-// restore brings one piece back of a sequence that wants more than it stands on, and reports whether
-// there was one.
+// restore brings one piece back of a sequence that wants more than it stands on, and reports
+// whether there was one.
 func (t *ramTier) restore() (bool, error) {
 	if t == nil {
 		return false, nil
@@ -139,8 +139,8 @@ func (t *ramTier) restore() (bool, error) {
 	return false, nil
 }
 
-// restorePiece brings the next piece of s back. What cannot be had is evaluated. The error is one that the
-// card does not survive.
+// restorePiece brings the next piece of s back. What cannot be had is evaluated. The error is one
+// that the card does not survive.
 func (t *ramTier) restorePiece(s *seq) error {
 	from := t.Next(&s.Seq, s.ids)
 	defer t.Release(from)

@@ -74,8 +74,8 @@ func (m *core) priced(n int, call func(rows int) error) (cache.CopyCost, error) 
 	return cache.Measured(took[0], took[1], n), nil
 }
 
-// relocate makes cells ready for the prompts that run, one piece a call, and reports whether there was
-// one. The error is one that the card does not survive.
+// relocate makes cells ready for the prompts that run, one piece a call, and reports whether there
+// was one. The error is one that the card does not survive.
 func (m *layout) relocate() (bool, error) {
 	for _, s := range m.running {
 		s.relocating = false
@@ -109,7 +109,8 @@ func (m *layout) relocate() (bool, error) {
 func (m *layout) wait(s *seq) {
 	s.relocating = true
 	for _, r := range m.running {
-		r.relocating = r.relocating || r.pending() > 1 && r.Reach() <= m.wideReach && m.cells.FreeBelow(m.wideReach) < min(r.pending(), m.wide)
+		r.relocating = r.relocating || r.pending() > 1 && r.Reach() <= m.wideReach &&
+			m.cells.FreeBelow(m.wideReach) < min(r.pending(), m.wide)
 	}
 }
 
@@ -124,8 +125,8 @@ func (m *layout) high(path []int32) (rows []int32) {
 	return rows
 }
 
-// relocatesDown reports whether it is cheapest to move the rows of path that lie too high, so that the
-// rest of s goes in wide passes.
+// relocatesDown reports whether it is cheapest to move the rows of path that lie too high, so that
+// the rest of s goes in wide passes.
 func (m *layout) relocatesDown(s *seq, path []int32) bool {
 	rest := len(s.ids) - len(path)
 	if !m.moves() || s.repeatable || s.whole() || !m.chunks(rest) || len(path) > m.wideReach {
@@ -154,8 +155,8 @@ func (m *layout) relocatesDown(s *seq, path []int32) bool {
 	return cost < other
 }
 
-// relocateDown moves a piece of what s stands on down, where that pays; where it no longer does, what lies
-// too high is evaluated again if that is the cheaper way.
+// relocateDown moves a piece of what s stands on down, where that pays; where it no longer does,
+// what lies too high is evaluated again if that is the cheaper way.
 func (m *layout) relocateDown(s *seq) (bool, error) {
 	if !m.relocatesDown(s, s.Path) {
 		if s.down {
@@ -336,9 +337,9 @@ func (m *layout) vacate(s *seq, cells []int32) (bool, error) {
 	return m.move(now, c.TakeIn(nil, len(now), m.wideReach, c.Size()))
 }
 
-// relocateCached moves a piece up of the low rows of what was used longest ago and no sequence stands
-// on, until n rows are free below, where that takes less than half of what evaluating them again or
-// bringing them back would, times the chance that anybody asks for them.
+// relocateCached moves a piece up of the low rows of what was used longest ago and no sequence
+// stands on, until n rows are free below, where that takes less than half of what evaluating them
+// again or bringing them back would, times the chance that anybody asks for them.
 func (m *layout) relocateCached(n int) (bool, error) {
 	const chance = 0.5
 	free := m.cells.Free() - m.cells.FreeBelow(m.wideReach) - 16*len(m.running)
@@ -365,8 +366,8 @@ func (m *layout) relocateCached(n int) (bool, error) {
 	return m.move(rows, m.cells.TakeIn(nil, len(rows), m.wideReach, m.cells.Size()))
 }
 
-// move makes the rows of from, ascending, those of the cells of to, which are taken: as many as
-// are copied in the time of a piece that is one run. It reports whether there were any. The error is
+// move makes the rows of from, ascending, those of the cells of to, which are taken: as many as are
+// copied in the time of a piece that is one run. It reports whether there were any. The error is
 // one that the card does not survive.
 func (m *layout) move(from, to []int32) (bool, error) {
 	slices.Sort(to)

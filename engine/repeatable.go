@@ -13,12 +13,12 @@ import "slices"
 // It runs when those that run have ended, and none is admitted until it has. One whose reader does
 // not read stands aside like any other: what others leave in its cells goes when it is alone again.
 
-// repeatableLeast is how many rows of a prompt are worth a wide pass: a number, not a measurement, so
-// that the cut is the same on every day.
+// repeatableLeast is how many rows of a prompt are worth a wide pass: a number, not a measurement,
+// so that the cut is the same on every day.
 const repeatableLeast = 4
 
-// sharers leaves of those that are ready who may share a pass: all that are not repeatable, else one
-// that is, which has begun before others.
+// sharers leaves of those that are ready who may share a pass: all that are not repeatable, else
+// one that is, which has begun before others.
 func (m *planner) sharers(ready []*seq) []*seq {
 	if i := slices.IndexFunc(ready, func(s *seq) bool { return !s.repeatable }); i >= 0 {
 		return slices.DeleteFunc(ready, func(s *seq) bool { return s.repeatable })

@@ -219,9 +219,9 @@ func (r *replicas) Scores(ctx context.Context, n int, prompt func(int) ([]int32,
 	return out, u, err
 }
 
-// share has each replica that works do its share of n things, at once; of fewer things than replicas
-// those do one each that have the least to do. Where a card is lost meanwhile those that are left do
-// all again.
+// share has each replica that works do its share of n things, at once; of fewer things than
+// replicas those do one each that have the least to do. Where a card is lost meanwhile those that
+// are left do all again.
 func (r *replicas) share(n int, work func(b Backend, lo, hi int) error) error {
 	r.mu.Lock()
 	live := slices.DeleteFunc(slices.Clone(r.all), func(c *replica) bool { return c.dead })

@@ -58,7 +58,8 @@ type standing struct {
 	retried bool
 }
 
-// relocation is how far the layout and the RAM tier have brought a sequence's rows: see relocate.go.
+// relocation is how far the layout and the RAM tier have brought a sequence's rows: see
+// relocate.go.
 type relocation struct {
 	down       bool // it stood from the start on rows that were to be moved down
 	relocating bool // cells are being made ready for its prompt

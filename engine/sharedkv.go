@@ -37,9 +37,9 @@ func unsound(name string, info axcl.Info, check, format string, a ...any) error 
 		"compiled itself runs with --device soft", ErrUnsound, name, info.ID, check, fmt.Sprintf(format, a...))
 }
 
-// checkSharedKV calls layers that use the K and V of others by the names of their tensors, one for each
-// layer whose K and V are shared: what is seen must matter, what is hidden must not, and the groups must agree.
-// It is asked before the model is loaded, when there is room for a layer.
+// checkSharedKV calls layers that use the K and V of others by the names of their tensors, one for
+// each layer whose K and V are shared: what is seen must matter, what is hidden must not, and the
+// groups must agree. It is asked before the model is loaded, when there is room for a layer.
 func (c *Card) checkSharedKV(ctx context.Context, dev axcl.Device, p *models.Package, pause func() error) error {
 	asked := map[int]bool{}
 	for i, from := range p.Sources() {
@@ -141,8 +141,8 @@ func sharedKVLayer(dev axcl.Device, path string) (why string, err error) {
 	return "", nil
 }
 
-// sharedKVCall is one shape group of such a layer, with tensors that are ready: every row the same, the
-// first of which sees cells 0 to 3, all K alike, so that what is seen weighs the same, and V of
+// sharedKVCall is one shape group of such a layer, with tensors that are ready: every row the same,
+// the first of which sees cells 0 to 3, all K alike, so that what is seen weighs the same, and V of
 // each row its own.
 type sharedKVCall struct {
 	net                axcl.Net

@@ -115,8 +115,9 @@ func (s *sight) open(t testing.TB, o OpenOptions) (*cardBackend, *eye) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &cardBackend{card: card, closer: card.Close, sampling: sampler.Defaults(), info: Info{Name: "sight", Context: 96, Vocab: sightVocab,
-		Hidden: sightHidden}}
+	b := &cardBackend{card: card, closer: card.Close, sampling: sampler.Defaults(),
+		info: Info{Name: "sight", Context: 96, Vocab: sightVocab,
+			Hidden: sightHidden}}
 	err = card.Do(context.Background(), func(dev axcl.Device) error {
 		model, err := axcl.Load(context.Background(), dev, s.spec)
 		if err != nil {

@@ -118,8 +118,9 @@ func (m *tiny) openOn(t testing.TB, open func() (axcl.Device, string, error), o 
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &cardBackend{card: card, closer: card.Close, sampling: sampler.Defaults(), info: Info{Name: "tiny", Context: tinyCells, Vocab: tinyVocab,
-		Hidden: m.hidden}}
+	b := &cardBackend{card: card, closer: card.Close, sampling: sampler.Defaults(),
+		info: Info{Name: "tiny", Context: tinyCells, Vocab: tinyVocab,
+			Hidden: m.hidden}}
 	err = card.Do(context.Background(), func(dev axcl.Device) error {
 		model, err := axcl.Load(context.Background(), dev, m.spec)
 		if err != nil {

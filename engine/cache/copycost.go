@@ -30,9 +30,9 @@ func (t *CopyCost) Observe(rows, runs int, took float64) {
 	}
 }
 
-// Most is how many of up to n rows are copied in the time of a full piece that is one run: each run of
-// cells is a call of its own in every layer. joined reports whether row i goes on with the run of
-// the row before it.
+// Most is how many of up to n rows are copied in the time of a full piece that is one run: each run
+// of cells is a call of its own in every layer. joined reports whether row i goes on with the run
+// of the row before it.
 func (t CopyCost) Most(n, piece int, joined func(i int) bool) (most int) {
 	budget, took := t.Cost(piece, piece)*1.001, 0.0
 	for most < min(n, piece) {

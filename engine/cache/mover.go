@@ -8,10 +8,10 @@ import (
 )
 
 // Mover carries pieces, one between two passes: rows or bytes of a state, off the card, onto it, or
-// within it. It has one answer to calls that fail, whatever is copied and whereto. One that the card
-// does not survive is the caller's to end on. Any other counts against the card as a failed pass
-// does, the cells that it was to fill are cleared, and what it carried is done without: evaluated
-// again, or not kept.
+// within it. It has one answer to calls that fail, whatever is copied and whereto. One that the
+// card does not survive is the caller's to end on. Any other counts against the card as a failed
+// pass does, the cells that it was to fill are cleared, and what it carried is done without:
+// evaluated again, or not kept.
 type Mover struct {
 	Watched func(call func() error) error // makes a call under the watchdog's eye
 	Strike  func(err error) error         // counts a failure; an error where the card does not survive it

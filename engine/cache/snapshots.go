@@ -13,8 +13,8 @@ import (
 // evaluated again. Making one costs nothing but the slot; the next pass leaves its state in
 // another.
 //
-// Interim snapshots, which a better one will follow, go first, then what was used longest ago; one that a
-// sequence goes on from stays.
+// Interim snapshots, which a better one will follow, go first, then what was used longest ago; one
+// that a sequence goes on from stays.
 type Snapshots struct {
 	tree    *Tree
 	free    []uint32

@@ -19,9 +19,9 @@ func (c Places) Idle(path []int32, below int) (n int) {
 	return n
 }
 
-// EvictBelow frees rows in [0, below) until n are free there, from the ends of branches that no sequence
-// stands on, the longest unused first, as far as may allows it: it is told how many rows of a
-// branch would go, and how long the text is that ends there. It reports whether n are free.
+// EvictBelow frees rows in [0, below) until n are free there, from the ends of branches that no
+// sequence stands on, the longest unused first, as far as may allows it: it is told how many rows
+// of a branch would go, and how long the text is that ends there. It reports whether n are free.
 func (c Places) EvictBelow(n, below int, may func(drop, length int) bool) bool {
 	t := c.t
 	// Neighbours are worth a few rows more: a pass's new rows then go home together.
