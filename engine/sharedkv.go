@@ -253,8 +253,8 @@ func (m *prover) checkLayerInputs(ctx context.Context, name string) error {
 		}
 		return *results, trials.Run(p)
 	}
-	// The right answers, row by row, and wrong ones: with the first row's layer inputs in place of the
-	// row's own.
+	// The right answers, row by row, and wrong ones: with the first row's layer inputs in place of
+	// the row's own.
 	p, _, err := trials.Pass(row(0, 0))
 	if err != nil {
 		return err
