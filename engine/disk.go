@@ -1,39 +1,60 @@
 package engine
 
-import "github.com/axle-llm/axle/models/rows"
+import (
+	"github.com/axle-llm/axle/engine/cache"
+	"github.com/axle-llm/axle/models/rows"
+)
 
-// diskText is a text in a folder of rows. Its rows go in whole blocks, from the first on; the rows
-// behind the last block before a state go with it. All of its methods may wait for the disk.
+// disk is a folder of rows as a medium.
+type disk struct{ *rows.Disk }
+
+// mediumOf is where a model's rows go that are kept longer than it runs; nil: nowhere.
+func mediumOf(o OpenOptions) cache.Medium {
+	switch {
+	case o.Medium != nil:
+		return o.Medium
+	case o.Rows != nil:
+		return disk{o.Rows}
+	}
+	return nil
+}
+
+func (d disk) Off() bool { return d.Stats().Off }
+
+func (d disk) Text(o cache.Owner, ids []int32) cache.Text {
+	s := d.Space(rows.Owner(o))
+	return &diskText{space: s, ids: ids, keys: s.Keys(ids), block: d.Block(), states: o.State > 0}
+}
+
+// diskText is a text in a folder of rows.
 type diskText struct {
-	*rows.Space
+	space  *rows.Space
 	ids    []int32
 	keys   []rows.Key // of its whole blocks
 	block  int
 	states bool
 }
 
-// on is a text of key's on the disk.
-func (k *keeper) on(key string, ids []int32) *diskText {
-	o := k.owner
-	o.Key = key
-	s := k.disk.Space(o)
-	return &diskText{Space: s, ids: ids, keys: s.Keys(ids), block: k.disk.Block(), states: o.State > 0}
-}
-
-// found is how many rows, from the first on, seem to be there: of a model with states, those up to
-// the last state that is there with all blocks before it.
-func (t *diskText) found() int {
+func (t *diskText) Found() int {
 	if !t.states {
-		return t.blocks() * t.block
+		return t.Blocks() * t.block
 	}
-	if key, ok := t.FindState(t.ids, t.keys); ok {
-		return t.Length(key)
+	if key, ok := t.space.FindState(t.ids, t.keys); ok {
+		return t.space.Length(key)
 	}
 	return 0
 }
 
-// blocks is how many of the text's whole blocks seem to be there, from the first on.
-func (t *diskText) blocks() int { return t.Find(t.keys) }
+func (t *diskText) Blocks() int { return t.space.Find(t.keys) }
 
-// after names the state after the first n rows, with the rows behind the last whole block of those.
-func (t *diskText) after(n int) rows.StateKey { return t.StateKey(t.ids[:n], t.keys) }
+func (t *diskText) state(n int) rows.StateKey { return t.space.StateKey(t.ids[:n], t.keys) }
+
+func (t *diskText) HasState(n int) bool          { return t.space.HasState(t.state(n)) }
+func (t *diskText) Load(i int, rows []byte) bool { return t.space.Load(t.keys[i], rows) }
+func (t *diskText) LoadState(n int, rows, state []byte) bool {
+	return t.space.LoadState(t.state(n), rows, state)
+}
+func (t *diskText) Save(i int, rows []byte) error { return t.space.Save(t.keys[i], rows) }
+func (t *diskText) SaveState(n int, rows, state []byte) error {
+	return t.space.SaveState(t.state(n), rows, state)
+}

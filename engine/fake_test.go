@@ -393,7 +393,7 @@ func onFake(t testing.TB, f *fake, o OpenOptions) *cardBackend {
 			return err
 		}
 		var err error
-		if err = b.m.openDisk(o.Rows, "a digest", "fake"); err != nil {
+		if err = b.m.openDisk(mediumOf(o), "a digest", "fake"); err != nil {
 			return err
 		}
 		if err := b.m.openRAM(o.CacheRAM); err != nil {

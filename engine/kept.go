@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/axle-llm/axle/engine/cache"
 	"github.com/axle-llm/axle/models/rows"
 )
 
@@ -32,8 +33,8 @@ const (
 type keeper struct {
 	*core
 	ramTier *ramTier // nil: nothing is kept in memory
-	disk    *rows.Disk
-	owner   rows.Owner
+	disk    cache.Medium
+	owner   cache.Owner
 	up      float64      // seconds a row takes to the card, measured at load
 	state   float64      // seconds a state takes there; 0: the model has none
 	rate    atomic.Int64 // bytes a second that the disk reads; any goroutine's
@@ -81,7 +82,7 @@ type part struct {
 // the block that is next, or −1 for none.
 type saving struct {
 	text
-	on     *diskText
+	on     cache.Text
 	next   int
 	block  []byte
 	filled int // rows of it
@@ -97,13 +98,13 @@ type saving struct {
 
 // newKeeper measures what a row costs to the card, on unused cells, and a state. Without a disk, or
 // where rows cannot be copied or lie anywhere, it gives nil, which keeps nothing.
-func newKeeper(c *core, d *rows.Disk, digest, model string) (*keeper, error) {
+func newKeeper(c *core, d cache.Medium, digest, model string) (*keeper, error) {
 	if d == nil || c.shape.Piece == 0 || !c.restores() {
 		return nil, nil
 	}
 	info := c.card.Info()
 	k := &keeper{core: c, disk: d, closed: make(chan struct{}),
-		owner: rows.Owner{Package: digest, Model: model, Card: strings.Join([]string{info.Kind, info.Name}, " "), Row: c.shape.RowBytes()}}
+		owner: cache.Owner{Package: digest, Model: model, Card: strings.Join([]string{info.Kind, info.Name}, " "), Row: c.shape.RowBytes()}}
 	k.rate.Store(keptRate)
 	cells := make([]uint32, min(c.shape.Piece, d.Block()))
 	for i := range cells {
@@ -121,13 +122,20 @@ func newKeeper(c *core, d *rows.Disk, digest, model string) (*keeper, error) {
 	return k, nil
 }
 
+// on is a text of key's on the disk.
+func (k *keeper) on(key string, ids []int32) cache.Text {
+	o := k.owner
+	o.Key = key
+	return k.disk.Text(o, ids)
+}
+
 // ask looks how much of a prompt is on disk. It may wait for the disk, so it runs on the caller's
 // goroutine.
 func (k *keeper) ask(s *seq) {
 	if k == nil || s.repeatable || s.whole() {
 		return
 	}
-	s.kept = k.on(s.Key, spelled(s.ids[:len(s.ids)-1])).found()
+	s.kept = k.on(s.Key, spelled(s.ids[:len(s.ids)-1])).Found()
 }
 
 // fetch has what the disk keeps of a sequence brought, where that is quicker than evaluating it,
@@ -164,7 +172,7 @@ func (k *keeper) fetch(s *seq) bool {
 
 // read brings a fetch's blocks, from one on, and closes got after the last that is there. Where
 // they lead to a state, that is read first: without it they are of no use.
-func (k *keeper) read(f *fetch, text *diskText, from int, card *Card) {
+func (k *keeper) read(f *fetch, text cache.Text, from int, card *Card) {
 	defer card.Wake()
 	defer close(f.got)
 	size := k.disk.Block()
@@ -194,13 +202,13 @@ func (k *keeper) read(f *fetch, text *diskText, from int, card *Card) {
 	if k.owner.State > 0 {
 		last = &part{from: blocks * size, to: f.to, state: make([]byte, k.owner.State)}
 		last.rows = make([]byte, (last.to-last.from)*k.owner.Row)
-		if !timed(last, func() bool { return text.LoadState(text.after(f.to), last.rows, last.state) }) {
+		if !timed(last, func() bool { return text.LoadState(f.to, last.rows, last.state) }) {
 			return
 		}
 	}
 	for i := from; i < blocks; i++ {
 		p := &part{from: i * size, to: (i + 1) * size, rows: make([]byte, size*k.owner.Row)}
-		if !timed(p, func() bool { return text.Load(text.keys[i], p.rows) }) || !give(p) {
+		if !timed(p, func() bool { return text.Load(i, p.rows) }) || !give(p) {
 			return
 		}
 	}
@@ -216,7 +224,7 @@ func (k *keeper) graft() (bool, error) {
 		return false, nil
 	}
 	for i, f := range k.fetching {
-		over := f.s.gone.Load() || f.s.ctx.Err() != nil || k.disk.Stats().Off
+		over := f.s.gone.Load() || f.s.ctx.Err() != nil || k.disk.Off()
 		if !over && f.part == nil {
 			select {
 			case p, ok := <-f.got:
@@ -318,7 +326,7 @@ func (k *keeper) note(s *seq) {
 // keep takes a piece of what is to be kept off the card, the latest text first. It reports whether
 // it did anything; a fatal error is the card's end.
 func (k *keeper) keep() (bool, error) {
-	if k == nil || k.disk.Stats().Off {
+	if k == nil || k.disk.Off() {
 		return false, nil
 	}
 	v := k.save
@@ -332,8 +340,8 @@ func (k *keeper) keep() (bool, error) {
 		v.block = make([]byte, k.disk.Block()*k.shape.RowBytes())
 		v.stops = k.leaves(v.text)
 		k.beside(v, func() int {
-			v.stops = slices.DeleteFunc(v.stops, func(n int) bool { return v.on.HasState(v.on.after(n)) })
-			return v.on.blocks()
+			v.stops = slices.DeleteFunc(v.stops, func(n int) bool { return v.on.HasState(n) })
+			return v.on.Blocks()
 		})
 		return false, nil
 	}
@@ -369,7 +377,7 @@ func (k *keeper) keepBlock(v *saving, path []int32) error {
 	if full {
 		block, next := v.next, v.next+1
 		k.beside(v, func() int {
-			if senselessRows(v.block) || v.on.Save(v.on.keys[block], v.block) != nil {
+			if senselessRows(v.block) || v.on.Save(block, v.block) != nil {
 				return -1
 			}
 			k.out.Add(int64(len(v.block)))
@@ -421,7 +429,7 @@ func (k *keeper) stats() DiskTier {
 	if k == nil {
 		return DiskTier{}
 	}
-	return DiskTier{On: !k.disk.Stats().Off, Rows: int(rows.Fit(k.disk.Size(), k.owner.Row)), Bytes: k.disk.Size(),
+	return DiskTier{On: !k.disk.Off(), Rows: int(rows.Fit(k.disk.Size(), k.owner.Row)), Bytes: k.disk.Size(),
 		Hits: uint64(k.back.Load()), Out: uint64(k.out.Load()), In: uint64(k.in.Load()), Saved: time.Duration(k.saved.Load())}
 }
 

@@ -142,7 +142,7 @@ func (k *keeper) keepState(v *saving) (bool, error) {
 	next, tail := v.next, v.block[:end%size*k.shape.RowBytes()]
 	v.stops, v.at = v.stops[1:], 0
 	k.beside(v, func() int {
-		if senselessRows(tail) || v.on.SaveState(v.on.after(end), tail, v.state) != nil {
+		if senselessRows(tail) || v.on.SaveState(end, tail, v.state) != nil {
 			return -1
 		}
 		k.out.Add(int64(len(tail) + len(v.state)))

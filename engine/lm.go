@@ -9,7 +9,6 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/cache"
-	"github.com/axle-llm/axle/models/rows"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer"
 )
@@ -96,7 +95,7 @@ func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokeniz
 
 // openDisk gives the model its use of a disk, and openRAM, after it, of memory: what they measure
 // is measured before anything runs.
-func (m *lm) openDisk(d *rows.Disk, digest, model string) (err error) {
+func (m *lm) openDisk(d cache.Medium, digest, model string) (err error) {
 	m.kept, err = newKeeper(m.core, d, digest, model)
 	return err
 }

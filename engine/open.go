@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/cache"
 	"github.com/axle-llm/axle/engine/card"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/ahead"
@@ -71,6 +72,9 @@ type OpenOptions struct {
 	// Rows, when not nil, keeps on disk what was evaluated, and gives it back after a restart. The
 	// caller closes it, after all models.
 	Rows *rows.Disk
+	// Medium, when not nil, is what keeps them instead of Rows. Model.Close waits for its methods
+	// to return.
+	Medium cache.Medium
 	// Proven, when not nil, is taken as what the card can do instead of probing it.
 	Proven *Proven
 	// Remember is a folder where the outcome of probes is kept, by package, card and driver; empty
@@ -495,7 +499,7 @@ func (m *lm) ready(ctx context.Context, dev axcl.Device, p *models.Package, name
 	if draft {
 		return m.canary.learn()
 	}
-	if err := m.openDisk(o.Rows, p.Digest(), name); err != nil {
+	if err := m.openDisk(mediumOf(o), p.Digest(), name); err != nil {
 		return err
 	}
 	if err := m.canary.learn(); err != nil {

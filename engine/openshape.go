@@ -56,7 +56,7 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.HollowShape, 
 			_ = c.Unload(model)
 			return err
 		}
-		if err = b.m.openDisk(o.Rows, "hollow "+s.Name, s.Name); err != nil {
+		if err = b.m.openDisk(mediumOf(o), "hollow "+s.Name, s.Name); err != nil {
 			_ = c.Unload(model)
 			return err
 		}

@@ -100,7 +100,7 @@ func onAsleep(t testing.TB, s axmodel.HollowShape, p pi5, dir string, rate float
 		b.m = newLM(card, d, d, nil, nil, OpenOptions{})
 		b.m.proven = Proven{Chunk: true, Mixed: true, Scatter: true}
 		if err = b.m.prover.measure(context.Background()); err == nil {
-			err = b.m.openDisk(disk, "a digest", "paced")
+			err = b.m.openDisk(mediumOf(OpenOptions{Rows: disk}), "a digest", "paced")
 		}
 		if err == nil {
 			err = b.m.openRAM(nil)

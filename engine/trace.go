@@ -176,7 +176,7 @@ func Settle(ctx context.Context, b Backend) error {
 					return err
 				}
 			}
-			if k := c.m.kept; k != nil && !k.disk.Stats().Off {
+			if k := c.m.kept; k != nil && !k.disk.Off() {
 				left = k.save != nil || len(k.texts) > 0
 			}
 			return nil
