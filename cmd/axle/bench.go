@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -22,7 +21,7 @@ func init() { register(newBenchCmd) }
 
 func newBenchCmd() *cobra.Command {
 	var ask benchmark.Ask
-	var f benchForms
+	var asJSON bool
 	var cacheRAM, cacheDisk string
 	c := &cobra.Command{
 		Use:   "bench MODEL…",
@@ -42,7 +41,7 @@ memory too, as serve's --cache-ram; with --cache-disk also after the model is lo
 comes, and where prompts' rows came from: the card, memory, the disk, or nowhere, so that they were evaluated.
 
 Where MODEL is an .axmodel file, calls of that single net are timed (100, or as many as -r says), with zeros for its inputs.`,
-		Example: `axle bench Qwen3-1.7B -p 128,512 -n 64 -c 1,8 --html bench.html
+		Example: `axle bench Qwen3-1.7B -p 128,512 -n 64 -c 1,8
 axle bench qwen3-0.6b --device axcl --loop vendor
 axle bench Qwen3-1.7B --json > after.json
 axle bench --compare before.json after.json
@@ -55,7 +54,7 @@ axle bench encoder.axmodel`,
 				if c.Flags().Changed("repetitions") {
 					calls = ask.Repeats
 				}
-				return benchNet(c, args[0], ask.Device, calls, f.asJSON)
+				return benchNet(c, args[0], ask.Device, calls, asJSON)
 			}
 			o, args, err := ask.Options(args, c.Flags().Changed)
 			if err != nil {
@@ -64,16 +63,13 @@ axle bench encoder.axmodel`,
 			if ask.Compare {
 				return report.Compare(c.OutOrStdout(), args[0], args[1])
 			}
-			if err := f.check(); err != nil {
-				return err
-			}
 			if err := free(c.Context(), ask.Device, "measuring"); err != nil {
 				return err
 			}
 			if err := keepRows(&o.Talks, cacheRAM, cacheDisk); err != nil {
 				return err
 			}
-			o.Version, o.OpenPackage, o.Trace = version, openPackage, f.trace != ""
+			o.Version, o.OpenPackage = version, openPackage
 			progress := io.Discard // a line that rewrites itself is for a terminal only
 			if w, ok := plain.Raw(c.ErrOrStderr()).(*os.File); ok && term.IsTerminal(int(w.Fd())) {
 				progress = w
@@ -85,7 +81,12 @@ axle bench encoder.axmodel`,
 			if err != nil {
 				return err
 			}
-			return f.write(c.OutOrStdout(), r)
+			if !asJSON {
+				return r.Text(c.OutOrStdout())
+			}
+			e := json.NewEncoder(c.OutOrStdout())
+			e.SetIndent("", "  ")
+			return e.Encode(r)
 		},
 	}
 	fl := c.Flags()
@@ -112,11 +113,7 @@ axle bench encoder.axmodel`,
 	fl.StringVar(&ask.Against, "against", "", "measure another server in turn: `ollama or openai`, its URL the last argument")
 	fl.StringVar(&ask.AgainstModel, "against-model", "", "the model's `name` there, where it is another")
 	fl.BoolVar(&ask.Compare, "compare", false, "compare two files of --json")
-	fl.BoolVar(&f.asJSON, "json", false, "print JSON")
-	fl.BoolVar(&f.asCSV, "csv", false, "print CSV, a line a case")
-	fl.BoolVar(&f.asMD, "md", false, "print one Markdown table, and a line of the machine and the card")
-	fl.StringVar(&f.html, "html", "", "write a page with plots to `FILE`")
-	fl.StringVar(&f.trace, "trace", "", "write every pass to `FILE`, for Perfetto or chrome://tracing")
+	fl.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -135,58 +132,4 @@ func keepRows(o *benchmark.Talks, memory, disk string) (err error) {
 		o.Dir = storeOptions().Dir
 	}
 	return nil
-}
-
-// benchForms are the forms a result is written in.
-type benchForms struct {
-	asJSON, asCSV, asMD bool
-	html, trace         string // files; empty: none
-}
-
-// check looks, before anything is measured, whether what is to be written can be.
-func (f *benchForms) check() error {
-	if f.asJSON && f.asCSV || f.asJSON && f.asMD || f.asCSV && f.asMD {
-		return usageError("--json, --csv and --md cannot be had together")
-	}
-	for _, file := range []string{f.html, f.trace} {
-		if dir := filepath.Dir(file); file != "" {
-			if st, err := os.Stat(dir); err != nil || !st.IsDir() {
-				return usageError("%s: there is no folder %s", file, dir)
-			}
-		}
-	}
-	return nil
-}
-
-// write writes what was asked for.
-func (f *benchForms) write(out io.Writer, r *benchmark.Result) error {
-	if f.html != "" {
-		if err := writeTo(f.html, r.HTML); err != nil {
-			return err
-		}
-	}
-	if f.trace != "" {
-		if err := writeTo(f.trace, r.Trace); err != nil {
-			return err
-		}
-	}
-	switch {
-	case f.asJSON:
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(r.Report)
-	case f.asCSV:
-		return r.CSV(out)
-	case f.asMD:
-		return r.Markdown(out)
-	}
-	return r.Text(out)
-}
-
-func writeTo(name string, f func(io.Writer) error) error {
-	file, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(file), file.Close())
 }

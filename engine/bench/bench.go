@@ -198,21 +198,6 @@ func (r *Recorder) Take() []Pass {
 	return p
 }
 
-// Request is one client's way through a run, for the trace.
-type Request struct {
-	Client             int
-	Begin, First, End  time.Duration
-	Prompt, Tokens     int
-	Template, Tokenize time.Duration
-}
-
-// Run is one repeat, in the detail that a trace shows.
-type Run struct {
-	Load     Load
-	Passes   []Pass
-	Requests []Request
-}
-
 // once is what one repeat gave.
 type once struct {
 	wall, first, prefill, decode, busy, npu, load float64
@@ -226,7 +211,6 @@ type once struct {
 	token                                         Parts
 	each                                          []time.Duration
 	passes, decoded                               int
-	run                                           Run
 }
 
 // stageNames are in the order of a request's way. "draft" and "again" are there only with a draft
@@ -241,20 +225,20 @@ func (r *Meter) stageNames() (names []string) {
 	return names
 }
 
-// Measure runs the load: once shortly to warm up, then repeats times on an empty cache. See the
-// detail of the last repeat in Run. Errors: the first that a client met, ctx's.
-func (r *Meter) Measure(ctx context.Context, l Load, repeats int) (Case, Run, error) {
+// Measure runs the load: once shortly to warm up, then repeats times on an empty cache. Errors: the
+// first that a client met, ctx's.
+func (r *Meter) Measure(ctx context.Context, l Load, repeats int) (Case, error) {
 	warm := l
 	warm.Output = min(l.Output, 2)
 	if _, err := r.once(ctx, warm, false); err != nil {
-		return Case{}, Run{}, err
+		return Case{}, err
 	}
 	c := Case{Load: l}
 	var all []once
 	for range repeats {
 		o, err := r.once(ctx, l, l.Clients == 1)
 		if err != nil {
-			return Case{}, Run{}, err
+			return Case{}, err
 		}
 		all = append(all, o)
 	}
@@ -287,7 +271,7 @@ func (r *Meter) Measure(ctx context.Context, l Load, repeats int) (Case, Run, er
 		c.Second = optional(func(o *once) float64 { return o.second })
 	}
 	c.sum(all, r.stageNames())
-	return c, all[len(all)-1].run, nil
+	return c, nil
 }
 
 // sum adds up what repeats share.
@@ -354,8 +338,9 @@ func percent(part, of time.Duration) float64 {
 
 // client is what one caller of a run saw.
 type client struct {
-	Request
-	ids   []int32
+	Prompt
+	begin, first, end time.Duration
+
 	asked time.Duration
 	at    []time.Duration // when its tokens came, after being asked
 	out   []int32
@@ -381,7 +366,7 @@ func (r *Meter) once(ctx context.Context, l Load, second bool) (o once, err erro
 			return o, err
 		}
 		prepared += r.Clock() - at
-		clients[i] = &client{ids: p.IDs, Request: Request{Client: i, Prompt: len(p.IDs), Template: p.Template, Tokenize: p.Tokenize}}
+		clients[i] = &client{Prompt: p}
 	}
 	if r.Figure != nil {
 		r.Figure() // drivers count from one question to the next
@@ -397,11 +382,10 @@ func (r *Meter) once(ctx context.Context, l Load, second bool) (o once, err erro
 		if c.err != nil {
 			return o, c.err
 		}
-		end = max(end, c.End)
+		end = max(end, c.end)
 	}
 	after := r.Backend.Stats()
 	passes := r.Recorder.Take()
-	o.run = Run{Load: l, Passes: passes}
 	o.account(l, clients, begin, end, r.split, passes)
 	o.total += prepared
 	o.wall = ms(o.total)
@@ -418,17 +402,17 @@ func (r *Meter) once(ctx context.Context, l Load, second bool) (o once, err erro
 	o.second = math.NaN()
 	if second && len(clients[0].out) > 0 {
 		c := clients[0]
-		ids := append(slices.Clone(c.ids), c.out...)
+		ids := append(slices.Clone(c.IDs), c.out...)
 		for range 32 {
 			ids = append(ids, ids[len(ids)-1]+1)
 		}
 		if shape := engine.ShapeOf(r.Backend); len(ids) < shape.Cells && int(ids[len(ids)-1]) < shape.Out {
-			next := &client{ids: ids}
+			next := &client{Prompt: Prompt{IDs: ids}}
 			r.run(ctx, Load{Prompt: len(ids), Output: 1, Clients: 1}, []*client{next}, nil)
 			if next.err != nil {
 				return o, next.err
 			}
-			o.second = ms(next.First - next.Begin)
+			o.second = ms(next.first - next.begin)
 		}
 		r.Recorder.Take()
 	}
@@ -485,7 +469,7 @@ func (r *Meter) ask(ctx context.Context, l Load, c *client, over chan<- struct{}
 	p := sampler.Defaults()
 	p.Temperature = 0
 	spec := l.Speculate
-	job := engine.Job{IDs: c.ids, Sampling: p, Limit: l.Output, Speculate: &spec, IgnoreStop: true}
+	job := engine.Job{IDs: c.IDs, Sampling: p, Limit: l.Output, Speculate: &spec, IgnoreStop: true}
 	c.asked = r.Clock()
 	line := json.NewEncoder(io.Discard)
 	for t, err := range r.Backend.Complete(ctx, job) {
@@ -510,9 +494,9 @@ func (r *Meter) ask(ctx context.Context, l Load, c *client, over chan<- struct{}
 	close(over)
 	<-let
 	c.wait = max(*begin-c.asked, 0)
-	c.Begin, c.End, c.Tokens = *begin, r.Clock(), len(c.out)
+	c.begin, c.end = *begin, r.Clock()
 	if len(c.at) > 0 {
-		c.First = c.asked + c.at[0]
+		c.first = c.asked + c.at[0]
 	}
 }
 
@@ -522,9 +506,8 @@ func (o *once) account(l Load, clients []*client, begin, end time.Duration, spli
 	first := begin
 	prompts := 0
 	for _, c := range clients {
-		o.run.Requests = append(o.run.Requests, c.Request)
-		first = max(first, c.First)
-		prompts += c.Prompt - c.usage.Cached
+		first = max(first, c.first)
+		prompts += len(c.IDs) - c.usage.Cached
 		o.tokens += len(c.out)
 		o.drafted, o.accepted = o.drafted+c.usage.Drafted, o.accepted+c.usage.Accepted
 		o.stages["template"] += c.Template

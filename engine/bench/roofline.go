@@ -21,20 +21,10 @@ type Roofline struct {
 	Share     float64 `json:"share_percent"` // of the limit, 100 at most: more means that the bandwidth is not known
 	Memory    float64 `json:"memory_ms_per_token"`
 	// the card's time beyond reading: the engine's fixed cost of each call, and arithmetic
-	Fixed  float64         `json:"fixed_ms_per_token"`
-	Link   float64         `json:"link_ms_per_token"`
-	Host   float64         `json:"host_ms_per_token"`
-	Text   string          `json:"text"`
-	Points []RooflinePoint `json:"points"`
-}
-
-// RooflinePoint is the limit and what was measured for this many clients: weights are read once for
-// all, the cache for each; all of it for each where layers keep states, since a pass then carries
-// rows of one sequence.
-type RooflinePoint struct {
-	Clients int     `json:"clients"`
-	Limit   float64 `json:"limit_tps"`
-	Reached float64 `json:"reached_tps"`
+	Fixed float64 `json:"fixed_ms_per_token"`
+	Link  float64 `json:"link_ms_per_token"`
+	Host  float64 `json:"host_ms_per_token"`
+	Text  string  `json:"text"`
 }
 
 // NewRoofline judges cases by what a token reads: weights, cache, and states where layers keep
@@ -45,25 +35,14 @@ func NewRoofline(weights, cache, states int64, bandwidth float64, source string,
 		r.Text = "The card's bandwidth is not known: give --profile."
 		return r
 	}
-	r.Limit = r.LimitOf(1)
+	r.Limit = bandwidth / float64(weights+cache+states)
 	r.Memory = 1e3 / r.Limit
 	var one *Case
-	best := map[int]int{}
 	for i := range cases {
 		c := &cases[i]
-		if c.Speculate || c.Decode.Median <= 0 {
-			continue
-		}
-		if c.Clients == 1 && (one == nil || c.Decode.Median > one.Decode.Median) {
+		if c.Clients == 1 && !c.Speculate && c.Decode.Median > 0 && (one == nil || c.Decode.Median > one.Decode.Median) {
 			one = c
 		}
-		at, seen := best[c.Clients]
-		if !seen {
-			at = len(r.Points)
-			best[c.Clients] = at
-			r.Points = append(r.Points, RooflinePoint{Clients: c.Clients, Limit: r.LimitOf(float64(c.Clients))})
-		}
-		r.Points[at].Reached = max(r.Points[at].Reached, c.Decode.Median)
 	}
 	if one == nil {
 		r.Text = "No case with one client and more than one token was measured."
@@ -78,14 +57,6 @@ func NewRoofline(weights, cache, states int64, bandwidth float64, source string,
 	r.Host = max(1e3/r.Reached-ms(t.Layers+t.Head)-r.Link, 0)
 	r.Text = r.judge(calls)
 	return r
-}
-
-// LimitOf is the most tokens a second that this many clients could get together.
-func (r *Roofline) LimitOf(clients float64) float64 {
-	if r.States > 0 {
-		clients = 1
-	}
-	return clients * r.Bandwidth / (float64(r.Weights) + clients*float64(r.Cache+r.States))
 }
 
 // Reads says what a token reads: "595 MB of weights and 234 MB of cache".

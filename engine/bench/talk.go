@@ -104,8 +104,8 @@ func (r *Meter) Begin(t Talk) (*Talking, error) {
 // the backend has evaluated it, and waits until it is put aside. Errors: as Rounds.
 func (r *Meter) Repeat(ctx context.Context, g *Talking) error {
 	for _, text := range g.texts {
-		one := &client{ids: slices.Clone(text[:len(text)-g.New])}
-		r.run(ctx, Load{Prompt: len(one.ids), Output: 1, Clients: 1}, []*client{one}, nil)
+		one := &client{Prompt: Prompt{IDs: slices.Clone(text[:len(text)-g.New])}}
+		r.run(ctx, Load{Prompt: len(one.IDs), Output: 1, Clients: 1}, []*client{one}, nil)
 		r.Recorder.Take()
 		if one.err != nil {
 			return one.err
@@ -124,17 +124,17 @@ func (r *Meter) Rounds(ctx context.Context, g *Talking, n int, w *TalkWay) error
 	var firsts []float64
 	for range n {
 		for c := range g.texts {
-			one := &client{ids: slices.Clone(g.texts[c])}
-			r.run(ctx, Load{Prompt: len(one.ids), Output: g.Output, Clients: 1}, []*client{one}, nil)
+			one := &client{Prompt: Prompt{IDs: slices.Clone(g.texts[c])}}
+			r.run(ctx, Load{Prompt: len(one.IDs), Output: g.Output, Clients: 1}, []*client{one}, nil)
 			r.Recorder.Take()
 			if one.err != nil {
 				return one.err
 			}
 			if len(one.out) < g.Output {
 				return fmt.Errorf("bench: conversation %d has %d tokens and got %d more, %d are wanted: its context is full", c,
-					len(one.ids), len(one.out), g.Output)
+					len(one.IDs), len(one.out), g.Output)
 			}
-			firsts = append(firsts, ms(one.First-one.Begin))
+			firsts = append(firsts, ms(one.first-one.begin))
 			// Words of another prompt stand for what is said next.
 			p, err := r.prompt(g.New, c, r.turns+1+g.round)
 			if err != nil {

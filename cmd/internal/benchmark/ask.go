@@ -33,8 +33,8 @@ type Ask struct {
 }
 
 // Options reads the flags and the arguments behind them, which are the models' names. given tells
-// whether a flag was given. What only the program knows is left to it: Version, OpenPackage, Trace,
-// and where rows of conversations are kept. Every error is an [AskError].
+// whether a flag was given. What only the program knows is left to it: Version, OpenPackage, and
+// where rows of conversations are kept. Every error is an [AskError].
 func (a *Ask) Options(args []string, given func(flag string) bool) (o Options, names []string, err error) {
 	o = Options{Device: a.Device, Asked: given("n-prompt") || given("n-gen"), Repeats: a.Repeats, Parallel: a.Parallel, Period: a.Period,
 		Loop: a.Loop, Layers: a.Layers, Draft: a.Draft}
@@ -121,7 +121,7 @@ func (a *Ask) talks(o *Options, given func(flag string) bool) error {
 		return nil
 	}
 	for _, flag := range []string{"clients", "repetitions", "parallel", "speculate", "profile", "period", "loop", "layers", "draft",
-		"against", "compare", "trace"} {
+		"against", "compare"} {
 		if given(flag) {
 			return asked("--conversations and --%s cannot be had together: conversations take turns, and nothing is guessed", flag)
 		}

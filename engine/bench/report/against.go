@@ -1,11 +1,8 @@
 package report
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/axle-llm/axle/engine/bench"
 )
@@ -55,20 +52,4 @@ func (a *Against) writeText(w io.Writer) error {
 		}
 	}
 	return nil
-}
-
-func (a *Against) writeCSV(w *csv.Writer, model string) error {
-	rows := [][]string{strings.Split("model,against,prompt,output,clients,first_token_ms_here,first_token_ms_there,decode_tps_here,"+
-		"decode_tps_there,whole_tps_here,whole_tps_there", ",")}
-	for _, c := range a.Cases {
-		num := func(s bench.Sample) string {
-			if len(s.Values) == 0 {
-				return ""
-			}
-			return strconv.FormatFloat(s.Median, 'g', 7, 64)
-		}
-		rows = append(rows, []string{model, a.Kind, strconv.Itoa(c.Prompt), strconv.Itoa(c.Output), strconv.Itoa(c.Clients),
-			num(c.Here.First), num(c.There.First), num(c.Here.Decode), num(c.There.Decode), num(c.Here.Whole), num(c.There.Whole)})
-	}
-	return w.WriteAll(rows)
 }

@@ -1,10 +1,8 @@
 package report
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -172,83 +170,4 @@ func (m *Model) writeLoops(w io.Writer) error {
 		return err
 	}
 	return nil
-}
-
-// CSV writes a line a case, a line a loop, what was measured of another server, and a line for each
-// place where conversations were kept.
-func (r *Report) CSV(w io.Writer) error {
-	c := csv.NewWriter(w)
-	head := []string{"model", "prompt", "output", "clients", "speculate", "repeats", "first_token_ms", "prefill_tps", "decode_tps",
-		"token_p50_ms", "token_p95_ms", "token_p99_ms",
-		"second_turn_ms", "wall_ms", "busy_percent", "npu_percent", "drafted", "accepted", "passes", "rows", "unaccounted_percent"}
-	stages := false
-	num := func(v float64) string { return strconv.FormatFloat(v, 'g', 7, 64) }
-	opt := func(s *bench.Sample) string {
-		if s == nil {
-			return ""
-		}
-		return num(s.Median)
-	}
-	med := func(s bench.Sample) string {
-		if len(s.Values) == 0 {
-			return ""
-		}
-		return num(s.Median)
-	}
-	for _, m := range r.Models {
-		for _, x := range m.Cases {
-			if !stages {
-				stages = true
-				for _, s := range x.Stages {
-					head = append(head, s.Name+"_us_per_token")
-				}
-				if err := c.Write(head); err != nil {
-					return err
-				}
-			}
-			row := []string{m.Name, strconv.Itoa(x.Prompt), strconv.Itoa(x.Output), strconv.Itoa(x.Clients),
-				strconv.FormatBool(x.Speculate), strconv.Itoa(len(x.Wall.Values)),
-				med(x.First), med(x.Prefill), med(x.Decode), med(x.P50), med(x.P95), med(x.P99), opt(x.Second), med(x.Wall), med(x.Busy),
-				opt(x.NPU),
-				strconv.Itoa(x.Drafted), strconv.Itoa(x.Accepted), num(x.Passes), num(x.Rows), num(x.Rest)}
-			for _, s := range x.Stages {
-				row = append(row, num(s.Token))
-			}
-			if err := c.Write(row); err != nil {
-				return err
-			}
-		}
-	}
-	loops := false
-	for _, m := range r.Models {
-		for _, l := range m.Loops {
-			if !loops {
-				loops = true
-				if err := c.Write(strings.Split("model,loop,ms_per_token,tps,entries,calls_per_token,link_copies_per_token,npu_percent",
-					",")); err != nil {
-					return err
-				}
-			}
-			if err := c.Write([]string{m.Name, l.Name, med(l.Token), num(l.Rate), strconv.Itoa(l.Runs), num(l.Calls), num(l.Cross),
-				num(l.Busy)}); err != nil {
-				return err
-			}
-		}
-		if a := m.Against; a != nil {
-			if err := a.writeCSV(c, m.Name); err != nil {
-				return err
-			}
-		}
-	}
-	talks := true
-	for i := range r.Models {
-		if m := &r.Models[i]; len(m.Talks) > 0 {
-			if err := m.writeTalksCSV(c, talks); err != nil {
-				return err
-			}
-			talks = false
-		}
-	}
-	c.Flush()
-	return c.Error()
 }
