@@ -14,8 +14,7 @@ verify$|This works: sudo -u axle AXLE_MODELS=
 cache clear |has left nothing on disk
 compile |no such file or directory
 bench --compare |no such file or directory
---device axcl|AXCL runtime is not installed
-tune --measure|ends its answers at once'
+--device axcl|AXCL runtime is not installed'
 
 useradd -m reader
 install -d -o axle -g axle /var/lib/axle /var/lib/axle/models

@@ -37,7 +37,6 @@ func TestJSONUnderNoise(t *testing.T) {
 		"bench":   {[]string{pocket, "--device", "axcl", "-p", "8", "-n", "2", "-r", "1", "-c", "1"}, true, 0},
 		"plan":    {[]string{"qwen3-0.6b"}, false, 0},
 		"inspect": {[]string{pocket}, false, 0},
-		"tune":    {[]string{"--dry-run", "--root", t.TempDir()}, false, 0},
 		"top":     {[]string{"--once"}, false, 0},
 	}
 	for _, c := range newRootCmd().Commands() {

@@ -37,7 +37,7 @@ func TestTroubleshooting(t *testing.T) {
 		"server/ollama", "server/body", "server/prompt", "server/ollamatype",
 		"server/openai", "server/anthropic", "server/vendor", "server/local", "cmd/internal/benchmark", "cmd/internal/diagnosis",
 		"cmd/internal/inspection", "cmd/internal/singlenet",
-		"cmd/internal/transcript", "cmd/internal/tune", "cmd/internal/watch", "cmd/axle"} {
+		"cmd/internal/transcript", "cmd/internal/watch", "cmd/axle"} {
 		for _, r := range texts(t, dir) {
 			seen[r.text] = true
 			// Quotes are the headings' own, and the package's prefix is left out in them.

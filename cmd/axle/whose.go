@@ -188,7 +188,7 @@ func storeAlone(ctx context.Context, conn *connection) string {
 	if err != nil || where.Folder == "" || where.Folder == store.DefaultDir() {
 		return ""
 	}
-	if os.Geteuid() == 0 { // as which tune has to run
+	if os.Geteuid() == 0 { // who can read it all
 		where.User = ""
 	}
 	return "; its models are found without it by: " + asServer(where, os.Args[1:])

@@ -95,8 +95,8 @@ func (r *Roofline) judge(calls int) string {
 		return fmt.Sprintf("The link holds it back: %.0f %% of a token goes to copies over it. A head that finds the largest logit on "+
 			"the card, or a wider PCIe link, would help.", share(r.Link))
 	}
-	return fmt.Sprintf("The host holds it back: %.0f %% of a token is this program's, or the system's, between passes. 'axle tune' looks "+
-		"at governor, interrupts and priority.", share(r.Host))
+	return fmt.Sprintf("The host holds it back: %.0f %% of a token is this program's, or the system's, between passes. The CPU "+
+		"governor, the card's interrupt and the server's priority are worth a look: 'Making it fast' in the documentation.", share(r.Host))
 }
 
 // Bandwidths lists what was learnt of the memory's bandwidth: "a read probe on the card 20.5 GB/s,
