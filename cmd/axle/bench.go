@@ -33,8 +33,7 @@ MODEL is a name in the store, a package's folder, or one of the shapes
 simulated card (--device axcl with AXLE_AXCL_LIB) or patience.
 
 With --compare, two files that --json wrote are compared. With --against ollama or openai, the last argument is the URL of another server,
-which gets the same load in turn with the model here. With --loop naive or vendor, a token in one pass is measured beside the loop over
-layers that other programs run. With --layers each layer is waited for by itself: slower, and it says what each layer and the head take.
+which gets the same load in turn with the model here.
 
 With --conversations N, N conversations that do not fit on the card together take turns, with the card alone and with this machine's
 memory too, as serve's --cache-ram; with --cache-disk also after the model is loaded anew. It says how soon each turn's first token
@@ -42,7 +41,7 @@ comes, and where prompts' rows came from: the card, memory, the disk, or nowhere
 
 Where MODEL is an .axmodel file, calls of that single net are timed (100, or as many as -r says), with zeros for its inputs.`,
 		Example: `axle bench Qwen3-1.7B -p 128,512 -n 64 -c 1,8
-axle bench qwen3-0.6b --device axcl --loop vendor
+axle bench qwen3-0.6b --device axcl
 axle bench Qwen3-1.7B --json > after.json
 axle bench --compare before.json after.json
 axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434
@@ -99,8 +98,6 @@ axle bench encoder.axmodel`,
 	fl.StringVar(&ask.Device, "device", "auto", "device: auto, axcl, axcl:N, axengine or soft")
 	fl.StringVar(&ask.Profile, "profile", "", "take the card's bandwidth from a `profile`: pi5, cm3588, onboard or a file")
 	fl.IntVar(&ask.Period, "period", 0, "a shape without weights repeats its text after this many `tokens`, for speculation; 0: never")
-	fl.StringVar(&ask.Loop, "loop", "", "measure a `loop` over layers beside one pass: naive or vendor")
-	fl.BoolVar(&ask.Layers, "layers", false, "run layer by layer, each waited for, and say what each takes: passes are slower so")
 	fl.StringVar(&ask.Draft, "draft", "", "a smaller `MODEL` with the same vocabulary, to guess with as serve's --draft does")
 	fl.IntVar(&ask.Conversations, "conversations", 0,
 		"measure this many `conversations` that take turns, each beginning with -p tokens (900)")

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -67,7 +66,7 @@ func TestBenchPocket(t *testing.T) {
 		t.Errorf("%+v", roof)
 	}
 
-	if text, err = benchRun(t, dir, "--device", "soft", "-p", "24", "-n", "6", "-r", "1", "-c", "1,3", "--layers", "--draft", dir,
+	if text, err = benchRun(t, dir, "--device", "soft", "-p", "24", "-n", "6", "-r", "1", "-c", "1,3", "--draft", dir,
 		"--json"); err != nil {
 		t.Fatal(err)
 	}
@@ -76,17 +75,8 @@ func TestBenchPocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range by.Models[0].Cases {
-		all, layers := 0.0, 0.0
-		for _, v := range c.Each {
-			all += v
-		}
-		for _, s := range c.Stages {
-			if s.Name == "layers" {
-				layers = s.Token
-			}
-		}
-		if len(c.Each) != by.Models[0].Layers || len(c.Stages) != 14 || math.Abs(all/layers-1) > 1e-6 {
-			t.Errorf("%s: %d layers of %v us in a stage of %v, %d stages", c.Load, len(c.Each), all, layers, len(c.Stages))
+		if len(c.Stages) != 13 {
+			t.Errorf("%s: %d stages", c.Load, len(c.Stages))
 		}
 	}
 
@@ -102,14 +92,6 @@ func TestBenchPocket(t *testing.T) {
 	if text, err = benchRun(t, dir, "--device", "soft", "-p", "8", "-n", "2", "-r", "1", "-c", "1"); err != nil ||
 		!strings.Contains(text, "in no stage") || !strings.Contains(text, "roofline:") {
 		t.Errorf("%v\n%s", err, text)
-	}
-	if text, err = benchRun(t, dir, "--device", "soft", "--loop", "naive", "-r", "1"); err != nil ||
-		!strings.Contains(text, "times as fast") {
-		t.Errorf("%v\n%s", err, text)
-	}
-	if _, err = benchRun(t, dir, "--device", "soft", "--loop", "vendor", "-r", "1"); err == nil ||
-		!strings.Contains(err.Error(), "no vendor's loop") {
-		t.Errorf("the vendor's loop on the software card: %v", err)
 	}
 }
 
@@ -207,11 +189,7 @@ func TestBenchUsage(t *testing.T) {
 		{"m --parallel -1", "--parallel must be between 0 and 256"},
 		{"m --period -1", "--period must be"},
 		{"m --speculate maybe", "--speculate is off, on or both"},
-		{"m --loop odd", "--loop is naive or vendor"},
 		{"m --profile nowhere", "nowhere"},
-		{"m --layers --loop naive", "cannot be had together"},
-		{"m --layers --against ollama http://h", "cannot be had together"},
-		{"m --draft d --loop naive", "cannot be had together"},
 		{"qwen3-0.6b --device soft --draft d", "has no words"},
 		{"m --against odd http://h", "--against is ollama or openai"},
 		{"m --against ollama", "needs the server's URL"},
@@ -225,7 +203,6 @@ func TestBenchUsage(t *testing.T) {
 		{"m --conversations 2 --turns -1", "--turns must be between 0 and 1000, got -1"},
 		{"m --conversations 2 --turns 1001", "--turns must be"},
 		{"m --conversations 2 -c 4", "--conversations and --clients cannot be had together"},
-		{"m --conversations 2 --layers", "cannot be had together"},
 		{"m --conversations 2 -n 8,16", "one length of answers"},
 		{"m --conversations 2 --cache-ram much", "is no size"},
 		{"m --conversations 2 --cache-disk much", "is no size"},

@@ -94,9 +94,8 @@ type Case struct {
 	Queued   bool      `json:"queued,omitempty"`      // the clients do not fit together: some waited
 	Latency  []float64 `json:"latency_by_token_ms"`   // medians, from the second token on
 	Stages   []Stage   `json:"stages"`
-	Each     []float64 `json:"layers_us_per_token,omitempty"` // of the stage layers, layer by layer, where the device ran them apart
-	Rest     float64   `json:"unaccounted_percent"`           // of the wall time: what is in no stage
-	Token    Parts     `json:"decode_token"`                  // a decoded token's time, without prompts
+	Rest     float64   `json:"unaccounted_percent"` // of the wall time: what is in no stage
+	Token    Parts     `json:"decode_token"`        // a decoded token's time, without prompts
 }
 
 // Stage is a share of the wall time.
@@ -113,7 +112,6 @@ type Parts struct {
 	Layers time.Duration `json:"layers_ns"`
 	Head   time.Duration `json:"head_ns"`
 	Down   time.Duration `json:"download_ns"`
-	Again  time.Duration `json:"again_ns,omitempty"` // what measuring layers apart costs
 }
 
 // Split is the account that a device gives of itself. Where it works beside the host (async), its
@@ -146,48 +144,23 @@ func (s Parts) divide(work, layers, head time.Duration) Parts {
 	return s
 }
 
-// Pass is a pass of the engine, and what its layers took by themselves where the device is an
-// Apart.
-type Pass struct {
-	engine.PassTrace
-	Apart LayerTimes
-}
-
-// parts is the account of a pass whose layers ran apart: measured, not divided.
-func (p *Pass) parts(split func(*engine.PassTrace) Parts) Parts {
-	if len(p.Apart.Layers) == 0 {
-		return split(&p.PassTrace)
-	}
-	s := Parts{Head: p.Apart.Head, Again: p.Apart.Again}
-	for _, l := range p.Apart.Layers {
-		s.Layers += l
-	}
-	s.Upload = max(p.Run-s.Layers-s.Head-s.Again, 0)
-	return s
-}
-
 // Recorder keeps passes. Its Add is for CardOptions.Trace; all methods are safe for concurrent use.
 type Recorder struct {
-	Apart *Apart // the device, where it is one; set before the first pass
-
 	mu     sync.Mutex
-	passes []Pass
+	passes []engine.PassTrace
 }
 
 // Add copies a pass.
 func (r *Recorder) Add(p *engine.PassTrace) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := Pass{PassTrace: *p}
-	c.Parts = slices.Clone(p.Parts)
-	if r.Apart != nil {
-		c.Apart = r.Apart.Last()
-	}
+	c := *p
+	c.Parts = nil // the engine's own, and not looked at
 	r.passes = append(r.passes, c)
 }
 
 // Take gives the passes since the last Take.
-func (r *Recorder) Take() []Pass {
+func (r *Recorder) Take() []engine.PassTrace {
 	if r == nil {
 		return nil
 	}
@@ -209,18 +182,15 @@ type once struct {
 	tokens, drafted, accepted, rows               int
 	short, queued                                 bool
 	token                                         Parts
-	each                                          []time.Duration
 	passes, decoded                               int
 }
 
-// stageNames are in the order of a request's way. "draft" and "again" are there only with a draft
-// model, or with layers apart.
-func (r *Meter) stageNames() (names []string) {
-	for _, n := range []string{"template", "tokenize", "queue", "plan", "draft", "embed", "upload", "layers", "head", "again", "download",
-		"sample", "detokenize", "write"} {
-		if n != "draft" && n != "again" || n == "draft" && r.Draft || n == "again" && r.Recorder != nil && r.Recorder.Apart != nil {
-			names = append(names, n)
-		}
+// stageNames are in the order of a request's way. "draft" is there only with a draft model.
+func (r *Meter) stageNames() []string {
+	names := []string{"template", "tokenize", "queue", "plan", "draft", "embed", "upload", "layers", "head", "download", "sample",
+		"detokenize", "write"}
+	if !r.Draft {
+		names = slices.DeleteFunc(names, func(n string) bool { return n == "draft" })
 	}
 	return names
 }
@@ -280,7 +250,6 @@ func (c *Case) sum(all []once, names []string) {
 	stages := map[string]time.Duration{}
 	tokens, decoded := 0, 0
 	var index [][]float64
-	var each []time.Duration
 	for _, o := range all {
 		total += o.total
 		tokens += o.tokens
@@ -294,13 +263,6 @@ func (c *Case) sum(all []once, names []string) {
 		c.Token.Layers += o.token.Layers
 		c.Token.Head += o.token.Head
 		c.Token.Down += o.token.Down
-		c.Token.Again += o.token.Again
-		for i, t := range o.each {
-			if i == len(each) {
-				each = append(each, 0)
-			}
-			each[i] += t
-		}
 		for n, t := range o.stages {
 			stages[n] += t
 		}
@@ -311,16 +273,13 @@ func (c *Case) sum(all []once, names []string) {
 			index[i] = append(index[i], g...)
 		}
 	}
-	for _, p := range []*time.Duration{&c.Token.Host, &c.Token.Upload, &c.Token.Layers, &c.Token.Head, &c.Token.Down, &c.Token.Again} {
+	for _, p := range []*time.Duration{&c.Token.Host, &c.Token.Upload, &c.Token.Layers, &c.Token.Head, &c.Token.Down} {
 		*p /= time.Duration(max(decoded, 1))
 	}
 	for _, g := range index {
 		c.Latency = append(c.Latency, Percentile(g, 0.5))
 	}
 	perToken := func(t time.Duration) float64 { return float64(t.Nanoseconds()) / 1e3 / float64(max(tokens, 1)) }
-	for _, t := range each {
-		c.Each = append(c.Each, perToken(t))
-	}
 	var in time.Duration
 	for _, n := range names {
 		in += stages[n]
@@ -501,7 +460,8 @@ func (r *Meter) ask(ctx context.Context, l Load, c *client, over chan<- struct{}
 }
 
 // account turns a run into figures.
-func (o *once) account(l Load, clients []*client, begin, end time.Duration, split func(*engine.PassTrace) Parts, passes []Pass) {
+func (o *once) account(l Load, clients []*client, begin, end time.Duration, split func(*engine.PassTrace) Parts,
+	passes []engine.PassTrace) {
 	o.stages = map[string]time.Duration{}
 	first := begin
 	prompts := 0
@@ -549,7 +509,7 @@ func (o *once) account(l Load, clients []*client, begin, end time.Duration, spli
 		if o.passes++; o.passes == 1 {
 			o.stages["queue"] += max(p.Start-begin, 0)
 		}
-		s := p.parts(split)
+		s := split(p)
 		o.rows += p.Rows
 		o.stages["plan"] += p.Plan + p.Build - p.Embed
 		o.stages["draft"] += p.Draft
@@ -557,23 +517,15 @@ func (o *once) account(l Load, clients []*client, begin, end time.Duration, spli
 		o.stages["upload"] += s.Upload
 		o.stages["layers"] += s.Layers
 		o.stages["head"] += s.Head
-		o.stages["again"] += s.Again
 		o.stages["download"] += s.Down
 		o.stages["sample"] += p.Sample - p.Detokenize
 		o.stages["detokenize"] += p.Detokenize
-		for i, t := range p.Apart.Layers {
-			if i == len(o.each) {
-				o.each = append(o.each, 0)
-			}
-			o.each[i] += t
-		}
 		if p.Start >= first-p.Sample-time.Microsecond && p.Kind != "prefill" && p.Kind != "mixed" {
 			o.token.Host += p.Plan + p.Build + p.Sample
 			o.token.Upload += s.Upload
 			o.token.Layers += s.Layers
 			o.token.Head += s.Head
 			o.token.Down += s.Down
-			o.token.Again += s.Again
 		}
 	}
 	o.total = end - begin

@@ -89,6 +89,27 @@ func ReadProbe(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, weights
 	return p, nil
 }
 
+// row is a pass of one row that sees half the cache.
+func row(s axcl.Shape) (*axcl.Pass, error) {
+	past := s.Cells / 2
+	p := &axcl.Pass{Hidden: make([]uint16, s.Hidden), Pos: make([]uint32, max(s.Pos, 1)), Cell: []uint32{uint32(past)},
+		SeeCells: make([]uint64, axcl.Words(s.Cells)), SeeRows: make([]uint64, 1)}
+	if s.State > 0 {
+		p.From, p.To = 1, 1
+	}
+	p.Given = make([]uint16, s.Layers*s.Given)
+	if s.Out > 0 {
+		p.Want, p.Logits = []int{0}, make([]uint16, s.Out)
+	}
+	for i := range p.Hidden {
+		p.Hidden[i] = 0x3f80
+	}
+	for c := range past {
+		p.SeeCells[c/64] |= 1 << (c % 64)
+	}
+	return p, p.Check(s)
+}
+
 // Memory measures this machine's memory with all its cores for about the given time: bytes a second
 // read, and copied (each byte counted once read and once written).
 func Memory(budget time.Duration) (read, copied float64) {

@@ -22,14 +22,13 @@ const (
 // Ask is a command line: what is to be measured, as typed, not checked yet. Its fields are the
 // flags of those names, and their defaults are the command's.
 type Ask struct {
-	Prompts, Outputs, Clients    string // -p, -n, -c: numbers with commas between
-	Repeats, Parallel, Period    int    // -r
-	Speculate                    string // off, on or both
-	Device, Profile, Loop, Draft string
-	Layers                       bool
-	Against, AgainstModel        string // the other server's kind, and the model's name there; its URL is the last argument
-	Conversations, Turns         int
-	Compare                      bool // nothing is measured: the arguments are two files
+	Prompts, Outputs, Clients string // -p, -n, -c: numbers with commas between
+	Repeats, Parallel, Period int    // -r
+	Speculate                 string // off, on or both
+	Device, Profile, Draft    string
+	Against, AgainstModel     string // the other server's kind, and the model's name there; its URL is the last argument
+	Conversations, Turns      int
+	Compare                   bool // nothing is measured: the arguments are two files
 }
 
 // Options reads the flags and the arguments behind them, which are the models' names. given tells
@@ -37,7 +36,7 @@ type Ask struct {
 // where rows of conversations are kept. Every error is an [AskError].
 func (a *Ask) Options(args []string, given func(flag string) bool) (o Options, names []string, err error) {
 	o = Options{Device: a.Device, Asked: given("n-prompt") || given("n-gen"), Repeats: a.Repeats, Parallel: a.Parallel, Period: a.Period,
-		Loop: a.Loop, Layers: a.Layers, Draft: a.Draft}
+		Draft: a.Draft}
 	if err := a.talks(&o, given); err != nil {
 		return o, nil, err
 	}
@@ -76,16 +75,7 @@ func (a *Ask) Options(args []string, given func(flag string) bool) (o Options, n
 	if o.Guesses, known = map[string][]bool{"off": {false}, "on": {true}, "both": {false, true}}[a.Speculate]; !known {
 		return o, nil, asked("--speculate is off, on or both, got %q", a.Speculate)
 	}
-	switch {
-	case a.Loop != "" && a.Loop != "naive" && a.Loop != "vendor":
-		err = asked("--loop is naive or vendor, got %q", a.Loop)
-	case a.Loop != "" && a.Against != "":
-		err = asked("--loop and --against cannot be had together")
-	case a.Layers && (a.Loop != "" || a.Against != ""):
-		err = asked("--layers cannot be had together with --loop or --against")
-	case a.Draft != "" && a.Loop != "":
-		err = asked("--draft and --loop cannot be had together")
-	case a.Profile != "":
+	if a.Profile != "" {
 		if o.Profile, err = profiles.Load(a.Profile); err != nil {
 			err = &AskError{err}
 		}
@@ -120,8 +110,8 @@ func (a *Ask) talks(o *Options, given func(flag string) bool) error {
 		}
 		return nil
 	}
-	for _, flag := range []string{"clients", "repetitions", "parallel", "speculate", "profile", "period", "loop", "layers", "draft",
-		"against", "compare"} {
+	for _, flag := range []string{"clients", "repetitions", "parallel", "speculate", "profile", "period", "draft", "against",
+		"compare"} {
 		if given(flag) {
 			return asked("--conversations and --%s cannot be had together: conversations take turns, and nothing is guessed", flag)
 		}

@@ -32,8 +32,6 @@ type Options struct {
 	Period                    int  // a shape without weights repeats its text after this many tokens; 0: never
 
 	Profile *profiles.Profile // where the card's bandwidth comes from; nil: found out
-	Loop    string            // "naive" or "vendor": that loop is measured beside one pass; empty: the cases are
-	Layers  bool              // layer by layer, each waited for
 	Draft   string            // a smaller package that guesses, a name for OpenPackage; empty: none
 	Against Server            // the zero Server: the model here alone
 	Talks   Talks             // the zero Talks: the loads of Prompts, Outputs, Clients and Guesses

@@ -27,7 +27,8 @@ type measuredCard struct {
 	card     *engine.Card
 	facts    report.Card
 	recorder bench.Recorder
-	counters bench.Counters // the simulated card's, or the host's clock alone
+	clock    func() time.Duration // the simulated card's, or the host's
+	npu      func() time.Duration // the simulated card's count of busy time; nil: there is none
 	virtual  bool
 	sim      bool
 	roof     *profiles.Profile // where the bandwidth comes from; nil: measure it
@@ -39,14 +40,12 @@ type measuredCard struct {
 type simCounts interface {
 	Clock() uint64
 	Busy() uint64
-	Calls(string) uint64
-	Crossings() uint64
 }
 
 func openCard(ctx context.Context, f *Options) (*measuredCard, error) {
 	r := &measuredCard{roof: f.Profile}
 	start := time.Now()
-	r.counters.Clock = func() time.Duration { return time.Since(start) }
+	r.clock = func() time.Duration { return time.Since(start) }
 	var info axcl.Info
 	open := func() (axcl.Device, string, error) {
 		dev, why, err := cards.Open(f.Device)
@@ -56,10 +55,6 @@ func openCard(ctx context.Context, f *Options) (*measuredCard, error) {
 		if info, err = dev.Info(); err != nil {
 			return nil, "", errors.Join(err, dev.Close())
 		}
-		if f.Layers {
-			r.recorder.Apart = &bench.Apart{Device: dev, Clock: func() time.Duration { return r.counters.Clock() }}
-			dev = r.recorder.Apart
-		}
 		sim := attachSim(info.Library)
 		if sim == nil {
 			return dev, why, nil
@@ -67,16 +62,15 @@ func openCard(ctx context.Context, f *Options) (*measuredCard, error) {
 		r.sim = true
 		r.virtual = strings.EqualFold(os.Getenv("AXSIM_CLOCK"), "virtual")
 		if c := os.Getenv("AXSIM_CLOCK"); r.virtual || strings.EqualFold(c, "real") {
-			r.counters.NPU = func() time.Duration { return time.Duration(sim.Busy()) }
+			r.npu = func() time.Duration { return time.Duration(sim.Busy()) }
 		}
 		if r.virtual {
-			r.counters.Clock = func() time.Duration { return time.Duration(sim.Clock()) }
+			r.clock = func() time.Duration { return time.Duration(sim.Clock()) }
 		}
-		r.counters.Calls, r.counters.Cross = func() uint64 { return sim.Calls("") }, sim.Crossings
 		return dev, why, nil
 	}
 	var err error
-	r.card, err = engine.OpenCard(open, engine.CardOptions{Clock: func() time.Duration { return r.counters.Clock() },
+	r.card, err = engine.OpenCard(open, engine.CardOptions{Clock: func() time.Duration { return r.clock() },
 		Trace: r.recorder.Add})
 	if err != nil {
 		return nil, err
@@ -173,18 +167,12 @@ func (r *measuredCard) open(ctx context.Context, f *Options, name string, keep e
 		}
 		s := shape()
 		s.Period = f.Period
-		o.close = func() error { return os.RemoveAll(dir) }
 		o.Model = report.Model{Name: o.plan.Name, Hollow: true, Context: s.Context, Layers: s.Layers, Bytes: o.plan.Card}
 		o.spec.Layers, o.spec.Head = axmodel.Files(dir, s.Name, s.Chunk, s.Layers)
-		if f.Loop != "" {
-			s.NoEmbeddings = true
-			err = axmodel.WriteHollow(dir, s)
-		} else if o.backend, err = engine.OpenShape(ctx, r.card, dir, s, oo); err == nil {
-			o.close = func() error { return errors.Join(o.backend.Close(), os.RemoveAll(dir)) }
-		}
-		if err != nil {
+		if o.backend, err = engine.OpenShape(ctx, r.card, dir, s, oo); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
+		o.close = func() error { return errors.Join(o.backend.Close(), os.RemoveAll(dir)) }
 		return o, nil
 	}
 	p, err := f.OpenPackage(name)
@@ -194,10 +182,6 @@ func (r *measuredCard) open(ctx context.Context, f *Options, name string, keep e
 	o.plan = plan.Package(p)
 	o.Model = report.Model{Name: p.Name, Digest: p.Digest(), Context: p.Context, Layers: p.Depth(), Bytes: o.plan.Card}
 	o.spec = axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Source: p.Sources()}
-	if f.Loop != "" {
-		o.close = p.Close
-		return o, nil
-	}
 	if p.Embedding {
 		return nil, errors.Join(fmt.Errorf("%s gives vectors, no text: there are no tokens to measure", name), p.Close())
 	}
@@ -219,7 +203,7 @@ func (r *measuredCard) measure(ctx context.Context, f *Options, name string, pro
 	if f.Against.Kind != "" && r.virtual {
 		return m, asked("--against needs a real clock: AXSIM_CLOCK is virtual")
 	}
-	if shape, ok := plan.Shapes[strings.ToLower(name)]; ok && f.Loop == "" {
+	if shape, ok := plan.Shapes[strings.ToLower(name)]; ok {
 		// Before anything is loaded.
 		if _, err := f.cases(shape().Context); err != nil {
 			return m, err
@@ -235,16 +219,6 @@ func (r *measuredCard) measure(ctx context.Context, f *Options, name string, pro
 		}
 	}()
 	m = o.Model
-	m.Apart = f.Layers
-	if f.Loop != "" {
-		var one, other bench.Loop
-		err := r.card.Do(ctx, func(dev axcl.Device) (err error) {
-			one, other, err = bench.Loops(ctx, dev, o.spec, f.Loop, 4, f.Repeats, r.counters)
-			return err
-		})
-		m.Loops = []bench.Loop{one, other}
-		return m, err
-	}
 	r.shape = engine.ShapeOf(o.backend)
 	if loads, err = f.cases(o.Context); err != nil {
 		return m, err
@@ -253,8 +227,8 @@ func (r *measuredCard) measure(ctx context.Context, f *Options, name string, pro
 		m.Against, err = f.measureAgainst(ctx, r, o, loads, progress)
 		return m, err
 	}
-	meter := &bench.Meter{Backend: o.backend, Clock: r.counters.Clock, Prompt: o.prompt, Recorder: &r.recorder, Split: r.split,
-		Virtual: r.virtual, NPU: r.counters.NPU, Figure: r.figure, Draft: m.Draft != ""}
+	meter := &bench.Meter{Backend: o.backend, Clock: r.clock, Prompt: o.prompt, Recorder: &r.recorder, Split: r.split,
+		Virtual: r.virtual, NPU: r.npu, Figure: r.figure, Draft: m.Draft != ""}
 	for i, l := range loads {
 		fmt.Fprintf(progress, "\r%s: %d of %d: %-24s", plain.Line(m.Name), i+1, len(loads), l)
 		c, err := meter.Measure(ctx, l, f.Repeats)
@@ -298,10 +272,7 @@ func (r *measuredCard) roofline(ctx context.Context, f *Options, o *opened, case
 			bench.Probe{Name: "a copy probe of this machine", Rate: copied})
 	}
 	err := r.card.Do(ctx, func(dev axcl.Device) error {
-		if a := r.recorder.Apart; a != nil {
-			dev = a.Device
-		}
-		probe, err := bench.ReadProbe(ctx, dev, o.spec, layer, (cache+states)/int64(max(len(p.Layers), 1)), p.HeadBytes, r.counters.Clock)
+		probe, err := bench.ReadProbe(ctx, dev, o.spec, layer, (cache+states)/int64(max(len(p.Layers), 1)), p.HeadBytes, r.clock)
 		if err == nil {
 			probes = append(probes, probe)
 		} else if axcl.Fatal(err) || ctx.Err() != nil {

@@ -74,7 +74,7 @@ func (r *measuredCard) with(ctx context.Context, f *Options, name string, keep e
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
 	r.shape = engine.ShapeOf(o.backend)
-	return do(&stage{o, &bench.Meter{Backend: o.backend, Clock: r.counters.Clock, Prompt: o.prompt, Recorder: &r.recorder,
+	return do(&stage{o, &bench.Meter{Backend: o.backend, Clock: r.clock, Prompt: o.prompt, Recorder: &r.recorder,
 		Virtual: r.virtual}})
 }
 

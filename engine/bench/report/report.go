@@ -29,9 +29,7 @@ type Model struct {
 	Bytes    int64           `json:"card_bytes"`
 	Cases    []bench.Case    `json:"cases,omitempty"`
 	Roofline *bench.Roofline `json:"roofline,omitempty"`
-	Apart    bool            `json:"layers_apart,omitempty"` // each layer was waited for by itself
 	Draft    string          `json:"draft_model,omitempty"`
-	Loops    []bench.Loop    `json:"loops,omitempty"`
 	Against  *Against        `json:"against,omitempty"`
 
 	Talks []bench.TalkCase `json:"conversations,omitempty"`

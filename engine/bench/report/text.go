@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/axle-llm/axle/engine/bench"
@@ -31,10 +30,6 @@ func (r *Report) Text(out io.Writer) error {
 			what += ", guesses by " + m.Draft
 		}
 		fmt.Fprintf(w, "\n%s%s: %d layers, context %d, %s on the card\n", m.Name, what, m.Layers, m.Context, models.HumanBytes(m.Bytes))
-		if m.Apart {
-			fmt.Fprintf(w, "Layer by layer: each was waited for, so passes are slower than they are without --layers. %q is the last "+
-				"layer's second run, to tell the head's time.\n", "again")
-		}
 		if err := m.writeText(w, terminal.Columns(out)); err != nil {
 			return err
 		}
@@ -53,8 +48,6 @@ const legend = "p: prompt tokens, n: tokens of output, c: clients at once, spec:
 
 func (m *Model) writeText(w io.Writer, columns int) error {
 	switch {
-	case len(m.Loops) > 0:
-		return m.writeLoops(w)
 	case len(m.Talks) > 0:
 		return m.writeTalks(w)
 	case m.Against != nil:
@@ -139,35 +132,5 @@ func (m *Model) writeStages(w io.Writer, columns int) error {
 		fmt.Fprintf(t, "%.2f%%\t", c.Rest)
 	}
 	fmt.Fprintln(t)
-	if len(m.Cases[0].Each) > 0 {
-		fmt.Fprintln(t, strings.Repeat("\t", len(m.Cases)+1))
-	}
-	for l := range m.Cases[0].Each {
-		fmt.Fprintf(t, "layer %d\t", l)
-		for _, c := range m.Cases {
-			fmt.Fprintf(t, "%.1f\t", c.Each[l])
-		}
-		fmt.Fprintln(t)
-	}
 	return t.Flush()
-}
-
-func (m *Model) writeLoops(w io.Writer) error {
-	fmt.Fprintln(w, "\na token\tms\ttokens/s\tentries\tlibrary calls\tlink copies\tbytes sent\tNPU busy")
-	for _, l := range m.Loops {
-		bytes := "-"
-		if l.Bytes > 0 {
-			bytes = models.HumanBytes(l.Bytes)
-		}
-		busy := "-"
-		if l.Busy > 0 {
-			busy = fmt.Sprintf("%.0f%%", l.Busy)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%.2f\t%d\t%.0f\t%.0f\t%s\t%s\n", l.Name, l.Token, l.Rate, l.Runs, l.Calls, l.Cross, bytes, busy)
-	}
-	if len(m.Loops) == 2 {
-		_, err := fmt.Fprintf(w, "one pass is %.2f times as fast\n", m.Loops[1].Token.Median/m.Loops[0].Token.Median)
-		return err
-	}
-	return nil
 }
