@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -20,6 +19,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // Certificate is what a server shows to clients that speak TLS: a file of certificates, the
@@ -142,28 +143,8 @@ func writeOwn(dir, cert, key string, names []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return errors.Join(writePEM(key, 0o600, "PRIVATE KEY", secret), writePEM(cert, 0o644, "CERTIFICATE", der))
-}
-
-// writePEM makes a file that is there whole or not at all.
-func writePEM(path string, mode os.FileMode, kind string, der []byte) error {
-	var b bytes.Buffer
-	if err := pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}); err != nil {
-		return err
-	}
-	temp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = temp.Write(b.Bytes())
-	err = errors.Join(err, temp.Chmod(mode), temp.Sync(), temp.Close())
-	if err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(temp.Name())
-	}
-	return err
+	return errors.Join(regular.Replace(key, 0o600, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})),
+		regular.Replace(cert, 0o644, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 }
 
 // OwnNames are the names and addresses by which clients reach a listener at addr: for a

@@ -1,6 +1,7 @@
 // Package regular opens files that others put into a package, a store or a checkpoint. It opens
 // regular files only, and never waits; what is read whole has a limit. A named pipe would wait
-// until somebody writes into it, and reading a device may have effects or never end.
+// until somebody writes into it, and reading a device may have effects or never end. It also
+// replaces files.
 //
 // Functions are safe for concurrent use. The caller that opens a file closes it.
 package regular
@@ -124,4 +125,26 @@ func all(f fs.File, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// Replace makes the file at path hold b. It is there whole or not at all, with the former content
+// until then: b is written beside it, synced, and renamed. also may do more with the new file before
+// that. Errors: the file system's; the former file stays then.
+func Replace(path string, mode fs.FileMode, b []byte, also ...func(*os.File) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Chmod(mode))
+	for _, do := range also {
+		err = errors.Join(err, do(f))
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
 }

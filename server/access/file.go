@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	_ "github.com/axle-llm/axle/internal/plain" // says which machines this cannot be built for
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // Line is a key as a file has it.
@@ -284,25 +285,13 @@ func change(path string, create bool, f func(old []byte, lines []Line) ([]byte, 
 	if err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), ".keys-*") // of mode 0600
+	err = regular.Replace(path, 0o600, next, func(temp *os.File) error {
+		if owner == nil || int(owner.Uid) == os.Geteuid() {
+			return nil
+		}
+		return temp.Chown(int(owner.Uid), int(owner.Gid)) // root's change of a service's file
+	})
 	if err != nil {
-		return err
-	}
-	_, err = temp.Write(next)
-	if err == nil && owner != nil && int(owner.Uid) != os.Geteuid() { // root's change of a service's file
-		err = temp.Chown(int(owner.Uid), int(owner.Gid))
-	}
-	if err == nil {
-		err = temp.Sync()
-	}
-	if cerr := temp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(temp.Name())
 		return err
 	}
 	return dir.Sync()

@@ -24,6 +24,7 @@ import (
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/internal/npy"
 	"github.com/axle-llm/axle/internal/plain"
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // Net is what both commands call.
@@ -198,10 +199,7 @@ func Save(dir string, n Net, group int, out map[string][]byte) (saved []string, 
 			return saved, err
 		}
 		file := filepath.Join(dir, name+".npy")
-		if err := os.WriteFile(file+".tmp", b.Bytes(), 0o644); err != nil {
-			return saved, errors.Join(err, os.Remove(file+".tmp"))
-		}
-		if err := os.Rename(file+".tmp", file); err != nil {
+		if err := regular.Replace(file, 0o644, b.Bytes()); err != nil {
 			return saved, err
 		}
 		saved = append(saved, file)
