@@ -17,8 +17,7 @@ func newTopCmd() *cobra.Command {
 		Use:   "top",
 		Short: "Watch a running server: cards, models, cells, rates",
 		Long: `Watch a running server, a page that is drawn anew every second: its cards with temperature, load and memory; its models with cells used,
-cached and shared, sequences running and waiting, tokens a second, prompt tokens reused, guesses that were right. Below are plots of tokens
-a second and of the temperature, and the cache as a map, as far as the terminal has room; NO_COLOR draws without colours. q or Ctrl-C ends it.
+cached and shared, sequences running and waiting, tokens a second, prompt tokens reused, guesses that were right. q or Ctrl-C ends it.
 Where standard output is no terminal, one turn is printed. --json prints a line of JSON a turn instead.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
