@@ -59,8 +59,7 @@ func connect(ctx context.Context, needRunning bool) (*connection, error) {
 	if strings.HasPrefix(cmp.Or(os.Getenv("AXLE_HOST"), os.Getenv("OLLAMA_HOST")), "https://") {
 		base.Scheme = "https" // a proxy in front of the server
 	}
-	hc := &http.Client{Transport: client.Keyed{Key: os.Getenv("AXLE_KEY"), Next: http.DefaultTransport}}
-	c := &connection{Client: client.New(base, hc), stop: func() error { return nil }}
+	c := &connection{Client: client.New(base, os.Getenv("AXLE_KEY")), stop: func() error { return nil }}
 	probe, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	if err = c.Heartbeat(probe); err == nil {
@@ -86,10 +85,8 @@ func connect(ctx context.Context, needRunning bool) (*connection, error) {
 	if ue := new(url.Error); errors.As(err, &ue) {
 		err = ue.Err // the address is told anyway
 	}
-	host := base.Hostname()
-	var ne *net.OpError
-	none := &noServerError{base, host == "localhost" || net.ParseIP(host).IsLoopback(), err}
-	if needRunning || !none.local || !errors.As(err, &ne) {
+	none := &noServerError{base, c.Local(), err}
+	if needRunning || !none.local || !errors.As(err, new(*net.OpError)) {
 		return nil, none
 	}
 	return startOwn(ctx, e)
@@ -114,7 +111,7 @@ func startOwn(ctx context.Context, e settings) (*connection, error) {
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(run, ln, time.Second) }()
 	base := &url.URL{Scheme: "http", Host: ln.Addr().String()}
-	return &connection{Client: client.New(base, nil), own: true, stop: func() error {
+	return &connection{Client: client.New(base, ""), own: true, stop: func() error {
 		cancel()
 		err := <-done
 		if s.Lost() != nil {

@@ -27,7 +27,7 @@ func free(ctx context.Context, device, doing string) error {
 		return fmt.Errorf("whether a server holds the card cannot be asked: %w", err)
 	}
 	defer func() { _ = conn.stop() }()
-	if !ours(conn.URL.Hostname()) {
+	if !conn.Local() && !ours(conn.URL.Hostname()) {
 		return nil
 	}
 	cards, err := conn.Cards(ctx)
@@ -49,12 +49,9 @@ func free(ctx context.Context, device, doing string) error {
 	return nil
 }
 
-// ours says whether a host is this machine.
+// ours says whether a host is an address of this machine.
 func ours(host string) bool {
 	ip := net.ParseIP(host)
-	if host == "localhost" || ip.IsLoopback() {
-		return true
-	}
 	all, err := net.InterfaceAddrs()
 	return err == nil && ip != nil && slices.ContainsFunc(all, func(a net.Addr) bool {
 		n, ok := a.(*net.IPNet)

@@ -4,13 +4,13 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,14 +27,11 @@ type Client struct {
 	HTTP *http.Client
 }
 
-// New makes a client of the server at base. hc may be nil: http.DefaultClient.
-func New(base *url.URL, hc *http.Client) *Client {
-	if hc == nil {
-		hc = http.DefaultClient
-	}
-	own := *hc
-	own.Transport = sessions{cmp.Or[http.RoundTripper](hc.Transport, http.DefaultTransport)}
-	return &Client{Client: api.NewClient(base, &own), URL: base, HTTP: &own}
+// New makes a client of the server at base, which sends key with every request; an empty key is
+// none.
+func New(base *url.URL, key string) *Client {
+	hc := &http.Client{Transport: transport{key}}
+	return &Client{Client: api.NewClient(base, hc), URL: base, HTTP: hc}
 }
 
 // SessionHeader tells what stands before several servers which requests are turns of one
@@ -51,43 +48,24 @@ func WithSession(ctx context.Context, id string) context.Context {
 // NewSession is the id of a new conversation: random, so that it tells nothing of who has it.
 func NewSession() string { return rand.Text() }
 
-// sessions sends the id that a request's context has.
-type sessions struct{ http.RoundTripper }
+// transport sends the key, and the id that a request's context has.
+type transport struct{ key string }
 
 // RoundTrip sends a request.
-func (s sessions) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	if t.key != "" {
+		r.Header.Set("Authorization", "Bearer "+t.key)
+	}
 	if id, ok := r.Context().Value(session{}).(string); ok {
-		r = r.Clone(r.Context())
 		r.Header.Set(SessionHeader, id)
 	}
-	return s.RoundTripper.RoundTrip(r)
-}
-
-// CloseIdleConnections is for http.Client.
-func (s sessions) CloseIdleConnections() {
-	if c, ok := s.RoundTripper.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // ErrBrokeOff is what Ollama's client does not tell: the stream ended, and its last word did not
 // come.
 var ErrBrokeOff = errors.New("the answer broke off: the server ended, or what stands between")
-
-// Keyed sends a key with every request; an empty one is none.
-type Keyed struct {
-	Key  string
-	Next http.RoundTripper
-}
-
-// RoundTrip sends a request.
-func (k Keyed) RoundTrip(r *http.Request) (*http.Response, error) {
-	if k.Key != "" {
-		r = r.Clone(r.Context())
-		r.Header.Set("Authorization", "Bearer "+k.Key)
-	}
-	return k.Next.RoundTrip(r)
-}
 
 // Listed is a model of a server's list.
 type Listed struct {
@@ -98,25 +76,10 @@ type Listed struct {
 
 // List lists the server's models.
 func (c *Client) List(ctx context.Context) ([]Listed, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL.JoinPath("/api/tags").String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.HTTP.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= 400 {
-		_, err := c.Client.List(ctx) // which reads the error as all others are read
-		if err != nil {
-			return nil, err
-		}
-	}
 	var list struct {
 		Models []Listed `json:"models"`
 	}
-	err = json.NewDecoder(resp.Body).Decode(&list)
+	err := c.get(ctx, "/api/tags", &list)
 	return list.Models, err
 }
 
@@ -156,8 +119,8 @@ func (c *Client) Cards(ctx context.Context) ([]Card, error) {
 	return state.Cards, Error(err)
 }
 
-// get decodes what the server answers on a path of axle's own. It fails with api's errors where the
-// server refuses.
+// get decodes what the server answers on a path. It fails with api's errors where the server
+// refuses.
 func (c *Client) get(ctx context.Context, path string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL.JoinPath(path).String(), nil)
 	if err != nil {
@@ -168,17 +131,20 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 		return err
 	}
 	defer resp.Body.Close()
-	body := json.NewDecoder(io.LimitReader(resp.Body, 1<<20))
-	if resp.StatusCode == http.StatusOK {
-		return body.Decode(into)
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	if err != nil {
+		return err
 	}
-	var said struct {
-		Error string `json:"error"`
-	}
-	_ = body.Decode(&said)
-	if resp.StatusCode == http.StatusUnauthorized {
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return json.Unmarshal(body, into)
+	case http.StatusUnauthorized:
 		return api.AuthorizationError{StatusCode: resp.StatusCode, Status: resp.Status}
 	}
+	said := struct {
+		Error string `json:"error"`
+	}{string(body)} // what is no JSON is told as it is
+	_ = json.Unmarshal(body, &said)
 	return api.StatusError{StatusCode: resp.StatusCode, Status: resp.Status, ErrorMessage: said.Error}
 }
 
@@ -241,4 +207,9 @@ func Error(err error) error {
 func StatusIs(err error, code int) bool {
 	var se api.StatusError
 	return errors.As(err, &se) && se.StatusCode == code
+}
+
+// Local says whether the server's address is one of this machine's loopback.
+func (c *Client) Local() bool {
+	return c.URL.Hostname() == "localhost" || net.ParseIP(c.URL.Hostname()).IsLoopback()
 }

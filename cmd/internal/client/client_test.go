@@ -41,7 +41,7 @@ func TestWorkBreaksOff(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := New(base, ts.Client())
+			c := New(base, "")
 			said := func(string) {
 				if tt.interrupt {
 					cancel()

@@ -191,7 +191,7 @@ func listening(t *testing.T) (*listener, *Talk, *paper) {
 		t.Fatal(err)
 	}
 	screen := &l.screen
-	return l, &Talk{Conn: client.New(base, ts.Client()), Model: "m", Out: screen, Errw: screen, colour: true, options: map[string]any{}},
+	return l, &Talk{Conn: client.New(base, ""), Model: "m", Out: screen, Errw: screen, colour: true, options: map[string]any{}},
 		screen
 }
 

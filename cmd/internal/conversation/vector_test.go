@@ -31,7 +31,7 @@ func TestVector(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		talk := &Talk{Conn: client.New(base, ts.Client()), Model: "m", Out: io.Discard}
+		talk := &Talk{Conn: client.New(base, ""), Model: "m", Out: io.Discard}
 		err = talk.vector(t.Context(), "text")
 		if err == nil || hang && !errors.Is(err, ErrInterrupted) {
 			t.Errorf("interrupted %t: %v", hang, err)

@@ -9,7 +9,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -62,7 +61,7 @@ func Server(ctx context.Context, c *client.Client, o Options) error {
 			return err
 		}
 		line := newTurn(was, now)
-		if was = now; here(c) {
+		if was = now; c.Local() {
 			line.Links = cards.Examine(os.DirFS("/"), nil).Links
 		}
 		if o.JSON {
@@ -103,11 +102,4 @@ func untilKey(ctx context.Context, in *os.File) (context.Context, func()) {
 		}
 	}()
 	return ctx, func() { cancel(); _ = term.Restore(int(in.Fd()), state) }
-}
-
-// here reports whether the server is on this machine.
-func here(c *client.Client) bool {
-	host := c.URL.Hostname()
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
 }
