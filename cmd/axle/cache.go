@@ -30,9 +30,13 @@ func newCacheCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
 		Short: "Show or clear what conversations have left on disk",
-		Long: `Show what "axle serve --cache-disk SIZE" keeps in the store's folder "rows": evaluated beginnings of conversations, which a server
-takes from there instead of evaluating them again. Each API key finds its own only. It is the server's user who may look; for the service:
-sudo -u axle AXLE_MODELS=/var/lib/axle/models axle cache.`,
+		Long: `Cache lists what "axle serve --cache-disk SIZE" keeps in the store's folder
+"rows": evaluated beginnings of conversations. A server reads them instead of
+evaluating the text again. Each API key finds its own only.
+
+Run it as the server's user.`,
+		Example: `  axle cache
+  sudo -u axle AXLE_MODELS=/var/lib/axle/models axle cache`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			dir, err := cacheDir(c.Context())
@@ -55,8 +59,10 @@ sudo -u axle AXLE_MODELS=/var/lib/axle/models axle cache.`,
 	cmd.AddCommand(&cobra.Command{
 		Use:   "clear [MODEL…]",
 		Short: "Remove what conversations have left on disk",
-		Long: `Remove what conversations with the named models have left on disk, of every key; all of it, without a name. A server may be at
-work meanwhile: it evaluates again what it does not find.`,
+		Long: `Clear removes what conversations with the named models have left on disk, of
+every API key. Without a name it removes everything. A server may be at work:
+it evaluates again what it does not find.`,
+		Example: "  axle cache clear qwen3:0.6b",
 		RunE: func(c *cobra.Command, args []string) error {
 			dir, err := cacheDir(c.Context())
 			if err != nil {

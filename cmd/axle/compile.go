@@ -24,11 +24,15 @@ func newCompileCmd() *cobra.Command {
 	var history, picture string
 	cmd := &cobra.Command{
 		Use:   "compile HF_DIR DIR",
-		Short: "Make a package for the software card from a Hugging Face checkpoint",
-		Long: `Make a package for the software card from a Hugging Face checkpoint: a folder with config.json and *.safetensors of a
-Qwen2, Qwen3, Qwen3.5, Llama, Gemma-3 or Gemma-4 model, or of Qwen3-VL or SmolVLM2 with the encoder of pictures. The package has the vendor's layout,
-so that everything but the card itself works as with the vendor's models; the NPU does not run it. The size is told before anything is written, and the time that is left while it is; the folder
-has its name only when it is whole.`,
+		Short: "Make a package for the software card from a checkpoint",
+		Long: `Compile makes a package for the software card from a Hugging Face checkpoint.
+HF_DIR is a folder with config.json and *.safetensors of a Qwen2, Qwen3,
+Qwen3.5, Llama, Gemma-3 or Gemma-4 model, or of Qwen3-VL or SmolVLM2 with the
+encoder of pictures. DIR is the package's folder; it must not exist, or be
+empty. It has its name only when it is whole.
+
+The package has the vendor's layout, so everything but the card itself works as
+with the vendor's models. The NPU does not run it.`,
 		Example: "  axle compile ~/Qwen3-0.6B ~/models/qwen3-0.6b --quant int8\n  axle serve --model-path ~/models",
 		Args:    cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -95,20 +99,20 @@ has its name only when it is whole.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.From, "from", "", "the checkpoint's folder, instead of HF_DIR")
-	f.StringVar(&o.Out, "out", "", "the package's folder, instead of DIR; must not exist, or be empty")
-	f.IntVar(&o.Context, "context", 2047, "cache rows")
-	f.IntVar(&o.Chunk, "chunk", 128, "rows of a prefill call; 1 for none")
+	f.StringVar(&o.From, "from", "", "the checkpoint's `folder`, instead of HF_DIR")
+	f.StringVar(&o.Out, "out", "", "the package's `folder`, instead of DIR")
+	f.IntVar(&o.Context, "context", 2047, "`rows` of the cache: the longest context, in tokens")
+	f.IntVar(&o.Chunk, "chunk", 128, "`rows` of a prefill call; 1: no such calls")
 	f.StringVar(&history, "history", "0,256,512,1024,1536,2048",
-		"cache rows that the prefill groups see; by default those below the context")
-	f.StringVar(&o.Quant, "quant", "bf16", "how weights are kept: bf16, int8 or int4")
-	f.IntVar(&o.Group, "group", 32, "values of a row that share a scale, for int8 and int4: 32 or 128")
-	f.StringVar(&o.State, "state", "fp32", "how layers with a state (Qwen3.5) keep it: bf16, fp16 or fp32")
-	f.StringVar(&picture, "picture", "", "pixels of the encoder's pictures (Qwen3-VL), e.g. 448x448 (default 384x384)")
+		"`rows` of the cache that the prefill groups see; those above the context are left out")
+	f.StringVar(&o.Quant, "quant", "bf16", "`type` of the weights: bf16, int8 or int4")
+	f.IntVar(&o.Group, "group", 32, "`values` of a row that share a scale, for int8 and int4: 32 or 128")
+	f.StringVar(&o.State, "state", "fp32", "`type` in which layers with a state (Qwen3.5) keep it: bf16, fp16 or fp32")
+	f.StringVar(&picture, "picture", "", "`pixels` of the encoder's pictures (Qwen3-VL), such as 448x448 (default 384x384)")
 	f.BoolVar(&o.TextOnly, "text-only", false, "leave the encoder of pictures out")
-	f.StringVar(&o.Whole, "whole", "", "all layers and the head in one file, or in two, of which one is for prompts: one or two")
-	f.StringVar(&o.Name, "name", "", "prefix of the files (default: the checkpoint's model_type)")
-	f.BoolVar(&o.Embedding, "embedding", false, "an embedding model: the head gives the normalised row instead of logits")
+	f.StringVar(&o.Whole, "whole", "", "all layers and the head in this many `files`: one, or two (one of them for prompts)")
+	f.StringVar(&o.Name, "name", "", "`prefix` of the files (default: the checkpoint's model_type)")
+	f.BoolVar(&o.Embedding, "embedding", false, "an embedding model: the head gives the normalised row, not logits")
 	return cmd
 }
 

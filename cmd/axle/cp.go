@@ -16,6 +16,9 @@ func newCpCmd() *cobra.Command {
 		Use:     "cp SOURCE DESTINATION",
 		Aliases: []string{"copy"},
 		Short:   "Give a model a second name",
+		Long: `Cp gives a model a second name. Both names share the files: nothing is copied,
+and removing one name leaves the other.`,
+		Example: "  axle cp qwen3:0.6b small",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return with(c.Context(), false, func(conn *connection) error {

@@ -26,9 +26,11 @@ func newCreateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create MODEL",
 		Short: "Make a model from a Modelfile",
-		Long: "Make a model from a Modelfile: FROM a model here, or a folder that holds a package, and PARAMETER, TEMPLATE, SYSTEM, " +
-			"MESSAGE and LICENSE.\n" +
-			"What is made from a model shares its files.",
+		Long: `Create makes a model from a Modelfile. FROM names a model here, or a folder
+that holds a package. PARAMETER, TEMPLATE, SYSTEM, MESSAGE and LICENSE are
+known too. A model that is made from another shares its files.`,
+		Example: `  axle create brief -f Modelfile
+  printf 'FROM qwen3:0.6b\nSYSTEM Be brief.' | axle create brief -f -`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			f, dir := c.InOrStdin(), "."
@@ -64,7 +66,7 @@ func newCreateCmd() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&file, "file", "f", "", "the Modelfile (default Modelfile; - for standard input)")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "the `Modelfile`, or - for standard input (default: Modelfile)")
 	return cmd
 }
 

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-
 	"github.com/spf13/cobra"
 
 	"github.com/axle-llm/axle/cmd/internal/diagnosis"
@@ -17,9 +15,15 @@ func newDoctorCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for cards, say what is wrong and what to do about it",
-		Long: "Look for the vendor's libraries, the driver and the cards, say what is wrong and what to do about it.\n" +
-			"A library that hangs is given up after 15 seconds.\n" +
-			"Exits with 0 only if a card can be used; with --device soft the software card counts.",
+		Long: `Doctor looks for the vendor's libraries, the driver and the cards. It says what
+is wrong and what to do about it. It gives up a library that hangs after 15
+seconds.
+
+The exit status is 0 only if a card can be used. With --device soft the
+software card counts.`,
+		Example: `  axle doctor
+  axle doctor --conformance --model qwen3:0.6b
+  axle doctor --vision qwen3-vl:2b`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (baseline != "" || save != "") && !conformance {
@@ -44,14 +48,10 @@ func newDoctorCmd() *cobra.Command {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			if asJSON {
-				enc := json.NewEncoder(out)
-				enc.SetIndent("", "  ")
-				if err := enc.Encode(d); err != nil {
-					return err
-				}
-			} else {
+			if !asJSON {
 				d.Print(out)
+			} else if err := printJSON(out, d); err != nil {
+				return err
 			}
 			if !d.OK {
 				return &exitError{code: 1}
@@ -60,15 +60,16 @@ func newDoctorCmd() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&asJSON, "json", false, "print the findings as JSON")
-	f.BoolVar(&conformance, "conformance", false, "also run the suite that every device must pass (minutes on a real card)")
-	f.StringVar(&device, "device", "auto", "what to examine: auto, axcl, axcl:N, axengine or soft")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	f.BoolVar(&conformance, "conformance", false, "also run the suite that every card must pass: minutes on a real card")
+	f.StringVar(&device, "device", "auto", "the `card` to examine: auto, axcl, axcl:N, axengine or soft")
 	f.StringVar(&model, "model", "",
-		"a model, a name or a folder: load one layer and execute it once, as a card that is wedged does not;\n"+
-			"with --conformance, what the suite runs with (a vendor's card needs a vendor's model)")
-	f.StringVar(&save, "save", "", "with --conformance, write what the suite measured to this file, if no check fails")
-	f.StringVar(&baseline, "baseline", "", "with --conformance, compare with a file that --save wrote, before a firmware update say,\n"+
-		"and end with 1 if the card has become less precise")
-	f.StringVar(&vision, "vision", "", "also show pictures to this model, a name or a folder, and say what it sees (minutes)")
+		"load a layer of this `model`, a name or a folder, and execute it once: a card that is wedged fails there. "+
+			"With --conformance the suite runs with this model; a vendor's card needs a vendor's model")
+	f.StringVar(&save, "save", "", "with --conformance: write what was measured to this `file`, if all checks pass")
+	f.StringVar(&baseline, "baseline", "",
+		"with --conformance: compare with a `file` that --save wrote, and fail if the card has become less precise, "+
+			"by a firmware update for example")
+	f.StringVar(&vision, "vision", "", "also show pictures to this `model`, a name or a folder, and say what it sees: minutes")
 	return c
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 
@@ -20,9 +19,12 @@ func newInspectCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect FILE|DIR|MODEL",
 		Short: "Show what is in an .axmodel file or a package",
-		Long: "Show what an .axmodel file takes and gives, in which shape groups; or what a package holds and the memory it will take.\n" +
-			"A package is a folder, or a model in the store by its name. Of a model that is not here it tells what the\n" +
-			"catalogue knows. No card is needed.",
+		Long: `Inspect shows what an .axmodel file takes and gives, in which shape groups; or
+what a package holds, and the memory that it will take. A package is a folder,
+or a model in the store by its name. Of a model that is not here, inspect shows
+what the catalogue knows. It needs no card.`,
+		Example: `  axle inspect qwen3:0.6b
+  axle inspect Qwen3-0.6B/qwen3_p128_l0_together.axmodel`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := inspected(args[0])
@@ -32,9 +34,7 @@ func newInspectCmd() *cobra.Command {
 			if !asJSON {
 				return r.Print(cmd.OutOrStdout())
 			}
-			e := json.NewEncoder(cmd.OutOrStdout())
-			e.SetIndent("", "  ")
-			return e.Encode(r)
+			return printJSON(cmd.OutOrStdout(), r)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

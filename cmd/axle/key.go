@@ -22,12 +22,16 @@ func newKeyCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
 		Short: "Make, list and remove the keys of a server",
-		Long: `Make, list and remove the keys that a server asks its clients for: lines of the file that "axle serve --keys-file FILE" or AXLE_KEYS_FILE
-names. It is the file's owner, or root, who may change it. A running server reads it again on SIGHUP: systemctl reload axle.`,
+		Long: `Key makes, lists and removes the keys that a server asks its clients for. They
+are lines of the file that "axle serve --keys-file FILE" or AXLE_KEYS_FILE
+names. The file's owner, or root, may change it. A running server reads the
+file again on SIGHUP: systemctl reload axle.`,
+		Example: `  axle key add laptop --keys-file /etc/axle/keys
+  axle key list --keys-file /etc/axle/keys`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.PersistentFlags().StringVar(&file, "keys-file", "", "the file of keys (default: AXLE_KEYS_FILE's)")
+	cmd.PersistentFlags().StringVar(&file, "keys-file", "", "the `file` of keys (default: AXLE_KEYS_FILE)")
 	path := func() (string, error) {
 		_, named := server.Setting(os.Getenv, "KEYS_FILE")
 		p := cmp.Or(file, named)
@@ -41,9 +45,12 @@ names. It is the file's owner, or root, who may change it. A running server read
 	add := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Make a key and show it, once",
-		Long: `Make a key for the program or person of that name, and show it: only the file has it from then on. What the key leaves behind in a
-server belongs to the id that is made with it, whatever becomes of its name and line.`,
-		Args: cobra.ExactArgs(1),
+		Long: `Add makes a key for the program or person of that name, and prints it. From
+then on only the file has the key. What the key leaves behind in a server
+belongs to the id that is made with it, even after its name has changed or its
+line is gone.`,
+		Example: "  axle key add laptop --role admin --tokens 1000000",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := path()
 			if err != nil {
@@ -67,14 +74,18 @@ server belongs to the id that is made with it, whatever becomes of its name and 
 		},
 	}
 	fl := add.Flags()
-	fl.StringVar(&role, "role", role, "ask (models), or admin (also fetch, make, delete and unload them, and see what they were told)")
-	fl.Int64Var(&line.Limits.Requests, "requests", 0, "most requests at once (0: no limit)")
-	fl.Int64Var(&line.Limits.Tokens, "tokens", 0, "most tokens a day, evaluated and written (0: no limit)")
-	fl.Int64Var(&line.Limits.Pictures, "pictures", 0, "most pictures a minute (0: no limit)")
+	fl.StringVar(&role, "role", role,
+		"the key's `role`: ask (use models), or admin (also fetch, make, delete and unload them, and see what they were told)")
+	fl.Int64Var(&line.Limits.Requests, "requests", 0, "most `requests` at once; 0: no limit")
+	fl.Int64Var(&line.Limits.Tokens, "tokens", 0, "most `tokens` a day, evaluated and written; 0: no limit")
+	fl.Int64Var(&line.Limits.Pictures, "pictures", 0, "most `pictures` a minute; 0: no limit")
 	cmd.AddCommand(add, &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the keys by name, without the keys themselves",
+		Long: `List prints the name, role, limits and id of each key. It does not print the
+keys.`,
+		Example: "  axle key list --keys-file /etc/axle/keys",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			p, err := path()
@@ -102,6 +113,9 @@ server belongs to the id that is made with it, whatever becomes of its name and 
 		Use:     "rm NAME",
 		Aliases: []string{"remove"},
 		Short:   "Remove a key, by its name or id",
+		Long: `Rm removes the line of the key with that name or id. The server refuses the key
+once it has read the file again.`,
+		Example: "  axle key rm laptop --keys-file /etc/axle/keys",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := path()

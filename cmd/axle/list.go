@@ -19,9 +19,10 @@ func newListCmd() *cobra.Command {
 		Use:     "list [PREFIX]",
 		Aliases: []string{"ls"},
 		Short:   "List models",
-		Long: "List models: what a model takes on disk, and which sizes of cards, of 4, 8 and 16 GB, hold it. With PREFIX, those whose\n" +
-			"names begin so.",
-		Args: cobra.MaximumNArgs(1),
+		Long: `List lists the models here: what each takes on disk, and which sizes of cards
+(4, 8 and 16 GB) hold it. With PREFIX it lists those whose names begin so.`,
+		Example: "  axle list qwen3",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return with(c.Context(), false, func(conn *connection) error {
 				list, err := conn.List(c.Context())

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/cards"
 	"github.com/axle-llm/axle/internal/plain"
+	"github.com/axle-llm/axle/internal/terminal"
 )
 
 // version is set by the build: -ldflags "-X main.version=1.2.3".
@@ -74,7 +76,8 @@ func newRootCmd() *cobra.Command {
 		return usageError("%w; see '%s --help'", err, c.CommandPath())
 	})
 	root.SuggestionsMinimumDistance = 1
-	wrapHelp(root)
+	// Help fits 80 columns: what commands say is written so, and flags are broken here.
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
 	for _, f := range commands {
 		c := f()
 		if args := c.Args; args != nil {
@@ -102,6 +105,13 @@ func printable(c *cobra.Command, args []string, work func(*cobra.Command, []stri
 	c.SetOut(out)
 	c.SetErr(errw)
 	return errors.Join(work(c, args), out.Flush(), errw.Flush())
+}
+
+// printJSON writes v indented, for --json.
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -135,7 +145,11 @@ func run(args []string) int {
 
 // complain tells an error, which may quote what others wrote.
 func complain(w io.Writer, err error) {
-	fmt.Fprintln(w, fitError(w, "Error: "+plain.Text(err.Error())))
+	text := "Error: " + plain.Text(err.Error())
+	if width, ok := terminal.Screen(w); ok {
+		text = terminal.Fold(text, "       ", width) // under its first word, behind "Error: "
+	}
+	fmt.Fprintln(w, text)
 }
 
 // failure runs a command line that prints to out, and says how it failed; nil is success.

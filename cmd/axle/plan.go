@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -27,16 +26,18 @@ func newPlanCmd() *cobra.Command {
 	var ram, cacheRAM, cacheDisk string
 	c := &cobra.Command{
 		Use:   "plan MODEL",
-		Short: "Say what a model would do on a card one does not have",
-		Long: `Say what a model would do on a card one does not have, from its shapes and what that card is known to cost.
-MODEL is a name in the store or in the catalogue, a package's folder, or one of the shapes
-` + plan.Names + `. Every number is modelled, not measured: 'axle bench'
-measures. --profile is pi5, cm3588, onboard, or a file in the form of the simulated card's profiles.
+		Short: "Compute what a model would do on a card you do not have",
+		Long: `Plan computes what a model would do on a card you do not have: whether it fits,
+how fast it answers, and how many conversations stay on the card, in memory and
+on disk. It computes from the model's shapes and from what such a card is known
+to cost. Nothing is measured; 'axle bench' measures.
 
-The last table says how many conversations stay: on the card, in memory of a machine with --ram (as 'axle serve' takes it, or as much as
---cache-ram says), on a disk with --cache-disk; and how long one takes until it is back on the card, instead of being evaluated again.`,
-		Example: "axle plan qwen3:4b\naxle plan qwen3-0.6b --profile pi5\naxle plan ./Qwen3-1.7B --clients-context 1024\n" +
-			"axle plan qwen3-4b --ram 16GB --cache-disk 20GB --conversation 1500",
+MODEL is a name in the store or in the catalogue, a package's folder, or one of
+the shapes
+` + plan.Names + `.`,
+		Example: `  axle plan qwen3:4b
+  axle plan qwen3-0.6b --profile cm3588
+  axle plan qwen3-4b --ram 16GB --cache-disk 20GB --conversation 1500`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := profiles.Load(profile)
@@ -68,20 +69,19 @@ The last table says how many conversations stay: on the card, in memory of a mac
 			keep.Tokens = tokens
 			r := plan.Make(m, p, memory<<20, used, keep)
 			if asJSON {
-				e := json.NewEncoder(c.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(r)
+				return printJSON(c.OutOrStdout(), r)
 			}
 			return r.Text(c.OutOrStdout())
 		},
 	}
-	c.Flags().StringVar(&profile, "profile", "pi5", "the host and card to plan for")
+	c.Flags().StringVar(&profile, "profile", "pi5",
+		"the host and card: pi5, cm3588, onboard, or a `file` in the form of the simulated card's profiles")
 	c.Flags().Int64Var(&memory, "memory", 7040, "card memory that models may take, in `MiB`")
-	c.Flags().IntVar(&used, "clients-context", 256, "how many `tokens` the clients' sequences hold together")
-	c.Flags().StringVar(&ram, "ram", "8GiB", "the machine's `memory`, of which rows take an eighth, 4 GiB at most")
-	c.Flags().StringVar(&cacheRAM, "cache-ram", "", "memory of the machine that rows take, as serve's; 0: none")
-	c.Flags().StringVar(&cacheDisk, "cache-disk", "", "room on disk that rows take, as serve's (20GB); without it none")
-	c.Flags().IntVar(&tokens, "conversation", 1024, "how many `tokens` a conversation has, for what is kept")
+	c.Flags().IntVar(&used, "clients-context", 256, "`tokens` that all clients' sequences hold together")
+	c.Flags().StringVar(&ram, "ram", "8GiB", "the machine's `memory`; rows take an eighth of it, 4 GiB at most")
+	c.Flags().StringVar(&cacheRAM, "cache-ram", "", "`memory` of the machine for rows, as in serve; 0: none")
+	c.Flags().StringVar(&cacheDisk, "cache-disk", "", "`size` on disk for rows, as in serve (20GB); 0: none")
+	c.Flags().IntVar(&tokens, "conversation", 1024, "`tokens` of a conversation that is kept")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

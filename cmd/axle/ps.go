@@ -17,7 +17,10 @@ func newPsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ps",
 		Short: "List loaded models",
-		Args:  cobra.NoArgs,
+		Long: `Ps lists the models that the server has loaded: the memory that each takes, its
+context in tokens, and when it goes.`,
+		Example: "  axle ps",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return with(c.Context(), true, func(conn *connection) error {
 				list, err := conn.ListRunning(c.Context())

@@ -24,14 +24,18 @@ func newPullCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull [NAME]",
 		Short: "Fetch a model from a hub",
-		Long: `Fetch a model. NAME is a short name of the catalogue (qwen3:0.6b) or a Hugging Face repository of .axmodel files
-(AXERA-TECH/Qwen3-0.6B, or AXERA-TECH/Qwen3-0.6B:revision). Without NAME the catalogue is listed.
+		Long: `Pull fetches a model. NAME is a short name of the catalogue (qwen3:0.6b) or a
+Hugging Face repository of .axmodel files (AXERA-TECH/Qwen3-0.6B, or
+AXERA-TECH/Qwen3-0.6B:revision). Without NAME pull lists the catalogue.
 
-Where a server runs, it fetches, into its own store and with its own settings. Where none does, or with --endpoint or
---connections, this command fetches into AXLE_MODELS itself.
+Where a server runs, the server fetches, into its own store and with its own
+settings. Where none runs, or with --endpoint or --connections, this command
+fetches into AXLE_MODELS.
 
-An interrupted pull goes on where it stopped. HF_ENDPOINT names another hub, or several separated by commas: the hub and its
-mirrors. HF_TOKEN is sent to the first of them and to no other host.`,
+A pull that was interrupted goes on where it stopped. HF_ENDPOINT names another
+hub, or several with commas between: the hub and its mirrors. HF_TOKEN is sent
+to the first of them and to no other host.`,
+		Example: "  axle pull qwen3:0.6b",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usageError("pull takes one name, got %d", len(args))
@@ -55,8 +59,8 @@ mirrors. HF_TOKEN is sent to the first of them and to no other host.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&endpoint, "endpoint", "", "hub to fetch from, instead of HF_ENDPOINT")
-	cmd.Flags().IntVar(&connections, "connections", 0, "connections at once (0: 6)")
+	cmd.Flags().StringVar(&endpoint, "endpoint", "", "the hub's `URL`, instead of HF_ENDPOINT")
+	cmd.Flags().IntVar(&connections, "connections", 0, "`connections` at once, 1 to 64; 0: 6")
 	cmd.Flags().Bool("insecure", false, "accepted for Ollama's sake; has no effect")
 	return cmd
 }

@@ -6,16 +6,14 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/axle-llm/axle/cmd/internal/transcript"
-	"github.com/axle-llm/axle/internal/plain"
+	"github.com/axle-llm/axle/internal/terminal"
 	"github.com/axle-llm/axle/tokenizer"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -28,14 +26,16 @@ func newRenderCmd() *cobra.Command {
 	var ids bool
 	cmd := &cobra.Command{
 		Use:   "render MODEL|TEMPLATE_FILE --messages FILE.json",
-		Short: "Show the prompt a model would be given",
-		Long: `Render a conversation with a model's chat template, or with a template file, and print the prompt.
+		Short: "Show the prompt that a model would be given",
+		Long: `Render prints the prompt that a model's chat template, or a template file,
+makes of a conversation.
 
-The messages are those of Ollama's or OpenAI's API: a JSON array, or an object with "messages" and perhaps "tools" in it. A
-TEMPLATE_FILE is a Jinja template (*.jinja, or a tokenizer_config.json with one inside) or an Ollama template in Go's syntax.
---set gives the template a variable: --set enable_thinking=false, --set date_string='"1 Jan 2026"'. FILE.json may be - for
-standard input.`,
+FILE.json holds the messages as in Ollama's or OpenAI's API: a JSON array, or
+an object with "messages" and perhaps "tools". It may be - for standard input.
+A TEMPLATE_FILE is a Jinja template (*.jinja, or a tokenizer_config.json that
+has one) or an Ollama template in Go's syntax.`,
 		Example: `  axle render qwen3:0.6b --messages chat.json --set enable_thinking=false
+  axle render qwen3:0.6b --messages chat.json --set date_string='"1 Jan 2026"'
   axle render qwen3:0.6b --messages chat.json --tools tools.json --ids`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -73,7 +73,7 @@ standard input.`,
 				}
 				// What reads a pipe or a file has the prompt as it is; in a terminal the shell's
 				// own prompt follows.
-				if err == nil && !strings.HasSuffix(last, "\n") && toTerminal(cmd.OutOrStdout()) {
+				if err == nil && !strings.HasSuffix(last, "\n") && terminal.Is(cmd.OutOrStdout()) {
 					err = out.WriteByte('\n')
 				}
 			}
@@ -83,17 +83,11 @@ standard input.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&messages, "messages", "", "JSON file with the messages, or -")
-	cmd.Flags().StringVar(&tools, "tools", "", "JSON file with the tools offered")
-	cmd.Flags().StringArrayVar(&set, "set", nil, "template variable, `name=json`; may be repeated")
-	cmd.Flags().BoolVar(&ids, "ids", false, "print token ids instead of text")
+	cmd.Flags().StringVar(&messages, "messages", "", "JSON `file` with the messages, or -")
+	cmd.Flags().StringVar(&tools, "tools", "", "JSON `file` with the tools that are offered, or -")
+	cmd.Flags().StringArrayVar(&set, "set", nil, "a template variable, `name=json`; once for each")
+	cmd.Flags().BoolVar(&ids, "ids", false, "print token ids, not text")
 	return cmd
-}
-
-// toTerminal: what is written there is seen in a terminal.
-func toTerminal(w io.Writer) bool {
-	f, ok := plain.Raw(w).(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // openTemplate opens the template of a model or a file, and the tokenizer if it is asked for.

@@ -16,6 +16,8 @@ func newRmCmd() *cobra.Command {
 		Use:     "rm MODEL…",
 		Aliases: []string{"delete"},
 		Short:   "Remove models",
+		Long:    `Rm removes models. Files that another name still has stay.`,
+		Example: "  axle rm qwen3:0.6b",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return with(c.Context(), false, func(conn *connection) error {

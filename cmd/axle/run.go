@@ -22,8 +22,15 @@ func newRunCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run MODEL [PROMPT]",
 		Short: "Talk to a model",
-		Long: "Talk to a model: one answer when there is a PROMPT or something piped in, else a conversation in the terminal.\n" +
-			"Images are given by path, in the prompt, where the model sees. Talks to the server at AXLE_HOST, or starts one of its own.",
+		Long: `Run talks to a model. With a PROMPT, or something piped in, it prints one
+answer. Without, it holds a conversation in the terminal; /? lists the commands
+there. Pictures are given by path in the prompt, where the model sees.
+
+Run talks to the server that AXLE_HOST names. Where none answers on this
+machine it starts one of its own, for as long as it runs.`,
+		Example: `  axle run qwen3:0.6b
+  axle run qwen3:0.6b "Why is the sky blue?"
+  axle run qwen3:0.6b "Sum this up:" < notes.txt`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			t := &conversation.Talk{Model: args[0], Out: c.OutOrStdout(), Errw: c.ErrOrStderr(), Verbose: verbose, HideThink: hide}
@@ -66,13 +73,13 @@ func newRunCmd() *cobra.Command {
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&keep, "keepalive", "", "how long the model stays loaded afterwards (5m; -1: for ever)")
-	fl.StringVar(&format, "format", "", "form of the answer: json, or a JSON schema")
-	fl.StringVar(&think, "think", "", "think before answering: true, false, low, medium, high or max")
+	fl.StringVar(&keep, "keepalive", "", "`duration` for which the model stays loaded afterwards (5m); -1: for ever")
+	fl.StringVar(&format, "format", "", "`form` of the answer: json, or a JSON schema")
+	fl.StringVar(&think, "think", "", "whether and how much to think first: true, false, low, medium, high or max")
 	fl.Lookup("think").NoOptDefVal = "true"
 	fl.BoolVar(&hide, "hidethinking", false, "do not show the thinking")
 	fl.BoolVar(&verbose, "verbose", false, "show timings after each answer")
-	fl.BoolVar(&nowrap, "nowordwrap", false, "leave it to the terminal where a line ends, in the middle of a word too")
+	fl.BoolVar(&nowrap, "nowordwrap", false, "do not move words to the next line: the terminal breaks them")
 	fl.Bool("insecure", false, "accepted for Ollama's sake; has no effect")
 	return cmd
 }

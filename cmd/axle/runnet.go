@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -24,11 +23,14 @@ func newRunNetCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run-net FILE.axmodel",
 		Short: "Call a single network with arrays from .npy files",
-		Long: `Call a single network once, whatever it is for, with arrays from .npy files, and say what it gives.
-Each input must have the tensor's type and as many values; NumPy has no bf16, whose bits go as uint16.
-'axle inspect FILE' lists the tensors, and 'axle bench FILE' times calls. The card must be free: stop a server that holds it.`,
-		Example: `axle run-net encoder.axmodel --input input_ids=ids.npy --out results
-axle run-net yolo.axmodel --zeros`,
+		Long: `Run-net calls a single network once and prints what it gives. Each input is a
+.npy file of the tensor's type and size. NumPy has no bf16: its bits go as
+uint16.
+
+'axle inspect FILE' lists the tensors, and 'axle bench FILE' times calls. The
+card must be free: stop a server that holds it.`,
+		Example: `  axle run-net encoder.axmodel --input input_ids=ids.npy --out results
+  axle run-net yolo.axmodel --zeros`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if err := free(c.Context(), device, "running a net"); err != nil {
@@ -60,9 +62,9 @@ axle run-net yolo.axmodel --zeros`,
 	fl := c.Flags()
 	fl.StringArrayVar(&inputs, "input", nil, "an input's array, `NAME=FILE.npy`; once for each")
 	fl.BoolVar(&zeros, "zeros", false, "inputs that are not given are zeros")
-	fl.IntVar(&group, "group", 0, "the shape `group` to call, from 0")
-	fl.StringVar(&out, "out", "", "write each output to a `FOLDER`, as NAME.npy")
-	fl.StringVar(&device, "device", "auto", "device: auto, axcl, axcl:N, axengine or soft")
+	fl.IntVar(&group, "group", 0, "the shape group to call, a `number` from 0")
+	fl.StringVar(&out, "out", "", "write each output to this `folder`, as NAME.npy")
+	fl.StringVar(&device, "device", "auto", "the `card`: auto, axcl, axcl:N, axengine or soft")
 	return c
 }
 
@@ -93,7 +95,5 @@ func benchNet(c *cobra.Command, file, device string, calls int, asJSON bool) (er
 	if !asJSON {
 		return singlenet.PrintTimes(c.OutOrStdout(), file, n, all)
 	}
-	e := json.NewEncoder(c.OutOrStdout())
-	e.SetIndent("", "  ")
-	return e.Encode(all)
+	return printJSON(c.OutOrStdout(), all)
 }

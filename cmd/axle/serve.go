@@ -24,9 +24,14 @@ func newServeCmd() *cobra.Command {
 		Use:     "serve",
 		Aliases: []string{"start"},
 		Short:   "Answer the Ollama, OpenAI and Anthropic APIs",
-		Long: "Answer the Ollama, OpenAI and Anthropic APIs, on 127.0.0.1:11434 unless told otherwise.\n\n" +
-			"Each setting is a flag, or the variable named behind it. Flags win over AXLE_…, which wins over OLLAMA_…:\n" +
-			"the names that Ollama knows are read too.",
+		Long: `Serve answers the Ollama, OpenAI and Anthropic APIs, on 127.0.0.1:11434 unless
+told otherwise.
+
+Each setting is a flag, or the variable in brackets behind it. A flag wins over
+AXLE_…, which wins over OLLAMA_…: serve reads the names that Ollama knows too.`,
+		Example: `  axle serve
+  axle serve --host :11434 --keys-file /etc/axle/keys
+  AXLE_CACHE_RAM=2GB axle serve`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := readSettings(os.Getenv, &given)

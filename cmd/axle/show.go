@@ -17,7 +17,10 @@ func newShowCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show MODEL",
 		Short: "Show what a model is",
-		Args:  cobra.ExactArgs(1),
+		Long: `Show prints what a model is: its architecture and context, what it can do, its
+parameters, system message and license. A flag prints one part only.`,
+		Example: "  axle show qwen3:0.6b --modelfile",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			chosen := ""
 			for i, on := range parts {

@@ -14,9 +14,11 @@ func init() { register(newStopCmd) }
 
 func newStopCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:   "stop MODEL…",
-		Short: "Unload models",
-		Args:  cobra.MinimumNArgs(1),
+		Use:     "stop MODEL…",
+		Short:   "Unload models",
+		Long:    `Stop unloads models: the server frees the card memory that they take.`,
+		Example: "  axle stop qwen3:0.6b",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return with(c.Context(), true, func(conn *connection) error {
 				for _, name := range args {

@@ -27,12 +27,15 @@ func newTokenizeCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tokenize MODEL|FILE",
 		Short: "Turn text into token ids, or ids into text",
-		Long: `Read text from standard input and print its token ids as a JSON array.
+		Long: `Tokenize reads text from standard input and prints its token ids as a JSON
+array. It adds no BOS.
 
-FILE may be a tokenizer.json, a *_tokenizer.txt, a SentencePiece tokenizer.model or a tiktoken file, or a folder with one.
-With --jsonl each line is a text of its own, {"text": "..."}, and gives an array of its own. With --decode each line is an array of
-ids; texts are printed, as JSON strings with --jsonl. Without --special, control tokens in the text are text like any other, and
-are left out when decoding. No BOS is added.`,
+MODEL is a name in the store or a package's folder. FILE is a tokenizer.json, a
+*_tokenizer.txt, a SentencePiece tokenizer.model, a tiktoken file, or a folder
+with one of them.
+
+With --decode each line that is read is an array of ids, and its text is
+printed.`,
 		Example: `  echo -n 'Hello world' | axle tokenize qwen3:0.6b
   axle tokenize --jsonl tokenizer.json < texts.jsonl > ids.jsonl
   echo '[9707, 1879]' | axle tokenize --decode qwen3:0.6b`,
@@ -63,8 +66,8 @@ are left out when decoding. No BOS is added.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&jsonl, "jsonl", false, `read JSON lines, {"text": "..."}; with --decode, print JSON strings`)
-	cmd.Flags().BoolVar(&special, "special", false, "recognize control tokens in the text, or print them when decoding")
+	cmd.Flags().BoolVar(&jsonl, "jsonl", false, `read a text from each line, {"text": "..."}; with --decode, print JSON strings`)
+	cmd.Flags().BoolVar(&special, "special", false, "know control tokens in the text; with --decode, print them")
 	cmd.Flags().BoolVar(&decode, "decode", false, "read arrays of ids and print text")
 	return cmd
 }

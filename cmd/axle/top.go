@@ -15,10 +15,15 @@ func newTopCmd() *cobra.Command {
 	var every time.Duration
 	c := &cobra.Command{
 		Use:   "top",
-		Short: "Watch a running server: cards, models, cells, rates",
-		Long: `Watch a running server, a page that is drawn anew every second: its cards with temperature, load and memory; its models with cells used,
-cached and shared, sequences running and waiting, tokens a second, prompt tokens reused, guesses that were right. q or Ctrl-C ends it.
-Where standard output is no terminal, one turn is printed. --json prints a line of JSON a turn instead.`,
+		Short: "Watch a running server: cards, models, rates",
+		Long: `Top shows what a running server does, drawn anew every second: its cards with
+temperature, load and memory; its models with the cells of their caches,
+sequences that run and wait, tokens a second, prompt tokens that were found in
+a cache, and guesses that were right. q or Ctrl-C ends it.
+
+Where standard output is no terminal, top prints one turn and ends.`,
+		Example: `  axle top
+  axle top --json --every 10s`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if every < 100*time.Millisecond || every > time.Hour {
@@ -32,6 +37,6 @@ Where standard output is no terminal, one turn is printed. --json prints a line 
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON a turn")
 	c.Flags().BoolVar(&once, "once", false, "print one turn and end")
-	c.Flags().DurationVar(&every, "every", time.Second, "time between turns")
+	c.Flags().DurationVar(&every, "every", time.Second, "`time` between turns, 100ms to 1h")
 	return c
 }

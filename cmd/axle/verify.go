@@ -19,8 +19,11 @@ func newVerifyCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [MODEL…]",
 		Short: "Read models back from disk and compare their hashes",
-		Long: `Read every file of the named models (all, without a name) back from disk and compare it with the hash it was stored under.
-Packages found in place bring no hashes: their shapes and sizes are checked, and SHA256SUMS where there is one.`,
+		Long: `Verify reads every file of the named models back from disk and compares it with
+the hash that it was stored under. Without a name it reads all models. Packages
+found in place bring no hashes: verify checks their shapes and sizes, and
+SHA256SUMS where there is one.`,
+		Example: "  axle verify qwen3:0.6b",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := wholeStore(cmd.Context())
 			if err != nil {

@@ -127,9 +127,9 @@ func all(f fs.File, name string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// Replace makes the file at path hold b. It is there whole or not at all, with the former content
-// until then: b is written beside it, synced, and renamed. also may do more with the new file before
-// that. Errors: the file system's; the former file stays then.
+// Replace makes the file at path hold b. The file is there whole or not at all: b is written beside
+// it, synced, and renamed. also may do more with the new file before that. Errors: the file
+// system's, and also's; the former file stays then.
 func Replace(path string, mode fs.FileMode, b []byte, also ...func(*os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {

@@ -29,14 +29,19 @@ func Columns(w io.Writer) int {
 // TabsFor is a writer of text and tables for a person, as wide as w allows.
 func TabsFor(w io.Writer) *Tabs { return NewTabs(w, Columns(w), false) }
 
+// Is says whether what is written to w is seen in a terminal.
+func Is(w io.Writer) bool {
+	f, ok := plain.Raw(w).(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 // Screen says how wide the terminal is that w writes to; ok is false where it is none, or one that
 // cannot draw a line anew.
 func Screen(w io.Writer) (width int, ok bool) {
-	f, is := plain.Raw(w).(*os.File)
-	if !is || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+	if !Is(w) || os.Getenv("TERM") == "dumb" {
 		return 80, false
 	}
-	if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 20 {
+	if n := Columns(w); n > 20 {
 		return n, true
 	}
 	return 80, true

@@ -3,12 +3,10 @@ package conversation
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/ollama/ollama/api"
-	"golang.org/x/term"
 
 	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/internal/terminal"
@@ -37,15 +35,10 @@ func (t *Talk) printer() *printer {
 
 // columns is how wide the screen is, 0 where words are not to be wrapped.
 func (t *Talk) columns() int {
-	f, ok := plain.Raw(t.Out).(*os.File)
-	if !ok || !t.wrap {
+	if !t.wrap {
 		return 0
 	}
-	columns, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return columns
+	return terminal.Columns(t.Out)
 }
 
 func (p *printer) thinking(s string) {

@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/ollama/ollama/api"
-	"golang.org/x/term"
 
 	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/internal/terminal"
@@ -20,7 +18,7 @@ func Show(w io.Writer, r *api.ShowResponse, part string, verbose bool) error {
 	text := map[string]string{"license": r.License, "modelfile": r.Modelfile, "parameters": r.Parameters, "system": r.System,
 		"template": r.Template}
 	if part != "" {
-		if f, ok := plain.Raw(w).(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+		if !terminal.Is(w) {
 			w = plain.Raw(w) // into a file as it is: a Modelfile shall be the same model
 		}
 		_, err := fmt.Fprintln(w, strings.TrimRight(text[part], "\n"))

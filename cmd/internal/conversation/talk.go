@@ -21,11 +21,11 @@ import (
 
 	"github.com/ollama/ollama/api"
 	"github.com/ollama/ollama/types/model"
-	"golang.org/x/term"
 
 	"github.com/axle-llm/axle/cmd/internal/client"
 	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/internal/regular"
+	"github.com/axle-llm/axle/internal/terminal"
 )
 
 // ErrInterrupted is that the person ended the work. Nothing more is to be said.
@@ -59,11 +59,9 @@ type Talk struct {
 // the edge of a terminal. Errors: ErrInterrupted, client.ErrBrokeOff, and what the server says.
 func (t *Talk) Run(ctx context.Context, prompt string, in *os.File, wrap bool) error {
 	t.options = map[string]any{}
-	if f, ok := plain.Raw(t.Out).(*os.File); ok {
-		t.tty = term.IsTerminal(int(f.Fd()))
-		t.colour = t.tty && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-		t.wrap = t.tty && wrap && os.Getenv("TERM") != "dumb"
-	}
+	t.tty = terminal.Is(t.Out)
+	_, draws := terminal.Screen(t.Out)
+	t.colour, t.wrap = draws && os.Getenv("NO_COLOR") == "", draws && wrap
 	if !t.tty {
 		t.Out = plain.Raw(t.Out) // what takes it has the answer as the model gave it
 	}

@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/axcltest"
@@ -336,7 +335,10 @@ func (d *Diagnosis) computesOurs() bool {
 func (d *Diagnosis) Print(w io.Writer) {
 	width, _ := terminal.Screen(w)
 	width = min(width, 80)
-	say := func(head, format string, a ...any) { writeWrapped(w, width, head, fmt.Sprintf(format, a...)) }
+	say := func(head, format string, a ...any) {
+		text := strings.Join(strings.Fields(fmt.Sprintf(format, a...)), " ")
+		fmt.Fprintln(w, terminal.Fold(head+text, strings.Repeat(" ", len(head)), width))
+	}
 	marks := map[cards.State]string{cards.OK: "ok     ", cards.Note: "note   ", cards.Problem: "PROBLEM"}
 	if d.Kernel != "" {
 		say("        ", "kernel %s %s", d.Kernel, runtime.GOARCH)
@@ -413,27 +415,4 @@ func (d *Diagnosis) Print(w io.Writer) {
 	default:
 		say("", "No card can be used.")
 	}
-}
-
-// writeWrapped writes text behind head, broken at spaces into lines of width columns; what follows
-// stands under the first. A word that is longer than a line, a path most often, stays whole.
-func writeWrapped(w io.Writer, width int, head, text string) {
-	indent := utf8.RuneCountInString(head)
-	fmt.Fprint(w, head)
-	at := indent
-	for i, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case at+1+n > width:
-			fmt.Fprintf(w, "\n%*s", indent, "")
-			at = indent
-		default:
-			fmt.Fprint(w, " ")
-			at++
-		}
-		fmt.Fprint(w, word)
-		at += n
-	}
-	fmt.Fprintln(w)
 }

@@ -33,8 +33,7 @@ type Options struct {
 // Server shows what c's server does until ctx ends, which is no error. It fails with what the
 // server says when it cannot be asked.
 func Server(ctx context.Context, c *client.Client, o Options) error {
-	out, ok := plain.Raw(o.Out).(*os.File)
-	whole := !o.JSON && !o.Once && ok && term.IsTerminal(int(out.Fd()))
+	whole := !o.JSON && !o.Once && terminal.Is(o.Out)
 	if in, ok := o.In.(*os.File); ok && whole && term.IsTerminal(int(in.Fd())) {
 		var leave func()
 		if ctx, leave = untilKey(ctx, in); leave != nil {
