@@ -7,27 +7,18 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Table is rows under headings. Write sets them side by side, two blanks between columns. What is
-// wider than the screen is stacked: the columns that fit, then the rest below with the first column
-// again, so that the caller puts the columns in the order of their importance. A cell that is too
-// wide even so is folded at its blanks.
-type Table struct {
-	Head []string
-	Rows [][]string
-	// Right says which columns are numbers, set right; nil: none. Shorter than Head: the rest are
-	// set left.
-	Right []bool
-}
-
-// Write writes the table, columns wide at most; 0 or less: as wide as it is. A first column that
-// takes more than half is cut with "…".
-func (t Table) Write(w io.Writer, columns int) error {
-	n := len(t.Head)
-	for _, row := range t.Rows {
+// writeTable sets rows side by side, two blanks between columns, columns wide at most; 0 or less: as
+// wide as they are. right sets all but the first right. What is wider than the screen is stacked:
+// the columns that fit, then the rest below with the first column again, so that the caller puts
+// the columns in the order of their importance. A cell that is too wide even so is folded at its
+// blanks; a first column that takes more than half is cut with "…".
+func writeTable(sb *strings.Builder, rows [][]string, right bool, columns int) {
+	n := 0
+	for _, row := range rows {
 		n = max(n, len(row))
 	}
 	if n == 0 {
-		return nil
+		return
 	}
 	cell := func(row []string, i int) string {
 		if i >= len(row) {
@@ -38,24 +29,19 @@ func (t Table) Write(w io.Writer, columns int) error {
 		}
 		return row[i]
 	}
-	all := t.Rows
-	if len(t.Head) > 0 {
-		all = append([][]string{t.Head}, t.Rows...)
-	}
 	widths := make([]int, n)
-	for _, row := range all {
+	for _, row := range rows {
 		for i := range n {
 			widths[i] = max(widths[i], Width(cell(row, i)))
 		}
 	}
-	var sb strings.Builder
 	for from := 1; ; {
 		to, wide := from, widths[0]
 		for to < n && (columns <= 0 || to == from || wide+2+widths[to] <= columns) {
 			wide += 2 + widths[to]
 			to++
 		}
-		for _, row := range all {
+		for _, row := range rows {
 			var line strings.Builder
 			put := func(i int) {
 				s := cell(row, i)
@@ -75,7 +61,7 @@ func (t Table) Write(w io.Writer, columns int) error {
 						break
 					}
 					s = strings.TrimLeft(Fold(begin+s, begin, columns), " ")
-				case i < len(t.Right) && t.Right[i]:
+				case right && i > 0:
 					s, pad = pad+s, ""
 				}
 				line.WriteString(s + pad)
@@ -92,13 +78,11 @@ func (t Table) Write(w io.Writer, columns int) error {
 		}
 		sb.WriteByte('\n')
 	}
-	_, err := io.WriteString(w, sb.String())
-	return err
 }
 
 // Tabs is a writer of text with tables in it, written as for text/tabwriter: lines next to each
-// other that have tabs are a Table without a head, and other lines are folded to the width. Nothing
-// is written before Flush.
+// other that have tabs are a table, and other lines are folded to the width. Nothing is written
+// before Flush.
 type Tabs struct {
 	w       io.Writer
 	columns int
@@ -117,19 +101,16 @@ func (t *Tabs) Write(p []byte) (int, error) { return t.text.Write(p) }
 
 // Flush writes what there is.
 func (t *Tabs) Flush() error {
-	var table Table
+	var rows [][]string
 	var out strings.Builder
 	flush := func() {
-		_ = table.Write(&out, t.columns)
-		table = Table{}
+		writeTable(&out, rows, t.right, t.columns)
+		rows = nil
 	}
 	for line := range strings.Lines(t.text.String()) {
 		text, ended := strings.CutSuffix(line, "\n")
 		if strings.Contains(text, "\t") {
-			table.Rows = append(table.Rows, strings.Split(strings.TrimSuffix(text, "\t"), "\t"))
-			for t.right && len(table.Right) < len(table.Rows[len(table.Rows)-1]) {
-				table.Right = append(table.Right, len(table.Right) > 0)
-			}
+			rows = append(rows, strings.Split(strings.TrimSuffix(text, "\t"), "\t"))
 			continue
 		}
 		flush()

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-func ExampleTable() {
-	t := Table{Head: []string{"MODEL", "TEMP", "CELLS", "TOKENS/S"}, Rows: [][]string{{"qwen3:0.6b", "51°C", "2047", "19.7"},
-		{"模型", "-", "1023", "4.5"}}, Right: []bool{false, true, true, true}}
+func ExampleTabs() {
 	var sb strings.Builder
-	_ = t.Write(&sb, 26)
+	t := NewTabs(&sb, 26, true)
+	fmt.Fprintln(t, "MODEL\tTEMP\tCELLS\tTOKENS/S\nqwen3:0.6b\t51°C\t2047\t19.7\n模型\t-\t1023\t4.5")
+	_ = t.Flush()
 	fmt.Print(sb.String())
 	// Output:
 	// MODEL       TEMP  CELLS

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/axle-llm/axle/engine/bench"
@@ -74,17 +75,14 @@ func (m *Model) writeText(w io.Writer, columns int) error {
 	if err := m.writeStages(w, columns); err != nil {
 		return err
 	}
-	for _, c := range m.Cases {
-		if c.NPU != nil && c.Clients == 1 && !c.Speculate {
+	if i := slices.IndexFunc(m.Cases, func(c bench.Case) bool { return c.Clients == 1 && !c.Speculate }); i >= 0 {
+		c := &m.Cases[i]
+		if c.NPU != nil {
 			fmt.Fprintf(w, "\nutilisation, %s: inside passes %.1f%% of the time by our clock, the NPU at work %.1f%%\n", c.Load,
 				c.Busy.Median, c.NPU.Median)
-			break
 		}
-	}
-	for _, c := range m.Cases {
-		if c.CardLoad != nil && c.Clients == 1 && !c.Speculate {
+		if c.CardLoad != nil {
 			fmt.Fprintf(w, "the card's own load figure: %.0f%%\n", c.CardLoad.Median)
-			break
 		}
 	}
 	if r := m.Roofline; r != nil {
