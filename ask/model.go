@@ -66,7 +66,7 @@ type Stats struct {
 	Cells, CellsUsed, CellsCached int
 	CellsShared                   int
 	Running, Queued               int
-	Slots, SlotsUsed              int // of a model of which layers keep a state: states on the card, and how many hold one
+	Slots, SlotsUsed              int // where layers keep a state: room for states on the card, and how many are taken
 	SlotsKept                     int // of those, snapshots that a text may go on from
 	// by kind: "decode" (one row), "batch" (answers), "prefill", "mixed" (both), "verify" (with
 	// guesses)
@@ -207,7 +207,7 @@ type Rates struct {
 	Held string  // "disk" or "card": what the other waits for; empty: not known yet
 }
 
-// NoWidePasses says what follows for a model of which Stats.Proven has "wide" as false.
+// NoWidePasses says what follows where Stats.Proven has "wide" as false.
 const NoWidePasses = "this card gets wide passes of the model wrong, so none is used: prompts go row by row, many times slower; " +
 	"a newer driver or a newer build of the package may pass the check"
 

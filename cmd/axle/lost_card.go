@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// lostCard remembers over the end of the process that the card which "auto" had chosen was lost.
-// Until it is back, auto means that card: the software card cannot run its models, and would keep a
-// card that comes back a minute later from being used until somebody looks.
+// lostCard remembers, beyond the end of the process, that the card that "auto" had chosen was lost.
+// Until it is back, auto means that card. The software card cannot run its models, and a card that
+// comes back a minute later would stay unused.
 type lostCard struct {
 	file   string // in the store; empty: nothing is remembered
 	device string // what is opened

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/engine"
@@ -30,7 +28,6 @@ type machineOptions struct {
 	paths      []string
 	parallel   int
 	maxQueue   int
-	watch      time.Duration
 	ending     <-chan struct{}   // closed when the process is told to end; nil: it is not
 	noPrune    bool              // keep what pulls left in the store
 	noSpec     bool              // no guessing

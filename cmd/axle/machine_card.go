@@ -44,7 +44,7 @@ func newMachine(o machineOptions) (*machine, error) {
 	lo := local.LoaderOptions{Holds: memory.holds,
 		Device: card.device, CacheRAM: o.cacheRAM, Repeatable: o.repeatable, Parallel: o.parallel,
 		MaxQueue: o.maxQueue,
-		Card:     engine.CardOptions{Watch: o.watch, Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec, Ending: o.ending},
+		Card:     engine.CardOptions{Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec, Ending: o.ending},
 		Drafts:   map[string]func() (*models.Package, error){},
 		Opened: func(i axcl.Info, why string) {
 			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
@@ -187,24 +187,15 @@ func logProgress(log *zap.Logger) func(engine.Progress) {
 	}
 }
 
-// logProven tells what follows from what the card was proven to do with a model. That it gets wide
-// passes wrong is a warning.
+// logProven tells what follows from what the card was proven to do with a model: a warning where the
+// model is slower than it could be.
 func logProven(log *zap.Logger) func(model string, st engine.Stats) {
-	states := logStates(log)
 	return func(model string, st engine.Stats) {
 		if wide, has := st.Proven["wide"]; has && !wide {
 			log.Warn(engine.NoWidePasses, zap.String("model", model))
 		}
-		states(model, st)
-	}
-}
-
-// logStates tells, of a model of which layers keep a state, what the card was proven to do with
-// them and what follows from it. What makes such a model slower than it could be is a warning.
-func logStates(log *zap.Logger) func(model string, st engine.Stats) {
-	return func(model string, st engine.Stats) {
 		kept, has := st.Proven["kept"]
-		if !has {
+		if !has { // no layer keeps a state
 			return
 		}
 		say, prompts, turns := log.Info, "in chunks", "go on from snapshots"

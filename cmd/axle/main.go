@@ -32,8 +32,8 @@ var version = "0.2.0-dev"
 // ollamaVersion is the Ollama whose API we answer, which clients gate on.
 const ollamaVersion = "0.34.4"
 
-// exitUsage is the exit code of what is wrong with the command line or the machine and stays so,
-// whoever starts the program again.
+// exitUsage is the exit code where the command line or the machine is wrong. Starting the program
+// again does not help.
 const exitUsage = 2
 
 // exitInterrupted is the exit code after Ctrl-C, as shells have it.

@@ -148,7 +148,7 @@ func (s *service) build() (err error) {
 		warnOpen(s.log, s.main, s.old)
 	}
 	if s.figures != nil && s.keys != nil && !isLoopback(s.figures.Addr()) {
-		s.log.Warn("metrics are told beyond this machine without a key: whoever reaches this port sees which models "+
+		s.log.Warn("metrics are told beyond this machine without a key: anyone who reaches this port sees which models "+
 			"and keys there are, and how much they are used", zap.String("address", s.figures.Addr().String()))
 	}
 	so := s.settings.server
@@ -276,12 +276,12 @@ func isLoopback(a net.Addr) bool {
 // warnOpen says of each listener that others than this machine reach it, where no key is asked for.
 func warnOpen(log *zap.Logger, ln, vendor net.Listener) {
 	if !isLoopback(ln.Addr()) {
-		log.Warn("listening beyond this machine without keys: whoever reaches this port may use, pull and delete models; see "+
+		log.Warn("listening beyond this machine without keys: anyone who reaches this port may use, pull and delete models; see "+
 			"--keys-file, --no-pull, --no-delete",
 			zap.String("address", ln.Addr().String()))
 	}
 	if vendor != nil && !isLoopback(vendor.Addr()) {
-		log.Warn("listening beyond this machine without keys: whoever reaches this port may use models, and read and end the one "+
+		log.Warn("listening beyond this machine without keys: anyone who reaches this port may use models, and read and end the one "+
 			"conversation there is; see --keys-file",
 			zap.String("address", vendor.Addr().String()), zap.String("api", "vendor"))
 	}

@@ -27,7 +27,7 @@ func TestStatesLogged(t *testing.T) {
 		{map[string]bool{"chunk": true}, zap.InfoLevel, nil}, // no layer keeps a state
 	} {
 		core, seen := observer.New(zap.DebugLevel)
-		logStates(zap.New(core))("a", engine.Stats{Proven: c.proven, Slots: 7})
+		logProven(zap.New(core))("a", engine.Stats{Proven: c.proven, Slots: 7})
 		if c.says == nil {
 			if seen.Len() > 0 {
 				t.Errorf("%v: %v", c.proven, seen.All())

@@ -1,13 +1,12 @@
-// Package fair lets those who want the same thing have it by turns: pictures are decoded, and
-// schemas compiled, for everybody who asks, and no key's work keeps another key's waiting for
-// longer than a piece of it.
+// Package fair shares a resource among API keys: decoding pictures and compiling schemas, for
+// example. No key's work makes another key wait for longer than one piece of it.
 //
-// What is waited for is a [Line]: places, for what is done at the same time, and room, in any unit,
-// for what that takes. Work is counted in any unit too. Each key has its own account of work, by
-// which it is decided whose turn it is (start-time fair queueing): a key that comes anew begins
-// where the others are, so it waits for the pieces under way, and then for at most as much of the
-// others' work as its own. Within a key small pieces go before large ones, but not for ever: a
-// piece for which eight times its own work has gone first goes before all that come later.
+// A [Line] has places, for work that runs at the same time, and room, in any unit, for what that
+// work takes. Work is counted in any unit too. Each key has an account of its work, and the key
+// with the lowest account is next (start-time fair queueing). A new key begins where the others
+// are: it waits for the pieces under way, and then for at most as much of the others' work as its
+// own. Within a key small pieces go before large ones, but not for ever: once eight times a piece's
+// own work has gone before it, it goes before all that come later.
 //
 // A Line may be used from any goroutine. It holds nothing that has to be closed.
 package fair
@@ -23,7 +22,7 @@ import (
 // ages is how many times its own work a piece lets come and go before it, of its own key's.
 const ages = 8
 
-// Line is a thing that is had by turns. Make one with [New].
+// Line is a thing that its users take in turns. Make one with [New].
 type Line struct {
 	mu      sync.Mutex
 	places  int
@@ -51,7 +50,7 @@ func (a *account) drop(t *ticket) {
 // idle reports that the key wants nothing.
 func (a *account) idle() bool { return len(a.waiting) == 0 && a.running == 0 }
 
-// ticket is somebody who waits.
+// ticket is a request that waits.
 type ticket struct {
 	number, takes, work int64
 	rank                int64 // among the key's

@@ -26,7 +26,7 @@ type Listed struct {
 	Download     int64    `json:"download_bytes"`
 	Estimated    bool     `json:"download_estimated"`
 	Card         int64    `json:"card_bytes"`
-	Published    bool     `json:"card_published"` // somebody has seen it take that much; else it is estimated
+	Published    bool     `json:"card_published"` // it was seen to take that much; else it is estimated
 	Cards        []int    `json:"cards_gb"`       // sizes of cards that hold it
 	Speed        float64  `json:"published_tokens_per_second,omitempty"`
 	Note         string   `json:"published_note,omitempty"`

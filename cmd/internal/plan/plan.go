@@ -51,7 +51,7 @@ type Model struct {
 	Cached    int     // layers that keep rows
 	Given     int     // values of a row that layers take next to the hidden state, which go over the link
 	Host      int64   // bytes of the machine's memory that tables are mapped to, which it keeps as far as they are used
-	Published bool    // Card is what somebody has seen the model take
+	Published bool    // Card is what the model was seen to take
 	Listed    bool    // it is not here: this is what the catalogue knows of it
 	Assumed   bool    // what it was compiled for is not known, and the most common build was assumed
 	Speed     float64 // tokens a second that others have published, as the catalogue has it; 0: none is published
@@ -107,7 +107,7 @@ func (m *Model) atLeast(e hub.Entry) {
 }
 
 // Pulled describes an open package that was fetched from a repository of the catalogue: it takes no
-// less of a card than somebody has seen.
+// less of a card than it was seen to take.
 func Pulled(p *models.Package, e *hub.Entry) Model {
 	m := Package(p)
 	if e != nil && e.Card > m.Card {
@@ -379,7 +379,7 @@ func (r Report) Text(w io.Writer) error {
 	fmt.Fprintf(t, "card memory\t%s%s, of %s: %s\n", models.HumanBytes(r.Memory), loading, models.HumanBytes(r.Limit), fits)
 	seen := ""
 	if r.Seen {
-		seen = "; the memory is what somebody has published"
+		seen = "; the memory is a published figure"
 	}
 	fmt.Fprintf(t, "a card of\t%s holds it%s\n", models.CardWords(r.Most), seen)
 	if r.Encoder > 0 {
@@ -388,14 +388,14 @@ func (r Report) Text(w io.Writer) error {
 			text = "; text alone fits, and pictures are refused then"
 		}
 		fmt.Fprintf(t, "encoder\t%s of that%s\n", models.HumanBytes(r.Encoder), text)
-		took := "a time nobody has published"
+		took := "not published"
 		if r.Encoding > 0 {
 			took = r.Encoding.Round(time.Millisecond).String()
 		}
 		fmt.Fprintf(t, "a picture\t%d rows of the prompt, and the encoder before them: %s\n", r.Picture, took)
 	}
 	if r.Host > 0 {
-		fmt.Fprintf(t, "host memory\t%s mapped, of which it keeps what is used\n", models.HumanBytes(r.Host))
+		fmt.Fprintf(t, "host memory\t%s mapped; what is used of it stays there\n", models.HumanBytes(r.Host))
 	}
 	fmt.Fprintf(t, "context\t%d tokens\n", r.Context)
 	if r.State > 0 {
@@ -422,7 +422,7 @@ func (r Report) Text(w io.Writer) error {
 		fmt.Fprintf(t, "from\tthe catalogue: the model is not here, 'axle pull %s' fetches it\n", r.Model)
 	}
 	if r.Listed && len(r.Clients) == 0 {
-		fmt.Fprintf(t, "\nNobody has published the sizes of this model's layers: once it is pulled, its times can be computed.\n")
+		fmt.Fprintf(t, "\nThe sizes of this model's layers are not published. Times can be computed once it is pulled.\n")
 		return t.Flush()
 	}
 	if r.Net {
@@ -447,7 +447,7 @@ func (r Report) Text(w io.Writer) error {
 	}
 	r.writeKept(t)
 	if !r.Measured {
-		fmt.Fprintln(t, "\nNobody has published this layer's times: they are computed from its weights and cache and the card's bandwidth.")
+		fmt.Fprintln(t, "\nThe times of such a layer are not published: they are computed from its weights and cache and the card's bandwidth.")
 	}
 	if r.Assumed {
 		fmt.Fprintf(t, "\nWhat the package was compiled for is not known: %d tokens in calls of 128 were assumed.\n", r.Context)
