@@ -18,9 +18,9 @@ import (
 // libraries in C take for themselves.
 const besideGo = 64 << 20
 
-// memoryLimit keeps Go's own limit where the budget is: without it what is used no longer would lie
-// beside what is used, as much again. What models hold in this process, which the budget does not
-// count, is added.
+// memoryLimit sets Go's memory limit to the budget. Without a limit, garbage could take as much
+// again as what is in use. What models hold in this process is not part of the budget, and is
+// added.
 type memoryLimit struct {
 	own bool // GOMEMLIMIT is set: it is left alone
 

@@ -92,7 +92,7 @@ func connect(ctx context.Context, needRunning bool) (*connection, error) {
 	return startOwn(ctx, e)
 }
 
-// startOwn runs a server inside this program, on a port of the loopback that is told to no one.
+// startOwn runs a server inside this program, on a loopback port that only this program knows.
 func startOwn(ctx context.Context, e settings) (*connection, error) {
 	log := newLog(io.Discard, false)
 	r, err := newMachine(machineOptions{parallel: e.runsOn.parallel, maxQueue: e.runsOn.maxQueue, noPrune: true, log: log,

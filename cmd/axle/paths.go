@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// tellPaths warns of the folders of packages that cannot be looked into: their models are missing
-// from every list, and nothing else would say why.
+// tellPaths warns of folders of packages that cannot be read. Their models are missing from every
+// list, and nothing else says why.
 func tellPaths(log *zap.Logger, paths []string) {
 	for _, p := range paths {
 		f, err := os.Open(p)

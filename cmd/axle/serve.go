@@ -45,8 +45,8 @@ AXLE_…, which wins over OLLAMA_…: serve reads the names that Ollama knows to
 	return c
 }
 
-// newLog writes JSON lines to w: whatever a client sends, each event stays one line. Nothing is
-// kept back, so nothing is synced at the end: that can take a disk seconds.
+// newLog writes JSON lines to w: each event stays one line, whatever a client sends. It does not
+// buffer, so there is nothing to sync at the end, which can take a disk seconds.
 func newLog(w io.Writer, debug bool) *zap.Logger {
 	cfg := zap.NewProductionEncoderConfig()
 	cfg.EncodeTime = zapcore.RFC3339TimeEncoder

@@ -214,8 +214,8 @@ func (s *service) watch(run context.Context) {
 	}
 }
 
-// abandon ends without closing anything of the card's: the library may never answer. The disk is
-// not the card: what is on it was left in order.
+// abandon ends without closing the card, whose library may never answer. What is on disk is still
+// left in order.
 func (s *service) abandon(err error) error {
 	if left := make(chan error, 1); s.machine.leave != nil {
 		go func() { left <- s.machine.leave() }()
@@ -247,12 +247,12 @@ func (s *service) close(ctx context.Context) (err error) {
 }
 
 // lookEvery is how often a device that is not there is looked for. A module can be loaded and a
-// library installed after we have started, and while health says that there is no device a
-// supervisor sends no request that would look for it.
+// library installed after the start. No request would look for the device then: while /health says
+// that there is none, a proxy sends no requests.
 const lookEvery = 15 * time.Second
 
-// lookAgain opens the device until that succeeds, it was lost, or ctx ends. Who opens it tells of
-// it.
+// lookAgain opens the device until that succeeds, the device is lost, or ctx ends. open logs what
+// it finds.
 func lookAgain(ctx context.Context, open func() error) error {
 	t := time.NewTicker(lookEvery)
 	defer t.Stop()
@@ -273,7 +273,7 @@ func isLoopback(a net.Addr) bool {
 	return net.ParseIP(host).IsLoopback()
 }
 
-// warnOpen says of each listener that others than this machine reach it, where no key is asked for.
+// warnOpen warns of each listener that other machines reach without a key.
 func warnOpen(log *zap.Logger, ln, vendor net.Listener) {
 	if !isLoopback(ln.Addr()) {
 		log.Warn("listening beyond this machine without keys: anyone who reaches this port may use, pull and delete models; see "+

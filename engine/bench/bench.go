@@ -1,10 +1,10 @@
-// Package bench measures what a model on a card does: how long until the first token, how fast the
-// rest, and where the time goes.
+// Package bench measures what a model on a card does: how long the first token takes, how fast the
+// rest comes, and where the time goes.
 //
-// A [Meter] runs one load at a time on a backend that has nothing else to do; its methods belong to
+// A [Meter] runs one load at a time on a backend that has nothing else to do. Its methods belong to
 // one goroutine. All times are by the meter's clock, which must be the card's
-// (engine.CardOptions.Clock), so that a simulated card's virtual clock gives the same figures every
-// time. The backend is the caller's to close.
+// (engine.CardOptions.Clock): a simulated card's virtual clock gives the same figures every time.
+// The caller closes the backend.
 package bench
 
 import (

@@ -1,7 +1,7 @@
-// Package budget is the memory that what clients send may take: one sum for the whole process, with
-// a part for each kind of thing. Each room keeps to its part by itself, so that no mix of requests
-// takes more than the sum; the parts do not lend each other anything, so that no request that waits
-// for one of them holds what another waits for.
+// Package budget is the memory that clients' requests may take: one sum for the whole process, with
+// a part for each kind of use. Each package keeps to its part, so no mix of requests takes more
+// than the sum. The parts lend each other nothing, so no request that waits for one part holds what
+// another request waits for.
 //
 // The weights of models, their caches, and what --cache-ram keeps are not counted. [Set] is called
 // once, at the start, before anything asks; [Get] from any goroutine.

@@ -1,5 +1,5 @@
 // Package ram tells how much memory this machine has for the process: what the kernel says, and
-// what control groups leave of it.
+// what control groups leave of it. Functions may be called from any goroutine; nothing is held.
 package ram
 
 import (
@@ -13,7 +13,7 @@ import (
 
 // Of is how much memory this machine has and how much of it may still be taken: what the kernel
 // calls available, or what the control groups that the process is in leave, the tightest of them;
-// pages of files, a model's weights among them, count as free. Zeros, where the system does not
+// pages of files, such as a model's weights, count as free. Both are 0 where the system does not
 // say.
 func Of(root fs.FS) (total, free int64) {
 	mem := fields(root, "proc/meminfo")

@@ -1,7 +1,7 @@
-// Package benchmark is the work of 'axle bench': it opens a card and, one after the other, the
-// models; package bench measures them there; the result is a report. It can also give the same load
-// to another server, by turns. An [Ask] reads the command line; the caller writes the report. Run
-// may be called by one goroutine at a time; it closes all that it opens before it returns.
+// Package benchmark is the work of 'axle bench'. It opens a card, and the models one after the
+// other. Package bench measures them there, and the result is a report. It can also give the same
+// load to another server, in turn. An [Ask] reads the command line; the caller writes the report.
+// One goroutine at a time may call Run, which closes all that it opens before it returns.
 package benchmark
 
 import (

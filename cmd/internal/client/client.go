@@ -1,6 +1,6 @@
-// Package client talks to a server. It is Ollama's own client, with two differences: its errors say
-// what the server said, and a pull or create whose last line never comes has failed. A Client may
-// be used by any number of goroutines and holds nothing that must be closed.
+// Package client talks to a server. It is Ollama's own client with two differences: its errors are
+// what the server said, and a pull or create whose last line does not come has failed. Any number
+// of goroutines may use a Client; it holds nothing that must be closed.
 package client
 
 import (
@@ -34,8 +34,8 @@ func New(base *url.URL, key string) *Client {
 	return &Client{Client: api.NewClient(base, hc), URL: base, HTTP: hc}
 }
 
-// SessionHeader tells what stands before several servers which requests are turns of one
-// conversation, so that it leads all of them to the server whose cache holds the turns before.
+// SessionHeader tells a proxy in front of several servers which requests are turns of one
+// conversation, so that it sends all of them to the server whose cache has the turns before.
 const SessionHeader = "X-Session-Id"
 
 type session struct{}
@@ -63,8 +63,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// ErrBrokeOff is what Ollama's client does not tell: the stream ended, and its last word did not
-// come.
+// ErrBrokeOff is a stream that ended before its last word. Ollama's client does not report it.
 var ErrBrokeOff = errors.New("the answer broke off: the server ended, or what stands between")
 
 // Listed is a model of a server's list.

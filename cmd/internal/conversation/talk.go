@@ -157,9 +157,8 @@ func (t *Talk) prepare(ctx context.Context, warm bool) error {
 		func(api.GenerateResponse) error { return nil }))
 }
 
-// turn is ctx for a request that belongs to this conversation, the one that loads the model among
-// them: where several servers stand behind one address it is to be loaded where the answers will
-// come from.
+// turn is ctx for a request of this conversation. The request that loads the model is one too: behind
+// a proxy the model has to be loaded on the server that will answer.
 func (t *Talk) turn(ctx context.Context) context.Context {
 	if t.session == "" {
 		t.session = client.NewSession()

@@ -77,8 +77,8 @@ func Shape(name string) (Model, bool) {
 // shapeOf is the name that an entry of the catalogue would have among Shapes.
 func shapeOf(e hub.Entry) string { return strings.ReplaceAll(e.Name, ":", "-") }
 
-// Listed describes a model that is not here by what the catalogue knows of it. Of some that is only
-// what it takes.
+// Listed describes a model that is not here by what the catalogue knows of it. For some models that
+// is only the memory that they take.
 func Listed(e hub.Entry) Model {
 	m, ok := Shape(shapeOf(e))
 	if !ok {
@@ -117,7 +117,8 @@ func Pulled(p *models.Package, e *hub.Entry) Model {
 	return m
 }
 
-// Net describes a package of a single net by what it takes. How long a call takes no profile tells.
+// Net describes a package of a single net by the memory that it takes. No profile tells how long a
+// call takes.
 func Net(i models.Info) Model {
 	return Model{Net: true, Name: i.Name, Context: i.Context, Hidden: i.Hidden, Card: i.Memory.Card, Most: i.Memory.Load,
 		Files: i.Memory.Layers}

@@ -1,5 +1,6 @@
 // Package singlenet is what `axle run-net` and `axle bench FILE.axmodel` do: it calls a single
-// network by tensor, with arrays of .npy files or zeros, and times its calls.
+// network by tensor, with arrays of .npy files or zeros, and times its calls. Each function may be
+// called from any goroutine. The caller closes what Open gives; nothing else is held.
 package singlenet
 
 import (
