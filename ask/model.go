@@ -44,20 +44,20 @@ type Info struct {
 }
 
 // Memory is what loading the package will take, predicted from files and shapes before anything is
-// loaded.
+// loaded. Its JSON is that of 'axle inspect --json'.
 type Memory struct {
-	Layers int64 // weights of all layers, on the card
-	Head   int64
-	Cache  int64 // K and V rows of all layers
-	States int64 // slots for what layers with a state keep: sequences, and snapshots of them
-	IO     int64 // buffers for inputs and outputs
+	Layers int64 `json:"layers_bytes"` // weights of all layers, on the card
+	Head   int64 `json:"head_bytes"`
+	Cache  int64 `json:"cache_bytes"`            // K and V rows of all layers
+	States int64 `json:"states_bytes,omitempty"` // slots for what layers with a state keep: sequences, and snapshots of them
+	IO     int64 `json:"io_bytes"`               // buffers for inputs and outputs
 	// the encoder of pictures with its buffers: 0 where there is none that can be used
-	Encoder int64
-	Card    int64 // the sum of the above
+	Encoder int64 `json:"encoder_bytes,omitempty"`
+	Card    int64 `json:"card_bytes"` // the sum of the above
 	// the most that is taken while it is loaded: the library holds each file beside what is loaded,
 	// the largest first and the encoder last; at least Card
-	Load int64
-	Host int64 // the embedding table, mapped: kept in memory only as far as it is used
+	Load int64 `json:"loading_bytes"`
+	Host int64 `json:"host_bytes"` // the embedding table, mapped: kept in memory only as far as it is used
 }
 
 // Stats is a backend's state, a snapshot.

@@ -10,56 +10,42 @@ import (
 type Package struct {
 	info models.Info
 
-	Name          string   `json:"name"`
-	Architecture  string   `json:"architecture"`
-	Family        string   `json:"family"`
-	Layout        string   `json:"layout"`
-	Path          string   `json:"path"`
-	Source        string   `json:"configuration"`
-	Digest        string   `json:"digest"`
-	TokenizerType string   `json:"tokenizer_type"`
-	Quantization  string   `json:"quantization"`
-	Parameters    int64    `json:"parameters"`
-	Estimated     bool     `json:"parameters_estimated"`
-	Context       int      `json:"context"`
-	Hidden        int      `json:"hidden"`
-	Layers        int      `json:"layers"`
-	Heads         int      `json:"heads,omitempty"`
-	KVHeads       int      `json:"kv_heads,omitempty"`
-	HeadDim       int      `json:"head_dim,omitempty"`
-	FeedForward   int      `json:"feed_forward,omitempty"`
-	Vocab         int      `json:"vocab"`
-	Cells         int      `json:"cells"`
-	KV            int      `json:"kv"`
-	Groups        []string `json:"groups"`
-	Capabilities  []string `json:"capabilities"`
-	Pooling       string   `json:"pooling,omitempty"`
-	Encoder       string   `json:"encoder,omitempty"`
-	Pictures      string   `json:"pictures,omitempty"`
-	Size          int64    `json:"size_bytes"`
-	Memory        Memory   `json:"memory"`
-	Mixed         string   `json:"kinds_of_layers,omitempty"`
-	State         string   `json:"state,omitempty"`
-	StateBytes    int64    `json:"state_bytes,omitempty"`
-	Slots         int      `json:"slots,omitempty"`
-	Notes         []string `json:"notes"`
+	Name          string        `json:"name"`
+	Architecture  string        `json:"architecture"`
+	Family        string        `json:"family"`
+	Layout        string        `json:"layout"`
+	Path          string        `json:"path"`
+	Source        string        `json:"configuration"`
+	Digest        string        `json:"digest"`
+	TokenizerType string        `json:"tokenizer_type"`
+	Quantization  string        `json:"quantization"`
+	Parameters    int64         `json:"parameters"`
+	Estimated     bool          `json:"parameters_estimated"`
+	Context       int           `json:"context"`
+	Hidden        int           `json:"hidden"`
+	Layers        int           `json:"layers"`
+	Heads         int           `json:"heads,omitempty"`
+	KVHeads       int           `json:"kv_heads,omitempty"`
+	HeadDim       int           `json:"head_dim,omitempty"`
+	FeedForward   int           `json:"feed_forward,omitempty"`
+	Vocab         int           `json:"vocab"`
+	Cells         int           `json:"cells"`
+	KV            int           `json:"kv"`
+	Groups        []string      `json:"groups"`
+	Capabilities  []string      `json:"capabilities"`
+	Pooling       string        `json:"pooling,omitempty"`
+	Encoder       string        `json:"encoder,omitempty"`
+	Pictures      string        `json:"pictures,omitempty"`
+	Size          int64         `json:"size_bytes"`
+	Memory        models.Memory `json:"memory"`
+	Mixed         string        `json:"kinds_of_layers,omitempty"`
+	State         string        `json:"state,omitempty"`
+	StateBytes    int64         `json:"state_bytes,omitempty"`
+	Slots         int           `json:"slots,omitempty"`
+	Notes         []string      `json:"notes"`
 
 	Each  []models.LayerInfo `json:"each_layer,omitempty"` // where layers differ
 	Given string             `json:"given_besides,omitempty"`
-}
-
-// Memory is what loading it will take.
-type Memory struct {
-	Layers int64 `json:"layers_bytes"`
-	Head   int64 `json:"head_bytes"`
-	Cache  int64 `json:"cache_bytes"`
-	States int64 `json:"states_bytes,omitempty"`
-	IO     int64 `json:"io_bytes"`
-	Card   int64 `json:"card_bytes"`
-	Load   int64 `json:"loading_bytes"`
-	Host   int64 `json:"host_bytes"`
-
-	Encoder int64 `json:"encoder_bytes,omitempty"`
 }
 
 func describePackage(p *models.Package) *Package {
@@ -72,8 +58,7 @@ func describePackage(p *models.Package) *Package {
 		Groups:       i.Groups,
 		Capabilities: i.Capabilities, Pooling: i.Pooling, Size: i.Size, Mixed: i.Mixed, State: i.State, StateBytes: i.StateBytes,
 		Slots: i.Slots, Notes: append([]string{}, i.Notes...),
-		Memory: Memory{Layers: i.Memory.Layers, Head: i.Memory.Head, Cache: i.Memory.Cache, States: i.Memory.States, IO: i.Memory.IO,
-			Card: i.Memory.Card, Load: i.Memory.Load, Host: i.Memory.Host, Encoder: i.Memory.Encoder},
+		Memory:  i.Memory,
 		Encoder: i.Encoder, Pictures: i.Pictures, Each: i.Each, Given: i.LayerInputs}
 }
 
