@@ -187,8 +187,8 @@ func logProgress(log *zap.Logger) func(engine.Progress) {
 	}
 }
 
-// logProven tells what follows from what the card was proven to do with a model: a warning where the
-// model is slower than it could be.
+// logProven tells what follows from what the card was proven to do with a model: a warning where
+// the model is slower than it could be.
 func logProven(log *zap.Logger) func(model string, st engine.Stats) {
 	return func(model string, st engine.Stats) {
 		if wide, has := st.Proven["wide"]; has && !wide {

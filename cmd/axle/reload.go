@@ -10,9 +10,9 @@ import (
 	"golang.org/x/term"
 )
 
-// reload reads keys and certificate again on each SIGHUP. If a file is wrong, the server goes on with
-// the former one and logs it. A server in a terminal that has nothing to read again ends with its
-// terminal, as every program does.
+// reload reads keys and certificate again on each SIGHUP. If a file is wrong, the server goes on
+// with the former one and logs it. A server in a terminal that has nothing to read again ends with
+// its terminal, as every program does.
 func (s *service) reload(run context.Context) {
 	if len(s.reloads) == 0 && term.IsTerminal(int(os.Stdin.Fd())) {
 		return

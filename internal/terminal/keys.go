@@ -175,8 +175,8 @@ func (e *Editor) pasted() (text string, ok bool, err error) {
 		case r == 3:
 			return "", false, nil
 		case r == 27:
-			// Only the end of the paste is looked for. Any other sequence in it sets a colour or the
-			// like, and is left out.
+			// Only the end of the paste is looked for. Any other sequence in it sets a colour or
+			// the like, and is left out.
 			seen := string(r)
 			for strings.HasPrefix(over, seen) && seen != over {
 				if r, err = e.rune(); err != nil {

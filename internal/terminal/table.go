@@ -7,11 +7,11 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// writeTable sets rows side by side, two blanks between columns, columns wide at most; 0 or less: as
-// wide as they are. right sets all but the first right. What is wider than the screen is stacked:
-// the columns that fit, then the rest below with the first column again, so that the caller puts
-// the columns in the order of their importance. A cell that is too wide even so is folded at its
-// blanks; a first column that takes more than half is cut with "…".
+// writeTable sets rows side by side, two blanks between columns, columns wide at most; 0 or less:
+// as wide as they are. right sets all but the first right. What is wider than the screen is
+// stacked: the columns that fit, then the rest below with the first column again, so that the
+// caller puts the columns in the order of their importance. A cell that is too wide even so is
+// folded at its blanks; a first column that takes more than half is cut with "…".
 func writeTable(sb *strings.Builder, rows [][]string, right bool, columns int) {
 	n := 0
 	for _, row := range rows {

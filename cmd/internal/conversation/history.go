@@ -36,8 +36,8 @@ func OpenHistory() *History {
 	return h
 }
 
-// toHistory writes a text of several lines as one line, quoted as in Go. A text that looks like such
-// a line is quoted too.
+// toHistory writes a text of several lines as one line, quoted as in Go. A text that looks like
+// such a line is quoted too.
 func toHistory(s string) string {
 	if strings.Contains(s, "\n") || s != fromHistory(s) {
 		return strconv.Quote(s)

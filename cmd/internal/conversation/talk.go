@@ -157,8 +157,8 @@ func (t *Talk) prepare(ctx context.Context, warm bool) error {
 		func(api.GenerateResponse) error { return nil }))
 }
 
-// turn is ctx for a request of this conversation. The request that loads the model is one too: behind
-// a proxy the model has to be loaded on the server that will answer.
+// turn is ctx for a request of this conversation. The request that loads the model is one too:
+// behind a proxy the model has to be loaded on the server that will answer.
 func (t *Talk) turn(ctx context.Context) context.Context {
 	if t.session == "" {
 		t.session = client.NewSession()
