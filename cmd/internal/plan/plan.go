@@ -448,7 +448,7 @@ func (r Report) Text(w io.Writer) error {
 	}
 	r.writeKept(t)
 	if !r.Measured {
-		fmt.Fprintln(t, "\nTimes of such a layer are not published: they are computed from its weights, its cache and the card's bandwidth.")
+		fmt.Fprintln(t, "\nTimes of such a layer are not published: they are computed from weights, cache and the card's bandwidth.")
 	}
 	if r.Assumed {
 		fmt.Fprintf(t, "\nWhat the package was compiled for is not known: %d tokens in calls of 128 were assumed.\n", r.Context)
