@@ -21,6 +21,10 @@ temperature, load and memory; its models with the cells of their caches,
 sequences that run and wait, tokens a second, prompt tokens that were found in
 a cache, and guesses that were right. q or Ctrl-C ends it.
 
+Below the figures top plots tokens a second and the card's temperature, and
+draws the cache as a map, as far as the terminal has room. Where NO_COLOR is
+set, it draws without colours.
+
 Where standard output is no terminal, top prints one turn and ends.`,
 		Example: `  axle top
   axle top --json --every 10s`,

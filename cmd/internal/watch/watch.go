@@ -1,5 +1,5 @@
 // Package watch shows what a server does, turn by turn: its cards and models in figures, and on a
-// terminal as a page that is drawn anew.
+// terminal as a page that is drawn anew, with plots and a map of the cache.
 //
 // Server may be called from any goroutine, and holds a terminal raw until it returns.
 package watch
@@ -46,6 +46,7 @@ func Server(ctx context.Context, c *client.Client, o Options) error {
 	}
 	tick := time.NewTicker(o.Every)
 	defer tick.Stop()
+	drawn := page{colour: coloured(os.Getenv)}
 	for {
 		select {
 		case <-ctx.Done():
@@ -69,9 +70,13 @@ func Server(ctx context.Context, c *client.Client, o Options) error {
 			}
 		} else {
 			var sb strings.Builder
-			line.write(&sb, terminal.Columns(o.Out))
+			columns := terminal.Columns(o.Out)
+			line.write(&sb, columns)
 			text := plain.Text(sb.String())
 			if whole { // drawn over the last one: a screen that is cleared first flickers. The terminal may be raw.
+				drawn.take(line)
+				drawn.cells = readCells(ctx, c)
+				text += drawn.draw(columns, linesOf(o.Out)-strings.Count(text, "\n")-1)
 				text = "\x1b[H" + strings.ReplaceAll(text, "\n", "\x1b[K\r\n") + "\x1b[J"
 			}
 			if _, err := io.WriteString(plain.Raw(o.Out), text); err != nil {
@@ -101,4 +106,14 @@ func untilKey(ctx context.Context, in *os.File) (context.Context, func()) {
 		}
 	}()
 	return ctx, func() { cancel(); _ = term.Restore(int(in.Fd()), state) }
+}
+
+// linesOf is how high the terminal is that w is, 24 lines where that is not known.
+func linesOf(w io.Writer) int {
+	if f, ok := plain.Raw(w).(*os.File); ok {
+		if _, lines, err := term.GetSize(int(f.Fd())); err == nil && lines > 0 {
+			return lines
+		}
+	}
+	return 24
 }

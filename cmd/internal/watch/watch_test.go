@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +71,54 @@ nonsense
 	for line := range strings.Lines(sb.String()) {
 		if terminal.Width(line) > 81 {
 			t.Errorf("wider than 80 columns: %q", line)
+		}
+	}
+}
+
+// What is drawn fits, narrow and wide, low and high, and has no colour where none is wanted.
+func TestPage(t *testing.T) {
+	warm := 52.0
+	p := page{cells: &cellMap{Model: "a\x1b[2Jb"}}
+	if err := json.Unmarshal(
+		[]byte(`[{"device":"soft","cells":4096,"map":[[128,-1],[1000,3],[500,1],[2468,0]],"branches":[{"id":3,"state":"running"},{"id":1,"state":"cached"}]}]`),
+		&p.cells.Copies); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3000 {
+		p.take(turn{PerSecond: float64(i % 60), Models: []model{{Temperature: &warm}}})
+	}
+	if len(p.rate) != keptTurns || len(p.warm) != keptTurns {
+		t.Errorf("%d turns are kept", len(p.rate))
+	}
+	for _, columns := range []int{20, 40, 80, 99, 100, 133, 250} {
+		for _, lines := range []int{-5, 0, 6, 7, 12, 15, 24, 60} {
+			for _, p.colour = range []bool{false, true} {
+				text := p.draw(columns, lines)
+				if n := strings.Count(text, "\n"); n > max(lines, 0) {
+					t.Errorf("%d lines where %d are free", n, lines)
+				}
+				if !p.colour && strings.Contains(text, "\x1b") || strings.Contains(text, "\x1b[2J") {
+					t.Errorf("%d by %d: %q", columns, lines, text)
+				}
+				for line := range strings.Lines(text) {
+					if w := terminal.Width(regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(strings.TrimSuffix(line, "\n"),
+						"")); w > columns {
+						t.Errorf("%d wide in %d columns: %q", w, columns, line)
+					}
+				}
+				if lines == 60 && (!strings.Contains(text, "█") || !strings.Contains(text, "▒") || !strings.Contains(text, "▓")) {
+					t.Errorf("%d by %d has no map: %s", columns, lines, text)
+				}
+				if lines == 60 && columns >= 40 && !strings.Contains(text, "shared · free") {
+					t.Errorf("%d by %d does not say what all blocks are: %s", columns, lines, text)
+				}
+			}
+		}
+	}
+	for env, want := range map[string]bool{"": true, "NO_COLOR=1": false, "TERM=dumb": false} {
+		name, value, _ := strings.Cut(env, "=")
+		if got := coloured(func(n string) string { return map[string]string{name: value}[n] }); got != want {
+			t.Errorf("%q: coloured %v", env, got)
 		}
 	}
 }
