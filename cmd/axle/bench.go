@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,7 @@ func init() { register(newBenchCmd) }
 func newBenchCmd() *cobra.Command {
 	var ask benchmark.Ask
 	var asJSON bool
+	var trace string
 	var cacheRAM, cacheDisk string
 	c := &cobra.Command{
 		Use:   "bench MODEL…",
@@ -46,15 +48,23 @@ same load, in turn with the model here.
 With --conversations, that many conversations take turns. They do not fit on
 the card together, so each turn finds its rows in memory, on disk, or nowhere.
 Bench says how soon the first token of a turn comes, and where the rows came
-from.`,
+from.
+
+With --trace, bench also writes every pass of each case's last repeat to a
+file. Open it in ui.perfetto.dev or chrome://tracing to see where the time of a
+pass goes.`,
 		Example: `  axle bench Qwen3-1.7B -p 128,512 -n 64 -c 1,8
   axle bench Qwen3-1.7B --json > after.json
   axle bench --compare before.json after.json
+  axle bench Qwen3-1.7B --trace passes.json
   axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434
   axle bench Qwen3-1.7B --conversations 6 -p 900 --turns 10 --cache-ram 2GB
   axle bench encoder.axmodel`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && isNet(args[0]) {
+				if trace != "" {
+					return usageError("--trace is for models: a single net has no passes")
+				}
 				calls := 100
 				if c.Flags().Changed("repetitions") {
 					calls = ask.Repeats
@@ -68,13 +78,18 @@ from.`,
 			if ask.Compare {
 				return report.Compare(c.OutOrStdout(), args[0], args[1])
 			}
+			if dir := filepath.Dir(trace); trace != "" {
+				if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+					return usageError("--trace %s: there is no folder %s", trace, dir)
+				}
+			}
 			if err := free(c.Context(), ask.Device, "measuring"); err != nil {
 				return err
 			}
 			if err := keepRows(&o.Talks, cacheRAM, cacheDisk); err != nil {
 				return err
 			}
-			o.Version, o.OpenPackage = version, openPackage
+			o.Version, o.OpenPackage, o.Trace = version, openPackage, trace != ""
 			progress := io.Discard // a line that rewrites itself is for a terminal only
 			if terminal.Is(c.ErrOrStderr()) {
 				progress = plain.Raw(c.ErrOrStderr())
@@ -86,8 +101,13 @@ from.`,
 			if err != nil {
 				return err
 			}
+			if trace != "" {
+				if err := writeTo(trace, r.Trace); err != nil {
+					return err
+				}
+			}
 			if asJSON {
-				return printJSON(c.OutOrStdout(), r)
+				return printJSON(c.OutOrStdout(), r.Report)
 			}
 			return r.Text(c.OutOrStdout())
 		},
@@ -114,6 +134,7 @@ from.`,
 	fl.StringVar(&ask.AgainstModel, "against-model", "", "the model's `name` on the other server (default: as here)")
 	fl.BoolVar(&ask.Compare, "compare", false, "compare two files that --json wrote")
 	fl.BoolVar(&asJSON, "json", false, "print JSON")
+	fl.StringVar(&trace, "trace", "", "write every pass to this `file`, for Perfetto or chrome://tracing")
 	return c
 }
 
@@ -132,4 +153,13 @@ func keepRows(o *benchmark.Talks, memory, disk string) (err error) {
 		o.Dir = storeOptions().Dir
 	}
 	return nil
+}
+
+// writeTo makes a file of what f writes.
+func writeTo(name string, f func(io.Writer) error) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(file), file.Close())
 }

@@ -30,7 +30,8 @@ func TestBenchPocket(t *testing.T) {
 	lane.Slow(t)
 	unraced(t)
 	dir, tmp := pocketDir(t), t.TempDir()
-	text, err := benchRun(t, dir, "--device", "soft", "-p", "24", "-n", "6", "-r", "2", "-c", "1,3", "--json")
+	trace := filepath.Join(tmp, "b.trace")
+	text, err := benchRun(t, dir, "--device", "soft", "-p", "24", "-n", "6", "-r", "2", "-c", "1,3", "--json", "--trace", trace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,9 +66,10 @@ func TestBenchPocket(t *testing.T) {
 	if roof := r.Models[0].Roofline; roof == nil || roof.Weights <= 0 || roof.Bandwidth <= 0 || roof.Text == "" {
 		t.Errorf("%+v", roof)
 	}
+	checkTrace(t, trace)
 
-	if text, err = benchRun(t, dir, "--device", "soft", "-p", "24", "-n", "6", "-r", "1", "-c", "1,3", "--draft", dir,
-		"--json"); err != nil {
+	if text, err = benchRun(t, dir, "--device", "soft", "-p", "24", "-n", "6", "-r", "1", "-c", "1,3", "--draft", dir, "--json",
+		"--trace", trace); err != nil {
 		t.Fatal(err)
 	}
 	var by report.Report
@@ -79,6 +81,7 @@ func TestBenchPocket(t *testing.T) {
 			t.Errorf("%s: %d stages", c.Load, len(c.Stages))
 		}
 	}
+	checkTrace(t, trace)
 
 	text = first
 	before := filepath.Join(tmp, "a.json")
@@ -171,6 +174,10 @@ func TestBenchTalks(t *testing.T) {
 
 func TestBenchUsage(t *testing.T) {
 	t.Setenv("AXLE_MODELS", t.TempDir())
+	net := filepath.Join(t.TempDir(), "n.axmodel")
+	if err := os.WriteFile(net, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct{ args, want string }{
 		{"", "which model?"},
 		{"m -p 0", "-p takes numbers between 1 and 1048576"},
@@ -208,6 +215,10 @@ func TestBenchUsage(t *testing.T) {
 		{"m --conversations 2 --cache-disk much", "is no size"},
 		{"qwen3-0.6b --device soft --conversations 2 -p 2000", "reach 2096, the model's context is 2047"},
 		{"qwen3-0.6b --device soft --conversations 2 -p 900 --turns 40", "the model's context is 2047"},
+		{"m --conversations 2 --trace t.json", "cannot be had together"},
+		{"m --trace t.json --against ollama http://h", "cannot be had together"},
+		{net + " --trace t.json", "--trace is for models"},
+		{"qwen3-0.6b --device soft --trace /nowhere/at/all.json", "there is no folder"},
 		{"--compare a.json", "--compare takes two files"},
 		{"qwen3-0.6b --device soft -p 2000 -n 500", "do not fit the model's context of 2047"},
 	} {
@@ -218,6 +229,57 @@ func TestBenchUsage(t *testing.T) {
 				t.Errorf("%v, want a usage error with %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// checkTrace: spans of a line follow each other, and each pass says whose rows it carried.
+func checkTrace(t *testing.T, name string) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tr struct {
+		TraceEvents []struct {
+			Name     string
+			Ph       string
+			Ts, Dur  float64
+			Pid, Tid int
+			Args     struct {
+				Rows     int
+				Requests []struct{ Request, Rows int }
+			}
+		}
+	}
+	if err := json.Unmarshal(b, &tr); err != nil {
+		t.Fatal(err)
+	}
+	end := map[[2]int]float64{}
+	passes := 0
+	for _, e := range tr.TraceEvents {
+		if e.Ph != "X" {
+			continue
+		}
+		at := [2]int{e.Pid, e.Tid}
+		if e.Ts < end[at]-1e-3 {
+			t.Errorf("%s at %v begins before what was at %v ended", e.Name, e.Ts, end[at])
+		}
+		if e.Tid < 10 {
+			end[at] = e.Ts + e.Dur
+		}
+		if e.Tid == 1 {
+			passes++
+			rows := 0
+			for _, q := range e.Args.Requests {
+				rows += q.Rows
+			}
+			if rows != e.Args.Rows || rows == 0 {
+				t.Errorf("a pass of %d rows, %d of them of requests", e.Args.Rows, rows)
+			}
+		}
+	}
+	if passes < 10 {
+		t.Errorf("%d passes", passes)
 	}
 }
 

@@ -155,7 +155,7 @@ func (r *Recorder) Add(p *engine.PassTrace) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := *p
-	c.Parts = nil // the engine's own, and not looked at
+	c.Parts = slices.Clone(p.Parts) // the engine uses its own again
 	r.passes = append(r.passes, c)
 }
 
@@ -171,6 +171,20 @@ func (r *Recorder) Take() []engine.PassTrace {
 	return p
 }
 
+// Request is one client's way through a run, for the trace.
+type Request struct {
+	Client            int
+	Begin, First, End time.Duration
+	Prompt, Tokens    int
+}
+
+// Run is one repeat, in the detail that a trace shows.
+type Run struct {
+	Load     Load
+	Passes   []engine.PassTrace
+	Requests []Request
+}
+
 // once is what one repeat gave.
 type once struct {
 	wall, first, prefill, decode, busy, npu, load float64
@@ -183,6 +197,7 @@ type once struct {
 	short, queued                                 bool
 	token                                         Parts
 	passes, decoded                               int
+	run                                           Run
 }
 
 // stageNames are in the order of a request's way. "draft" is there only with a draft model.
@@ -195,20 +210,20 @@ func (r *Meter) stageNames() []string {
 	return names
 }
 
-// Measure runs the load: once shortly to warm up, then repeats times on an empty cache. Errors: the
-// first that a client met, ctx's.
-func (r *Meter) Measure(ctx context.Context, l Load, repeats int) (Case, error) {
+// Measure runs the load: once shortly to warm up, then repeats times on an empty cache. Run has the
+// detail of the last repeat. Errors: the first that a client met, ctx's.
+func (r *Meter) Measure(ctx context.Context, l Load, repeats int) (Case, Run, error) {
 	warm := l
 	warm.Output = min(l.Output, 2)
 	if _, err := r.once(ctx, warm, false); err != nil {
-		return Case{}, err
+		return Case{}, Run{}, err
 	}
 	c := Case{Load: l}
 	var all []once
 	for range repeats {
 		o, err := r.once(ctx, l, l.Clients == 1)
 		if err != nil {
-			return Case{}, err
+			return Case{}, Run{}, err
 		}
 		all = append(all, o)
 	}
@@ -241,7 +256,7 @@ func (r *Meter) Measure(ctx context.Context, l Load, repeats int) (Case, error) 
 		c.Second = optional(func(o *once) float64 { return o.second })
 	}
 	c.sum(all, r.stageNames())
-	return c, nil
+	return c, all[len(all)-1].run, nil
 }
 
 // sum adds up what repeats share.
@@ -337,14 +352,18 @@ func (r *Meter) once(ctx context.Context, l Load, second bool) (o once, err erro
 		}
 	})
 	end := begin
-	for _, c := range clients {
+	o.run.Load = l
+	for i, c := range clients {
 		if c.err != nil {
 			return o, c.err
 		}
 		end = max(end, c.end)
+		o.run.Requests = append(o.run.Requests, Request{Client: i, Begin: c.begin, First: c.first, End: c.end, Prompt: len(c.IDs),
+			Tokens: len(c.out)})
 	}
 	after := r.Backend.Stats()
 	passes := r.Recorder.Take()
+	o.run.Passes = passes
 	o.account(l, clients, begin, end, r.split, passes)
 	o.total += prepared
 	o.wall = ms(o.total)

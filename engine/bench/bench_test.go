@@ -22,7 +22,7 @@ import (
 func TestVirtual(t *testing.T) {
 	r, _ := meter(t, "virtual", few(6))
 	load := Load{Prompt: 100, Output: 6, Clients: 1}
-	a, err := r.Measure(t.Context(), load, 3)
+	a, run, err := r.Measure(t.Context(), load, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,21 +46,21 @@ func TestVirtual(t *testing.T) {
 	if a.Second == nil || a.Second.Median > 2*a.First.Median || len(a.Latency) != 5 || a.P99.Median-a.P50.Median > 1e-3 {
 		t.Errorf("second turn %v, latencies %v", a.Second, a.Latency)
 	}
-	if a.Passes < 6 {
-		t.Errorf("%v passes", a.Passes)
+	if len(run.Passes) < 6 || len(run.Requests) != 1 || run.Requests[0].Tokens != 6 {
+		t.Errorf("%d passes, requests %+v", len(run.Passes), run.Requests)
 	}
 	roof := NewRoofline(100e6, 0, 0, p.Memory, "pi5", 7, []Case{a})
 	if roof.Reached != a.Decode.Median || roof.Text == "" || roof.Limit != p.Memory/100e6 {
 		t.Errorf("%+v", roof)
 	}
-	many, err := r.Measure(t.Context(), Load{Prompt: 8, Output: 6, Clients: 8}, 1)
+	many, _, err := r.Measure(t.Context(), Load{Prompt: 8, Output: 6, Clients: 8}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if many.Rows <= many.Passes || many.Decode.Median <= a.Decode.Median {
 		t.Errorf("eight clients: %v tokens/s in %.0f passes of %.0f rows, one client %v", many.Decode, many.Passes, many.Rows, a.Decode)
 	}
-	b, err := r.Measure(t.Context(), load, 3)
+	b, _, err := r.Measure(t.Context(), load, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestReal(t *testing.T) {
 	var c Case
 	for range 10 {
 		var err error
-		if c, err = r.Measure(t.Context(), Load{Prompt: 64, Output: 8, Clients: 1}, 2); err != nil {
+		if c, _, err = r.Measure(t.Context(), Load{Prompt: 64, Output: 8, Clients: 1}, 2); err != nil {
 			t.Fatal(err)
 		}
 		if math.Abs(c.Rest) <= 30 {
@@ -136,10 +136,10 @@ func few(layers int) axmodel.HollowShape {
 func TestErrors(t *testing.T) {
 	r, _ := meter(t, "virtual", few(1))
 	var ce *engine.ContextError
-	if _, err := r.Measure(t.Context(), Load{Prompt: 5000, Output: 1, Clients: 2}, 1); !errors.As(err, &ce) {
+	if _, _, err := r.Measure(t.Context(), Load{Prompt: 5000, Output: 1, Clients: 2}, 1); !errors.As(err, &ce) {
 		t.Errorf("a prompt longer than the context: %v", err)
 	}
-	if _, err := r.Measure(t.Context(), Load{Prompt: 5, Output: 2, Clients: 2}, 1); err != nil {
+	if _, _, err := r.Measure(t.Context(), Load{Prompt: 5, Output: 2, Clients: 2}, 1); err != nil {
 		t.Errorf("after that: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ func Served(ctx context.Context, model ask.Model, prompt, output, clients, repea
 	}
 	start := time.Now()
 	meter := Meter{Backend: m.Backend(), Clock: func() time.Duration { return time.Since(start) }, Prompt: Words(m)}
-	c, err := meter.Measure(ctx, Load{Prompt: prompt, Output: output, Clients: clients}, repeats)
+	c, _, err := meter.Measure(ctx, Load{Prompt: prompt, Output: output, Clients: clients}, repeats)
 	if err != nil {
 		return ask.Figures{}, err
 	}

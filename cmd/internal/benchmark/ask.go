@@ -32,8 +32,8 @@ type Ask struct {
 }
 
 // Options reads the flags and the arguments behind them, which are the models' names. given tells
-// whether a flag was given. What only the program knows is left to it: Version, OpenPackage, and
-// where rows of conversations are kept. Every error is an [AskError].
+// whether a flag was given. What only the program knows is left to it: Version, OpenPackage, Trace,
+// and where rows of conversations are kept. Every error is an [AskError].
 func (a *Ask) Options(args []string, given func(flag string) bool) (o Options, names []string, err error) {
 	o = Options{Device: a.Device, Asked: given("n-prompt") || given("n-gen"), Repeats: a.Repeats, Parallel: a.Parallel, Period: a.Period,
 		Draft: a.Draft}
@@ -47,6 +47,9 @@ func (a *Ask) Options(args []string, given func(flag string) bool) (o Options, n
 		return o, args, nil
 	}
 	if a.Against != "" {
+		if given("trace") {
+			return o, nil, asked("--against and --trace cannot be had together: the other server's passes are not known")
+		}
 		if o.Against, args, err = a.server(args); err != nil {
 			return o, nil, err
 		}
@@ -111,7 +114,7 @@ func (a *Ask) talks(o *Options, given func(flag string) bool) error {
 		return nil
 	}
 	for _, flag := range []string{"clients", "repetitions", "parallel", "speculate", "profile", "period", "draft", "against",
-		"compare"} {
+		"compare", "trace"} {
 		if given(flag) {
 			return asked("--conversations and --%s cannot be had together: conversations take turns, and nothing is guessed", flag)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
+	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/engine/bench"
 	"github.com/axle-llm/axle/engine/bench/report"
 	"github.com/axle-llm/axle/models"
@@ -34,6 +35,7 @@ type Options struct {
 	Profile *profiles.Profile // where the card's bandwidth comes from; nil: found out
 	Draft   string            // a smaller package that guesses, a name for OpenPackage; empty: none
 	Against Server            // the zero Server: the model here alone
+	Trace   bool              // keep every pass, for Result.Trace
 	Talks   Talks             // the zero Talks: the loads of Prompts, Outputs, Clients and Guesses
 
 	// OpenPackage opens a model by the name the user gave. The benchmark closes it.
@@ -47,6 +49,16 @@ type Server struct {
 	Model string // the model's name there; empty: as here
 }
 
+// Result is what a run found.
+type Result struct {
+	report.Report
+	runs  []bench.Run
+	split func(*engine.PassTrace) bench.Parts
+}
+
+// Trace writes every pass, for Perfetto or chrome://tracing. Errors: w's.
+func (r *Result) Trace(w io.Writer) error { return bench.WriteTrace(w, r.runs, r.split) }
+
 // AskError is that what was asked for cannot be measured: the command line is wrong, not the
 // machine.
 type AskError struct{ err error }
@@ -59,17 +71,18 @@ func asked(format string, a ...any) error { return &AskError{fmt.Errorf(format, 
 // Run measures the models of these names, which are names for OpenPackage or plan.Shapes. progress
 // takes a line that rewrites itself. Errors name the model; an AskError is wrapped where the
 // command line is to blame.
-func Run(ctx context.Context, o Options, names []string, progress io.Writer) (*report.Report, error) {
+func Run(ctx context.Context, o Options, names []string, progress io.Writer) (*Result, error) {
 	o.Against.URL = strings.TrimRight(o.Against.URL, "/")
-	res := &report.Report{Version: 1, When: time.Now().UTC().Truncate(time.Second), Facts: hostFacts(o.Version, os.DirFS("/"))}
+	res := &Result{Report: report.Report{Version: 1, When: time.Now().UTC().Truncate(time.Second),
+		Facts: hostFacts(o.Version, os.DirFS("/"))}}
 	r, err := openCard(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
-	res.Facts.Card = r.facts
+	res.Facts.Card, res.split = r.facts, r.split
 	for _, name := range names {
 		var m report.Model
-		if m, err = r.measure(ctx, &o, name, progress); err != nil {
+		if m, err = r.measure(ctx, &o, name, progress, &res.runs); err != nil {
 			if !strings.HasPrefix(err.Error(), name+" ") { // which has named it already
 				err = fmt.Errorf("%s: %w", name, err)
 			}

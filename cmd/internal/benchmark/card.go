@@ -194,8 +194,9 @@ func (r *measuredCard) open(ctx context.Context, f *Options, name string, keep e
 	return o, nil
 }
 
-// measure measures one model.
-func (r *measuredCard) measure(ctx context.Context, f *Options, name string, progress io.Writer) (m report.Model, err error) {
+// measure measures one model. runs gets the runs that a trace is to show.
+func (r *measuredCard) measure(ctx context.Context, f *Options, name string, progress io.Writer,
+	runs *[]bench.Run) (m report.Model, err error) {
 	var loads []bench.Load
 	if f.Talks.Conversations > 0 {
 		return r.converse(ctx, f, name, progress)
@@ -231,12 +232,15 @@ func (r *measuredCard) measure(ctx context.Context, f *Options, name string, pro
 		Virtual: r.virtual, NPU: r.npu, Figure: r.figure, Draft: m.Draft != ""}
 	for i, l := range loads {
 		fmt.Fprintf(progress, "\r%s: %d of %d: %-24s", plain.Line(m.Name), i+1, len(loads), l)
-		c, err := meter.Measure(ctx, l, f.Repeats)
+		c, run, err := meter.Measure(ctx, l, f.Repeats)
 		if err != nil {
 			fmt.Fprintln(progress)
 			return m, fmt.Errorf("%s: %w", l, err)
 		}
 		m.Cases = append(m.Cases, c)
+		if f.Trace {
+			*runs = append(*runs, run)
+		}
 	}
 	fmt.Fprintf(progress, "\r%60s\r", "")
 	if m.Hollow && r.facts.Kind == "soft" || r.sim && r.facts.Clock == "off" {
