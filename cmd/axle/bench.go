@@ -21,7 +21,7 @@ func init() { register(newBenchCmd) }
 
 func newBenchCmd() *cobra.Command {
 	var ask benchmark.Ask
-	var asJSON bool
+	var asJSON, asMD bool
 	var trace string
 	var cacheRAM, cacheDisk string
 	c := &cobra.Command{
@@ -62,8 +62,8 @@ pass goes.`,
   axle bench encoder.axmodel`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && isNet(args[0]) {
-				if trace != "" {
-					return usageError("--trace is for models: a single net has no passes")
+				if trace != "" || asMD {
+					return usageError("--trace and --md are for models: a single net has no passes and no cases")
 				}
 				calls := 100
 				if c.Flags().Changed("repetitions") {
@@ -77,6 +77,9 @@ pass goes.`,
 			}
 			if ask.Compare {
 				return report.Compare(c.OutOrStdout(), args[0], args[1])
+			}
+			if asJSON && asMD {
+				return usageError("--json and --md cannot be had together")
 			}
 			if dir := filepath.Dir(trace); trace != "" {
 				if st, err := os.Stat(dir); err != nil || !st.IsDir() {
@@ -109,6 +112,9 @@ pass goes.`,
 			if asJSON {
 				return printJSON(c.OutOrStdout(), r.Report)
 			}
+			if asMD {
+				return r.Markdown(c.OutOrStdout())
+			}
 			return r.Text(c.OutOrStdout())
 		},
 	}
@@ -134,6 +140,7 @@ pass goes.`,
 	fl.StringVar(&ask.AgainstModel, "against-model", "", "the model's `name` on the other server (default: as here)")
 	fl.BoolVar(&ask.Compare, "compare", false, "compare two files that --json wrote")
 	fl.BoolVar(&asJSON, "json", false, "print JSON")
+	fl.BoolVar(&asMD, "md", false, "print one Markdown table, and a line of the machine and the card")
 	fl.StringVar(&trace, "trace", "", "write every pass to this `file`, for Perfetto or chrome://tracing")
 	return c
 }

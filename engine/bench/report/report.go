@@ -1,7 +1,7 @@
 // Package report holds what a run of 'axle bench' found, and shows it: as JSON (with the types' own
-// field names), as tables, and as two reports side by side. It measures nothing and knows no card:
-// package bench measures, and cmd/internal/benchmark chooses what to measure. A Report may be read
-// from any goroutine while no goroutine writes to it.
+// field names), as tables, as one Markdown table, and as two reports side by side. It measures
+// nothing and knows no card: package bench measures, and cmd/internal/benchmark chooses what to
+// measure. A Report may be read from any goroutine while no goroutine writes to it.
 package report
 
 import (

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -46,8 +47,8 @@ func TestWords(t *testing.T) {
 			Decode: bench.NewSample([]float64{10, 10, 13})}},
 		Roofline: &bench.Roofline{Limit: 8, Reached: 10, Share: 100}}}}
 	r.Facts.Card = Card{Kind: "axcl", Name: "AX650N", Warmest: &celsius}
-	var text strings.Builder
-	if err := r.Text(&text); err != nil {
+	var text, md strings.Builder
+	if err := errors.Join(r.Text(&text), r.Markdown(&md)); err != nil {
 		t.Fatal(err)
 	}
 	flat := strings.Join(strings.Fields(text.String()), " ")
@@ -58,9 +59,44 @@ func TestWords(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
 	}
+	lines := strings.Split(md.String(), "\n")
+	if len(lines) < 6 || !strings.Contains(lines[0], "Raspberry Pi 5") || !strings.Contains(lines[0], "71 °C at the end; the machine was") {
+		t.Fatalf("%s", md.String())
+	}
+	bars := strings.Count(lines[2], "|")
+	if lines[1] != "" || bars < 8 || strings.Count(lines[3], "|") != bars || strings.Count(strings.ReplaceAll(lines[4], `\|`, ""), "|") != bars ||
+		!strings.HasPrefix(lines[4], `| odd\|name\_ | p32 n64 c1 | 100.0 ± 5% |`) || !strings.HasSuffix(lines[4], "| 100% of 8.0 t/s |") ||
+		!strings.Contains(lines[6], "A repeat lies 30 %") {
+		t.Errorf("%s", md.String())
+	}
 	r.Models[0].Cases[0].Decode = bench.NewSample([]float64{10, 10, 11.9})
 	text.Reset()
 	if err := r.Text(&text); err != nil || strings.Contains(text.String(), "A repeat") {
 		t.Errorf("%v: what varies little is warned of:\n%s", err, text.String())
+	}
+}
+
+// A report of each kind is one table.
+func TestMarkdownKinds(t *testing.T) {
+	one := bench.NewSample([]float64{1})
+	for name, m := range map[string]Model{
+		"conversations": {Talks: []bench.TalkCase{{Ways: []bench.TalkWay{{Kept: bench.KeptCard, First: one}}}}},
+		"against":       {Against: &Against{Kind: "ollama", Cases: []AgainstCase{{}}}},
+		"cases":         {Cases: []bench.Case{{First: one}, {First: one}}},
+	} {
+		var out strings.Builder
+		r := Report{Models: []Model{m, m}}
+		if err := r.Markdown(&out); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(out.String(), "|---|"); n != 1 {
+			t.Errorf("%s: %d tables:\n%s", name, n, out.String())
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		for _, line := range lines[2:] {
+			if strings.Count(line, "|") != strings.Count(lines[2], "|") {
+				t.Errorf("%s: %s", name, line)
+			}
+		}
 	}
 }
