@@ -93,7 +93,7 @@ func windows(all []LayerInfo) string {
 	return fmt.Sprintf("of %d rows, %d layers", of, n)
 }
 
-// shared says which layers use the K and V of other layers, and of which ones.
+// shared says which layers use the K and V of other layers, and whose.
 func shared(all []LayerInfo) string {
 	users := map[int][]int{}
 	var sources []int

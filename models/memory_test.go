@@ -10,7 +10,7 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// TestMemoryWhileLoading: a load takes a file's size besides what is loaded, the largest file
+// TestMemoryWhileLoading: a load takes a file's size on top of what is loaded, the largest file
 // first; what is more, that or the loaded model with its caches, is what has to be free.
 func TestMemoryWhileLoading(t *testing.T) {
 	const mib = 1 << 20

@@ -132,7 +132,7 @@ func stated(hidden bool, rows ...int) axmodeltest.ONNX {
 		axcl.Tensor{Type: axcl.FP32, Shape: []int{1, 2, 5, 5}}, hidden, rows...)
 }
 
-// mixed writes a package of n layers, each fourth of which is attention.
+// mixed writes a package of n layers; every fourth is attention.
 func (b bench) mixed(n int, config map[string]any) {
 	b.Helper()
 	b.vendor("", mixedLayers, n, "qwen3_5_text_post.axmodel")

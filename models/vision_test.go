@@ -233,7 +233,7 @@ func TestVisionRefused(t *testing.T) {
 			"has no token <|image_pad|>"},
 		{"no bracket", func(b bench) { b.words("<|vision_start|>", "<|image_pad|>") }, models.ErrMismatch, "has no token <|vision_end|>"},
 		{"no tokenizer", func(b bench) { b.remove("tokenizer.json") }, models.ErrMissing, "no tokenizer"},
-		{"a type that nobody knows", func(b bench) {
+		{"an unknown type", func(b bench) {
 			b.write("config.json", []byte(`{"vlm_type": "EagleEye", "template_filename_axmodel": "qwen3_vl_p128_l%d_together.axmodel"}`))
 		}, models.ErrMismatch, `vlm_type is "EagleEye"; known are Qwen2_5VL`},
 		{"one position a row", func(b bench) { b.seeing("qwen3_vl", 64, 1, "", axmodeltest.ONNX{}, qwenWords...) }, models.ErrMismatch,

@@ -86,7 +86,7 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool, key *access.Key) {
 	stat("axle_cells_used", "gauge", "Cache rows in use.", func(s ask.Stats) any { return s.CellsUsed })
 	stat("axle_cells_cached", "gauge", "Cache rows that hold text of finished answers.", func(s ask.Stats) any { return s.CellsCached })
 	stat("axle_cells_shared", "gauge", "Cache rows that several sequences use.", func(s ask.Stats) any { return s.CellsShared })
-	stat("axle_states", "gauge", "States that the card has room for, of a model of which layers keep some.",
+	stat("axle_states", "gauge", "States that the card has room for, for a model with recurrent layers.",
 		func(s ask.Stats) any { return s.Slots })
 	stat("axle_states_used", "gauge", "States on the card: of sequences, and snapshots.", func(s ask.Stats) any { return s.SlotsUsed })
 	stat("axle_states_kept", "gauge", "Snapshots on the card that a text may go on from.", func(s ask.Stats) any { return s.SlotsKept })

@@ -56,9 +56,9 @@ func (f form) apply(s string, m *room) string {
 // mostForm is how many times longer a form can make a text: U+FDFA is three bytes and becomes 33.
 const mostForm = 11
 
-// longMarks reports whether s has so many marks in a row that x/text would put a joiner between
-// them (it makes text stream-safe, which the Unicode forms themselves do not ask for). Counting
-// marks that decompose as two is enough to be on the safe side.
+// longMarks reports whether s has more marks in a row than x/text allows. It would put a joiner
+// between them, to make text stream-safe, which the Unicode forms themselves do not ask for. Marks
+// that decompose count as two, to be on the safe side.
 func longMarks(s string) bool {
 	run := 0
 	for _, r := range s {

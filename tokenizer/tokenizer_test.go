@@ -276,7 +276,7 @@ func TestPatternTries(t *testing.T) {
 	}
 }
 
-// TestSlowPatternAgrees: regexp2 takes patterns nobody wrote a scanner for, and agrees with the
+// TestSlowPatternAgrees: regexp2 takes patterns that have no scanner, and agrees with the
 // scanners where there is one.
 func TestSlowPatternAgrees(t *testing.T) {
 	for _, p := range []string{patGPT2, patCL100K, patQwen2, patQwen35, patO200K, patDigits3, patDeepseek} {

@@ -128,7 +128,7 @@ func ReadLayout(shape []int, typ Type, hints Hints) (Layout, error) {
 		if p := whole(s[2] / 2); s[3] == 3 && s[2]%2 == 0 && p > 0 && s[1]%4 == 0 && (hints.Rows == 0 || hints.Rows*4 == s[1]) {
 			patched(Qwen, s[1], p)
 		}
-		// Qwen's rows are a quarter of its patches; no known encoder of whole pictures has so many.
+		// Qwen's rows are a quarter of its patches; no known encoder of whole pictures has as many.
 		if s[3] == 3 && typ == U8 && (len(fits) == 0 || hints.Rows == 0) {
 			fits = append(fits, Layout{Kind: Rows, Type: typ, Width: s[2], Height: s[1]})
 		}

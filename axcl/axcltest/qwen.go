@@ -27,7 +27,7 @@ func Qwen3Medium() Tiny {
 }
 
 // Qwen35Small is one with the shape and the weight bytes of Qwen3.5-0.8B (int4, its head in 8 bits,
-// 2047), of which three layers in four keep a state.
+// 2047). Three of its layers in four are recurrent.
 func Qwen35Small() Tiny {
 	y := Qwen3Small()
 	y.Layers, y.Heads, y.KVHeads, y.HD, y.Intermediate, y.Vocab, y.Weights = 24, 8, 2, 256, 3584, 248320, 9460000

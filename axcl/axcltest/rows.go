@@ -195,7 +195,7 @@ func shuffle(t TB, name string, m axcl.Model, cells, calls int) {
 		}
 		for i, c := range piece {
 			if !bytes.Equal(got[i*n:][:n], held[c]) {
-				t.Errorf("%s: after %d calls cell %d holds what nobody put there", name, calls, c)
+				t.Errorf("%s: after %d calls cell %d holds what no pass put there", name, calls, c)
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// stateModels are models of which layers keep a state: of each type, with as many shape groups as
+// stateModels are models with recurrent layers: of each type, with as many shape groups as
 // the other layers and with fewer, which leaves rows that go on from a state no group of their own.
 func stateModels() []named {
 	d := DefaultStates()
@@ -218,7 +218,7 @@ func checkStateTravel(t TB, m axcl.Model, begin func(first uint64, at, to uint32
 	for slot := 1; slot <= s.Slots; slot++ {
 		got := make([]byte, s.State)
 		if move(uint32(slot), got, 501, m.SaveState); !bytes.Equal(got, held[slot]) {
-			t.Errorf("slot %d holds what nobody put there", slot)
+			t.Errorf("slot %d holds what no pass put there", slot)
 		}
 	}
 }

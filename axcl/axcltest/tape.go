@@ -334,8 +334,8 @@ func (n *recordedNet) Close() error {
 	return err
 }
 
-// Player is a device that gives what a tape holds, to whoever makes the same calls in the same
-// order. Another call, or the same with other data, panics: a test that goes on after it would test
+// Player is a device that answers calls as a tape has them: the same calls, in the same order.
+// Another call, or the same with other data, panics: a test that goes on after it would test
 // nothing.
 type Player struct {
 	tape *Tape

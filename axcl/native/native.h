@@ -148,7 +148,7 @@ typedef struct {
 
 enum { AXN_SINGLES = 3 }; // ios of a layer that takes rows one by one: from the state given, and between two turn about
 
-// Layers that keep a state: slots of it, of which a pass reads one and writes another.
+// Recurrent layers: slots of states. A pass reads one and writes another.
 typedef struct {
     uint32_t layers, groups, one; // one: the group of a single row
     uint32_t slots;               // buffers of each layer's state, one more than the slots that Go counts: see where

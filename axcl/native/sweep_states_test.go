@@ -164,7 +164,7 @@ func stateLife(m axcl.Model) error {
 		p.From, p.To = slots[0], slots[1]
 		if err := m.Run(p); err != nil {
 			if !axcl.Fatal(err) && m.SaveState(1, 0, got) == nil && !bytes.Equal(got, sent) {
-				return errors.New("a slot that nobody named is another")
+				return errors.New("a slot that no pass named is another")
 			}
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // A row's result has the same bits in float32, before it is rounded, whatever the number of
-// threads, wherever the rows that it sees lie, and whoever else is in the pass: enough rows that
+// threads, wherever the rows that it sees lie, and whatever else is in the pass: enough rows that
 // weights are unpacked for all of them, and large enough that workers share them.
 func TestSameBits(t *testing.T) {
 	const before, n = 40, 14

@@ -50,7 +50,7 @@ func (g *graphs) room() {
 	}
 }
 
-// run computes a group from its inputs, all of which are there.
+// run computes a group from its inputs, which are all there.
 func (g *graphs) run(group int, meta *axmodel.GroupMeta, in, out map[string][]byte) {
 	tensors := func(dst [][]byte, ts []axcl.Tensor, from map[string][]byte) [][]byte {
 		for i, t := range ts {

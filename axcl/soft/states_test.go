@@ -53,7 +53,7 @@ func loadStates(t *testing.T, change func(y *axcltest.Tiny), spec func(s *axcl.L
 	return axcl.Load(context.Background(), d, s)
 }
 
-// A part of a model of which every layer keeps a state takes cells and groups from the layers
+// A part of a model with recurrent layers only takes cells and groups from the layers
 // beside it.
 func TestStatesBeside(t *testing.T) {
 	if _, err := loadStates(t, nil, func(s *axcl.LoadSpec) { s.Layers = s.Layers[:1] }); !errors.Is(err, axcl.ErrModel) ||

@@ -27,7 +27,7 @@ type Seen struct {
 // AgainstPicture compiles a random checkpoint that sees, in dir, has the card compute a random
 // picture, and holds every row against the oracle's: eyes has the lowest cosine of the rows and of
 // those to add. Then the rows go through the layers, between text, in passes whose borders cut the
-// picture, and rep judges the logits as [AgainstArch] does, of which the oracle computes its part
+// picture, and rep judges the logits as [AgainstArch] does, whose part the oracle computes
 // from the picture too.
 func AgainstPicture(d axcl.Device, dir string, a Arch, seed uint64, o compile.Options) (eyes float64, rep Report, err error) {
 	c, err := WriteCheckpoint(dir, a, seed)

@@ -17,7 +17,7 @@ import (
 )
 
 // A pipe, a socket, a device or a folder in place of a checkpoint's file is named in the error, and
-// nobody waits for it.
+// no reader waits for it.
 func TestOddFiles(t *testing.T) {
 	//proves:T1 pipes, sockets, folders and devices in place of each file
 	lane.Slow(t)

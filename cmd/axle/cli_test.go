@@ -322,7 +322,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestEachCommand: a command that no test gives a command line is one that nobody tried.
+// TestEachCommand: some test runs every command.
 func TestEachCommand(t *testing.T) {
 	files, err := filepath.Glob("*_test.go")
 	if err != nil {

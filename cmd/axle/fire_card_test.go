@@ -37,7 +37,7 @@ func TestCardTaken(t *testing.T) {
 }
 
 // TestHotCard (D14, D8): under sixteen streams a hot card is warned of, in log and health, and goes
-// on. At 120 °C it resets itself, which is found though nobody asks for anything, and ends the
+// on. At 120 °C it resets itself. The server notices without any request, and ends the
 // process with 75.
 func TestHotCard(t *testing.T) {
 	//proves:D8 while nothing runs

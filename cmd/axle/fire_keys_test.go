@@ -16,7 +16,7 @@ import (
 
 // TestKeysEdited (T17): what one key kept is never found by another, in memory and on disk, while
 // the server runs and after it was started again, whatever was done to the lines of the file; and
-// whoever keeps a key or an id keeps what is theirs.
+// a key or an id that stays keeps its rows.
 func TestKeysEdited(t *testing.T) {
 	//proves:T17
 	unraced(t)

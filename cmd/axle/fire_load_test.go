@@ -69,8 +69,8 @@ func TestLoadHangs(t *testing.T) {
 	}
 }
 
-// TestOpenHangs (D7): a library that never comes back from one of its first calls. Whoever waits
-// for the card is told within a second of the watchdog's ten, and the process leaves with 75.
+// TestOpenHangs (D7): a library that never comes back from one of its first calls. A client that
+// waits for the card is told within a second of the watchdog's ten, and the process leaves with 75.
 func TestOpenHangs(t *testing.T) {
 	//proves:D7 from the library's first call on
 	if testing.Short() || lane.Race {

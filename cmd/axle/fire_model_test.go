@@ -44,7 +44,7 @@ func TestLayerFails(t *testing.T) {
 // load.
 const pocketFiles = 8
 
-// underStreams runs f while sixteen mixed streams run on pocket, all of which must end whole and
+// underStreams runs f while sixteen mixed streams run on pocket, and all must end whole and
 // right.
 func (p *process) underStreams(right map[string]string, f func()) {
 	p.t.Helper()

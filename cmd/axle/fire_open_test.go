@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestOpenLost (D8): a card that is lost while it is opened ends the server, though nobody has
-// asked for anything.
+// TestOpenLost (D8): a card that is lost while it is opened ends the server, without
+// any request.
 func TestOpenLost(t *testing.T) {
 	//proves:D8 while it is opened
 	t.Parallel()

@@ -184,7 +184,7 @@ func (p *process) quiet() {
 	}
 }
 
-// health is the state that /health tells: "away" when nobody answers.
+// health is the state that /health tells: "away" without an answer.
 func (p *process) health() (code int, status string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -199,7 +199,7 @@ func (p *process) health() (code int, status string) {
 	return resp.StatusCode, h.Status
 }
 
-// unwell is how a server's health ended: with 503, or 0 where nobody answered any more.
+// unwell is how a server's health ended: with 503, or 0 without an answer.
 type unwell struct {
 	code     int
 	well, at time.Time // when the last request that was told that all is well was sent, and when the answer came that it is not
@@ -223,7 +223,7 @@ func (p *process) watch() <-chan unwell {
 }
 
 // told judges an unwell server's health: it has to say 503 within a second of begun, or the port is
-// shut, which takes a second more: a machine that wakes nobody in time can miss that second.
+// shut, which takes a second more: a busy machine can miss that second.
 func (w unwell) told(t *testing.T, begun time.Time, allowed func(time.Duration) time.Duration) {
 	t.Helper()
 	if d := w.well.Sub(begun); d > allowed(time.Second) {
@@ -240,7 +240,7 @@ const (
 	endFailed  = "failed"  // with its dialect's error event
 	endRefused = "refused" // with a status before anything was sent
 	endCut     = "cut"     // with neither
-	endAway    = "away"    // nobody answered
+	endAway    = "away"    // no answer
 )
 
 // outcome is one answer.

@@ -195,7 +195,7 @@ func times(all []outcome) (first, last time.Time, broken int) {
 	return first, last, broken
 }
 
-// late measures how late this machine wakes whoever sleeps: limits of seconds grow by it, so that a
+// late measures how late this machine wakes a sleeper: limits of seconds grow by it, so that a
 // busy machine is no fault of ours.
 func late(stop <-chan struct{}) func(limit time.Duration) time.Duration {
 	var worst atomic.Int64
@@ -527,7 +527,7 @@ func TestNoCard(t *testing.T) {
 				(o.end != endRefused || !strings.Contains(o.detail, tt.want)) {
 				t.Errorf("an answer: %+v", o)
 			}
-			// Who asked for a card that is not there hears so of whoever looks, and a supervisor
+			// A client that asks for a card that is not there is told so, and a supervisor
 			// sends its requests elsewhere.
 			want, ready := map[bool]int{true: 200, false: 503}[tt.device == "auto"],
 				map[bool]string{true: "axle_ready 1", false: "axle_ready 0"}[tt.device == "auto"]
@@ -545,7 +545,7 @@ func TestNoCard(t *testing.T) {
 	}
 }
 
-// metrics is the page of that name, empty when nobody answers.
+// metrics is the page of that name, empty without an answer.
 func (p *process) metrics() string {
 	resp, err := http.Get(p.url + "/metrics")
 	if err != nil {

@@ -85,8 +85,8 @@ var freePort atomic.Uint32
 
 func init() { freePort.Store(rand.Uint32N(12000)) }
 
-// freeAddr is an address that nobody listens on. Its port is none of those that systems give out
-// unasked: nobody gets it before the server does.
+// freeAddr is an address without a listener. Its port is none of those that systems give out
+// unasked, so no other program gets it before the server does.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	for range 100 {

@@ -15,7 +15,7 @@ import (
 )
 
 // A command that opens a card asks the server on this machine first, and says what to do where that
-// holds it; a software card is nobody's, a lost one is held no more, and what is no server of
+// holds it; a software card has no owner, a lost one is held no more, and what is no server of
 // axle's has none.
 func TestWhoseCard(t *testing.T) {
 	state := ""

@@ -58,7 +58,7 @@ func TestJSONUnderNoise(t *testing.T) {
 			}
 			t.Run(c.Name()+"/"+name, func(t *testing.T) {
 				host := u.addr
-				if line.loads { // its own card, which nobody else holds
+				if line.loads { // its own card, which no other process holds
 					host = "127.0.0.1:1"
 				}
 				out, said, code := axleAlone(t, append(env, "AXLE_HOST="+host, "AXSIM_ROOT="+t.TempDir()),

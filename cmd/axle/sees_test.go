@@ -57,7 +57,7 @@ func TestShapes(t *testing.T) {
 	}
 
 	// A conversation goes on however many pictures it is about, with those of the last turns.
-	// (Which of so many is meant is beyond pocket.)
+	// (Pocket cannot tell which of them is meant.)
 	others, err := filepath.Glob("../../testdata/pocket/unseen/*.png")
 	if err != nil || len(others) == 0 {
 		t.Fatal(others, err)

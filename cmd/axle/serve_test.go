@@ -17,7 +17,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// A device that is not there is looked for until it is, with nobody asking.
+// A missing device is looked for until it is there, without any request.
 func TestLookAgain(t *testing.T) {
 	//proves:D1
 	synctest.Test(t, func(t *testing.T) {

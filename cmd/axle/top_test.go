@@ -10,7 +10,7 @@ import (
 	"github.com/axle-llm/axle/internal/terminal/terminaltest"
 )
 
-// q ends the page, and the terminal is as it was. Where nobody looks at a screen one turn is
+// q ends the page, and the terminal is as it was. Where there is no screen, one turn is
 // printed.
 func TestTopEnds(t *testing.T) {
 	scriptedServer(t)

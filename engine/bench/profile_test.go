@@ -14,7 +14,7 @@ import (
 )
 
 // TestTokens makes AXLE_BENCH_TOKENS tokens with the model that ships inside, on the software card
-// with one thread, and nobody looking: a load whose instructions testdata/profile/run.sh counts,
+// with one thread, and no reader: a load whose instructions testdata/profile/run.sh counts,
 // with profiling's hooks and without.
 func TestTokens(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv("AXLE_BENCH_TOKENS"))

@@ -6,7 +6,7 @@ import (
 )
 
 // TestBudget: all parts together are below a gibibyte, a small machine gives a quarter of its
-// memory, each part in proportion and none less than half, and what nobody knows is no small
+// memory, each part in proportion and none less than half, and an unknown one is no small
 // machine.
 func TestBudget(t *testing.T) {
 	//proves:T7

@@ -2,7 +2,7 @@
 // none. [Write] makes such a file. [Root] is a real folder: nothing reaches outside it, whatever
 // links somebody put there, and only regular files are opened.
 //
-// All functions may be called from any goroutine. Whoever opens a Root or a file closes it.
+// All functions may be called from any goroutine. The caller that opens a Root or a file closes it.
 package folder
 
 import (

@@ -57,7 +57,7 @@ const (
 	page       = 1 << 20
 )
 
-// machine is a disk behind a page cache, of which one request at a time is served.
+// machine is a disk behind a page cache; it serves one request at a time.
 type machine struct {
 	mu     sync.Mutex
 	head   chan struct{} // the disk's
@@ -87,7 +87,7 @@ func (m *machine) fault(path string, at int64) int64 {
 	}
 	m.head <- struct{}{}
 	defer func() { <-m.head }()
-	if !m.has(path, at) { // nobody else asked for it meanwhile
+	if !m.has(path, at) { // no other asked for it meanwhile
 		time.Sleep(seconds(float64(n) / m.rate))
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -195,7 +195,7 @@ func TestWindow(t *testing.T) {
 	})
 }
 
-// TestStop: a load that ends early ends the reading, files that are not there are nobody's trouble
+// TestStop: a load that ends early ends the reading, files that are not there are no error
 // here, and more calls than files are none.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

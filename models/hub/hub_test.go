@@ -21,7 +21,7 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// T11: the token goes to the endpoint's own scheme, host and port, whoever redirects where; five
+// T11: the token goes to the endpoint's own scheme, host and port, after any redirect; five
 // redirects are followed and no more.
 func TestToken(t *testing.T) {
 	const home = "https://hub.example"
@@ -300,7 +300,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// Sizes that nobody has told come out near those that somebody has: of Qwen3-0.6B's repository, and
+// Estimated sizes come out near published ones: of Qwen3-0.6B's repository, and
 // what Qwen3-4B takes of a card's memory.
 func TestSize(t *testing.T) {
 	for _, e := range hub.Catalogue {

@@ -48,7 +48,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// refusing is a network on which nobody answers; like the real one it tells the address.
+// refusing is a network without any answer; like the real one it tells the address.
 type refusing struct{}
 
 func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -286,7 +286,7 @@ func TestDiskErrors(t *testing.T) {
 				} else if err := lasting(d, seed, "axle/one:latest", "axle/two:latest"); err != nil {
 					// A swallowed fault may cost only what is not needed: state of a download, a
 					// file left over, an empty folder.
-					t.Fatalf("operation %d failed and nobody noticed: %v", at, err)
+					t.Fatalf("operation %d failed without an error: %v", at, err)
 				}
 				d.mu.Lock()
 				d.failAt = 0

@@ -13,7 +13,7 @@ import (
 
 // TestTouched (D12): a blob with another time than when it was last hashed is hashed, once: when a
 // server starts, and when the model is opened. A rotten one is named, and named again by the next
-// server. What nobody touched is hashed by no server.
+// server. A file that did not change is hashed by no server.
 func TestTouched(t *testing.T) {
 	//proves:D12
 	_, c := testHub(t)

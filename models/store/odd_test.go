@@ -17,8 +17,8 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// TestOddFiles: a pipe, a socket, a device or a folder in place of any file of a package keeps
-// nobody waiting and eats no memory, wherever a store reads it; a package that needs the file fails
+// TestOddFiles: a pipe, a socket, a device or a folder in place of any file of a package blocks
+// no reader and takes no memory, wherever a store reads it; a package that needs the file fails
 // with an error that names it.
 func TestOddFiles(t *testing.T) {
 	//proves:T1
@@ -116,7 +116,7 @@ func soon(t *testing.T, what string, f func() error) (err error) {
 	return err
 }
 
-// TestOddSwap: what is swapped for a pipe once the package was looked through keeps nobody waiting
+// TestOddSwap: what is swapped for a pipe once the package was looked through blocks no reader
 // either.
 func TestOddSwap(t *testing.T) {
 	dir := t.TempDir()
@@ -139,7 +139,7 @@ func TestOddSwap(t *testing.T) {
 	}
 }
 
-// TestOddBlobs: a pipe in place of a blob, a manifest or a partial file keeps nobody waiting with
+// TestOddBlobs: a pipe in place of a blob, a manifest or a partial file blocks no one with
 // the store's lock in hand.
 func TestOddBlobs(t *testing.T) {
 	ctx := context.Background()

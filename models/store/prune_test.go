@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What pulls left is removed when nobody touches it any more, never while another process pulls,
+// What pulls left is removed when it is no longer used, never while another process pulls,
 // and no whole blob that an unreadable manifest may name.
 func TestPruneBesidePull(t *testing.T) {
 	_, c := testHub(t)
@@ -40,7 +40,7 @@ func TestPruneBesidePull(t *testing.T) {
 	if err != nil || !asked {
 		t.Fatal(err)
 	}
-	// A pull that was killed leaves its announcement, which nobody holds.
+	// A pull that was killed leaves its announcement, which no process holds.
 	dead := filepath.Join(s.Dir(), pullingPrefix+"dead")
 	if err := os.WriteFile(dead, nil, 0o644); err != nil {
 		t.Fatal(err)

@@ -536,8 +536,8 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// A model that was made here, lies in place or ships inside is there already: whoever pulls it
-// before using it hears so, with no hub asked. One that came from a hub is asked for again.
+// A model that was made here, lies in place or ships inside is there already: a pull
+// says so, and no hub is asked. One that came from a hub is asked for again.
 func TestPullOfWhatIsHere(t *testing.T) {
 	_, c := testHub(t)
 	s := openStore(t)
@@ -550,12 +550,12 @@ func TestPullOfWhatIsHere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	nobody := []string{"http://127.0.0.1:1"}
+	unreachable := []string{"http://127.0.0.1:1"}
 	for name, want := range map[string]bool{"mine": true, "MINE:latest": true, "me/mine:v2": true, "example.com/me/mine": true,
 		"axle/one": false, "other": false} {
 		var lines []string
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
-		err := s.Pull(ctx, name, &hub.Client{Endpoints: nobody, Retries: 1, Backoff: time.Millisecond},
+		err := s.Pull(ctx, name, &hub.Client{Endpoints: unreachable, Retries: 1, Backoff: time.Millisecond},
 			func(p Progress) { lines = append(lines, p.Status) })
 		cancel()
 		if (err == nil) != want || want && !slices.Equal(lines, []string{"pulling manifest", "success"}) {

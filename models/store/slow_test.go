@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Whoever listens to a pull may be slow, and stop for good: the pull goes on, and whoever else
-// waits for it has its model. What is told then is in order and short.
+// A client that listens to a pull may be slow, or stop for good: the pull goes on, and other
+// clients that wait for it have its model. What is told then is in order and short.
 func TestSlowListener(t *testing.T) {
 	//proves:T8
 	_, c := testHub(t)

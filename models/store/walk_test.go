@@ -98,7 +98,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// age gives all below dir times of an hour ago, as what nobody touches has.
+// age gives all below dir times of an hour ago, as unused files have.
 func age(t testing.TB, dir string) {
 	t.Helper()
 	past := time.Now().Add(-time.Hour)

@@ -72,7 +72,7 @@ func TestSuite(t *testing.T) {
 			}
 			s := compileJudge(t, g.Schema)
 			if s == nil || bytes.Contains(g.Schema, []byte(`"contains"`)) {
-				continue // an array that must hold a certain item is left by nobody who draws at random
+				continue // an array that must hold a certain item is left by no random draw
 			}
 			for seed := range uint64(6) {
 				text := generate(t, gr, rand.New(rand.NewPCG(seed, 1)), int(seed)*10)
@@ -174,7 +174,7 @@ func generate(t testing.TB, g *Grammar, r *rand.Rand, hurry int) string {
 	bits := make([]uint64, (m.t.vocab+63)/64)
 	var text []byte
 	for n := 0; ; n++ {
-		if n > hurry && n%50 == 0 { // what free text ends with, nobody writes by chance
+		if n > hurry && n%50 == 0 { // no random draw writes what ends free text
 			for _, tag := range []string{"\n</parameter>\n", "]]></param>", "</think>"} {
 				if m.AcceptText(tag) {
 					text = append(text, tag...)

@@ -155,8 +155,8 @@ func TestSchemaTurns(t *testing.T) {
 	})
 }
 
-// TestGrammarRoom (T7): automata that somebody uses take no more memory together than there is for
-// them; the rest is told to come again. Those that nobody uses any more take none from the next
+// TestGrammarRoom (T7): automata in use take no more memory together than there is for
+// them; the rest is told to come again. Unused ones take none from the next
 // request on.
 func TestGrammarRoom(t *testing.T) {
 	var h held
@@ -182,7 +182,7 @@ func TestGrammarRoom(t *testing.T) {
 	runtime.KeepAlive(used)
 	used = nil
 	if err := h.keep(&Grammar{bytes: most}); err != nil {
-		t.Errorf("when nobody uses any more of them: %v", err)
+		t.Errorf("when none is in use any more: %v", err)
 	}
 	for name, made := range map[string]func(g *Grammar) (*Grammar, error){
 		"thinks before it": func(g *Grammar) (*Grammar, error) { return Thinking(g, Thought{Open: "<think>", End: "</think>"}) },

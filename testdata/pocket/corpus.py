@@ -207,7 +207,7 @@ class Corpus:
         return self.rng.random() < p
 
     def invented(self):
-        """A word nobody knows, so that copying has to be learned and not the words."""
+        """An invented word, so that copying has to be learned and not the words."""
         r = self.rng
         w = "".join(r.choice("bdfgklmnprstvz") + r.choice("aeiou") for _ in range(r.randint(2, 3))) + r.choice(["", "n", "l", "r", "s", "x"])
         return w

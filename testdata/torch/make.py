@@ -40,7 +40,7 @@ def byte_letters():
 
 def main(out):
     os.makedirs(out, exist_ok=True)
-    # Bytes, then the words that prompts are made of, then names nobody types: a word that is in the vocabulary is one token.
+    # Bytes, then the words that prompts are made of, then names of no meaning: a word that is in the vocabulary is one token.
     names = byte_letters() + ["\u0120" + w for w in WORDS]
     names += [f"<{i}>" for i in range(len(names), VOCAB)]
     docs = {

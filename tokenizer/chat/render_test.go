@@ -449,7 +449,7 @@ func BenchmarkRender(b *testing.B) {
 }
 
 // TestEncodeAsOneText: pieces become the ids that the whole prompt has as one text, as long as
-// nobody writes control tokens or tags.
+// no piece holds control tokens or tags.
 func TestEncodeAsOneText(t *testing.T) {
 	_, list := loadTemplateGoldens(t)
 	for typ, family := range map[string]string{"Qwen3": "qwen3", "Qwen2_5": "qwen3", "Llama3": "llama3", "Gemma3": "gemma",

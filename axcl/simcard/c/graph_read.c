@@ -1,4 +1,4 @@
-// Reading a net's program. Data flow: bytes -> counts -> inputs -> constants -> nodes, each of which adds the values it gives -> outputs.
+// Reading a net's program. Data flow: bytes -> counts -> inputs -> constants -> nodes, which add the values they give -> outputs.
 // Shapes follow from operands and attributes by the rules of docs/axmodel-format.md; what does not fit them is refused.
 #include "graph.h"
 

@@ -26,7 +26,7 @@ void noise(int level, const char *fmt, ...) {
 		if (sim.cfg.noise[i] && write(i + 1, line, strlen(line)) < 0) continue;
 }
 
-// ---- the configuration, of which only the level matters here
+// ---- the configuration; only the level matters here
 
 static const char *const wanted[] = {"log", "host", "level"};
 enum { WANTED = sizeof wanted / sizeof *wanted, DEPTH = 64 };

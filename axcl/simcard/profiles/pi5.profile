@@ -13,7 +13,7 @@ call axclrtCreateStream 300us
 call axclrtCreateContext 300us
 call axclrtCreateEvent 200us        # assumption: round trips to the card, at the floor of one
 call axclrtDestroyEvent 200us
-call axclrtRecordEvent 12us         # messages that nobody answers, as `enqueue`
+call axclrtRecordEvent 12us         # messages without an answer, as `enqueue`
 call axclrtStreamWaitEvent 12us
 call axclrtStreamWaitEventWithTimeout 12us
 call EngineInit 5ms

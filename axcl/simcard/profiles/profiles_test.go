@@ -53,7 +53,7 @@ func TestMeasured(t *testing.T) {
 	}
 	if _, measured := p.LayerTime(Layer{Hidden: 999, Heads: 9, KVHeads: 3, HeadDim: 111, Intermediate: 3000, Weights: 9e6}, 1,
 		100); measured {
-		t.Error("a layer nobody measured is called measured")
+		t.Error("an unmeasured layer is called measured")
 	}
 	for _, c := range []struct {
 		p            *Profile

@@ -56,7 +56,7 @@ func TestCallsCanonical(t *testing.T) {
 			"CTX", "5", "MODEL", "2004", " T ", " 5 "},
 	} {
 		file := filepath.Join(t.TempDir(), "trace")
-		text := strings.ReplaceAll(program, "GetIOInfo", "GetXInfo") // of which IO is a part
+		text := strings.ReplaceAll(program, "GetIOInfo", "GetXInfo") // IO is a part of it
 		text = strings.ReplaceAll(strings.NewReplacer(at...).Replace(text), "GetXInfo", "GetIOInfo")
 		half := len(text) / 2
 		half += strings.IndexByte(text[half:], '\n') + 1

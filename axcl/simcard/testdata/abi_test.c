@@ -349,7 +349,7 @@ static void case_memory(void) {
 	OK(axclrtFree(p));
 	OK(axclrtFreeHost(h));
 	down(id);
-	// the limit: 64 MiB, of which 18 are taken
+	// the limit: 64 MiB, and 18 are taken
 	setenv("AXSIM_CMM", "64", 1);
 	id = up();
 	CODE_IS(axclrtMalloc(&p, (size_t)47 << 20, 0), 0x8030050c);

@@ -84,7 +84,7 @@ func (p *Plan) concat() {
 	}
 }
 
-// pad goes through rows of the result, each of which is a row of the operand or nothing of it.
+// pad goes through rows of the result; each is a row of the operand or padding.
 func (p *Plan) pad() {
 	x, own := p.operand(0)
 	dims := p.dims()

@@ -11,7 +11,7 @@ import (
 )
 
 // The assembly in the tree is what its generator writes. The generator is a module of its own:
-// where that has not been fetched, the test says so, and asks nobody.
+// where that has not been fetched, the test says so, and fetches nothing.
 func TestGenerated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the generator")

@@ -45,7 +45,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// All turns of a conversation say that they are, with an id that nobody else has, from the request
+// All turns of a conversation say that they are, with an id of its own, from the request
 // on that loads the model. What begins anew has a new one.
 func TestSession(t *testing.T) {
 	l, talk, _ := listening(t)

@@ -150,7 +150,7 @@ func TestBaselineBroken(t *testing.T) {
 	}
 }
 
-// measuredRun is what a run of two checks found, one of which measures nothing.
+// measuredRun is what a run of two checks found; one of them measures nothing.
 func measuredRun(card float64, rows [][]uint16) *Diagnosis {
 	d := &Diagnosis{OK: true, Device: "soft", Why: "asked for", Devices: []Card{{ID: "soft", Name: "a card", Firmware: "V1"}}}
 	d.check("info", func(axcltest.TB) {})

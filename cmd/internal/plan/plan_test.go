@@ -70,7 +70,7 @@ func TestPlanKept(t *testing.T) {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	if none := Make(m, p, 1<<40, 256, Keep{}); len(none.Kept) != 1 || none.Conversation != 1024 {
-		t.Errorf("nothing besides the card: %+v", none.Kept)
+		t.Errorf("nothing but the card: %+v", none.Kept)
 	}
 	m.State, m.Slots, m.Cached, m.Row = 1<<20, 1, 9, m.Row/4
 	r = Make(m, p, 1<<40, 256, Keep{Memory: 1 << 30, Disk: 20e9})
