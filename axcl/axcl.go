@@ -147,16 +147,6 @@ type Model interface {
 	Close() error
 }
 
-// LoopRunner is a Model that can also run a pass as other programs do; for benchmarks that compare
-// with them, nothing else.
-type LoopRunner interface {
-	// RunVendorLoop gives what Run gives in the way of the vendor's loop: for every layer positions
-	// and the whole mask are sent again, the execute is waited for, and three device copies take K,
-	// V and the hidden state where the next step wants them. The model must have been loaded with
-	// NoInPlace; else it fails with ErrPass.
-	RunVendorLoop(*Pass) error
-}
-
 // Group is one compiled shape of a layer: how many rows go in at once, and how many cache rows they
 // can look back on.
 type Group struct {

@@ -68,8 +68,7 @@ type Pass struct {
 	// layer, or the head and HiddenOut, reads it; K and V of the layer itself are as without. Some
 	// models want this of a picture's rows. After each such layer the pass stops on the host: the
 	// rows from the first to the last that get something come down and go up again. Without
-	// additions (nil, both) a pass makes the calls it makes without them. The vendor's loop takes
-	// none.
+	// additions (nil, both) a pass makes the calls it makes without them.
 	Add   []Addition
 	Added []uint16
 

@@ -133,10 +133,4 @@ func checkBadAdd(t TB, name string, m axcl.Model, p *axcl.Pass) {
 	if err := m.Run(p); !errors.Is(err, axcl.ErrPass) {
 		t.Errorf("%s: a value too many: %v", name, err)
 	}
-	if v, ok := m.(axcl.LoopRunner); ok && !s.Place {
-		p.Added = p.Added[1:]
-		if err := v.RunVendorLoop(p); !errors.Is(err, axcl.ErrPass) {
-			t.Errorf("%s: the vendor's loop took an addition: %v", name, err)
-		}
-	}
 }

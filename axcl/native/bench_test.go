@@ -4,8 +4,6 @@ package native
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/axcltest"
-	"github.com/axle-llm/axle/axcl/native/simhook"
 	"github.com/axle-llm/axle/internal/lane"
 )
 
@@ -44,7 +41,7 @@ func TestHostShare(t *testing.T) {
 	}
 	for _, size := range sizes {
 		y := size.tiny()
-		one := measure(t, AXCL, y, false, 8)
+		one := measure(t, AXCL, y, 8)
 		limit, most := float64(3*y.Layers+8), 4.0
 		if y.Interval > 0 {
 			most = 5 // layers that keep a state have positions of their own
@@ -56,10 +53,6 @@ func TestHostShare(t *testing.T) {
 		if share > 0.03 || one.calls > limit || one.crossings > most {
 			t.Errorf("%s: the host has %.1f %% of a token of %.1f ms, %v calls (at most %v), %v over PCIe (at most %v)", size.name,
 				100*share, one.ms, one.calls, limit, one.crossings, most)
-		}
-		if vendor := measure(t, AXCL, y, true, 8); vendor.ms < 1.05*one.ms || vendor.crossings < float64(2*y.Layers) {
-			t.Errorf("%s: the vendor's loop takes %.1f ms with %v transfers, one pass %.1f ms: it is not what it should be", size.name,
-				vendor.ms, vendor.crossings, one.ms)
 		}
 		t.Logf("%s: %+v", size.name, one)
 	}
@@ -75,7 +68,7 @@ func TestOnBoard(t *testing.T) {
 		t.Skip("makes models of full size")
 	}
 	for i, want := range [][2]float64{{15.7, 20}, {4.1, 4.4}} {
-		one := measure(t, Engine, sizes[i].tiny(), false, 8)
+		one := measure(t, Engine, sizes[i].tiny(), 8)
 		if rate := 1e3 / one.ms; rate < want[0] || rate > want[1] {
 			t.Errorf("%s: %.1f tokens/s, want %v to %v", sizes[i].name, rate, want[0], want[1])
 		}
@@ -83,91 +76,24 @@ func TestOnBoard(t *testing.T) {
 	}
 }
 
-// TestVendorLoop: the loop that is measured beside gives the same results.
-func TestVendorLoop(t *testing.T) {
-	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
-		d := open(t, k)
-		defer closeAll(t, d)
-		spec := write(t, axcltest.DefaultTiny())
-		placed, err := axcl.Load(context.Background(), d, spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := placed.(axcl.LoopRunner).RunVendorLoop(rowPass(placed.Shape(), 0)); !errors.Is(err, axcl.ErrPass) {
-			t.Errorf("with rows in place: %v", err)
-		}
-		spec.NoInPlace = true
-		m, err := axcl.Load(context.Background(), d, spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		check := func(p *axcl.Pass) {
-			t.Helper()
-			if err := placed.Run(p); err != nil {
-				t.Fatal(err)
-			}
-			want := slices.Clone(p.Logits)
-			if err := m.(axcl.LoopRunner).RunVendorLoop(p); err != nil || !slices.Equal(p.Logits, want) {
-				t.Errorf("another result, or %v", err)
-			}
-		}
-		check(widePass(m.Shape(), 7, 2, 6))
-		for past := 7; past < 12; past++ {
-			check(rowPass(m.Shape(), past))
-		}
-		spec = write(t, axcltest.DefaultStates())
-		spec.Slots = 2
-		if placed, err = axcl.Load(context.Background(), d, spec); err != nil {
-			t.Fatal(err)
-		}
-		spec.NoInPlace = true
-		if m, err = axcl.Load(context.Background(), d, spec); err != nil {
-			t.Fatal(err)
-		}
-		for past := range 4 {
-			p := rowPass(m.Shape(), past)
-			p.From, p.To = uint32(min(past, 1)), 1
-			check(p)
-		}
-		for call := 0; ; call++ {
-			configure(t, sim, fmt.Sprintf("fault=*:%d:0x80300706", call))
-			p := rowPass(m.Shape(), 4)
-			p.From, p.To = 1, 1
-			err := m.(axcl.LoopRunner).RunVendorLoop(p)
-			configure(t, sim, "")
-			if call > 1000 {
-				t.Fatal(err)
-			}
-			if err == nil {
-				if call < 15 {
-					t.Errorf("a pass of only %d calls", call)
-				}
-				break
-			}
-		}
-	})
-}
-
-// BenchmarkDecode is a token in one pass, and as the vendor's loop makes it, on the simulated
-// card's clock (modelled_ms). ns/op is this machine's time for our code and the simulator's.
+// BenchmarkDecode is a token in one pass on the simulated card's clock (modelled_ms). ns/op is this
+// machine's time for our code and the simulator's.
 func BenchmarkDecode(b *testing.B) {
 	for _, size := range sizes {
-		for _, loop := range []string{"one pass", "vendor's loop"} {
-			b.Run(size.name+"/"+loop, func(b *testing.B) {
-				r := measure(b, AXCL, size.tiny(), loop != "one pass", min(max(b.N, 4), 1000))
-				b.ReportMetric(r.ms, "modelled_ms/token")
-				b.ReportMetric(r.calls, "calls/token")
-				b.ReportMetric(r.crossings, "pcie/token")
-				b.ReportMetric(100*r.busy, "npu_%")
-				b.ReportMetric(100*r.host, "host_%")
-			})
-		}
+		b.Run(size.name, func(b *testing.B) {
+			r := measure(b, AXCL, size.tiny(), min(max(b.N, 4), 1000))
+			b.ReportMetric(r.ms, "modelled_ms/token")
+			b.ReportMetric(r.calls, "calls/token")
+			b.ReportMetric(r.crossings, "pcie/token")
+			b.ReportMetric(100*r.busy, "npu_%")
+			b.ReportMetric(100*r.host, "host_%")
+		})
 	}
 }
 
 // measure runs decode passes of a hollow model at the end of its cache, on the virtual clock of
 // profile pi5, or on the board itself of onboard.
-func measure(t testing.TB, k Kind, y axcltest.Tiny, vendor bool, passes int) timed {
+func measure(t testing.TB, k Kind, y axcltest.Tiny, passes int) timed {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -181,14 +107,10 @@ func measure(t testing.TB, k Kind, y axcltest.Tiny, vendor bool, passes int) tim
 	d := open(t, k)
 	defer closeAll(t, d)
 	spec := write(t, y)
-	spec.NoInPlace, spec.Slots = vendor, axcl.DefaultSlots
+	spec.Slots = axcl.DefaultSlots
 	m, err := axcl.Load(context.Background(), d, spec)
 	if err != nil {
 		t.Fatal(err)
-	}
-	run := m.Run
-	if vendor {
-		run = m.(axcl.LoopRunner).RunVendorLoop
 	}
 	past := m.Shape().Cells - passes - 2
 	p := rowPass(m.Shape(), past)
@@ -197,7 +119,7 @@ func measure(t testing.TB, k Kind, y axcltest.Tiny, vendor bool, passes int) tim
 		if m.Shape().State > 0 {
 			p.From, p.To = 1, 1
 		}
-		if err := run(p); err != nil {
+		if err := m.Run(p); err != nil {
 			t.Fatal(err)
 		}
 		p.SeeCells[past/64] |= 1 << (past % 64)

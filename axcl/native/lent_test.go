@@ -94,30 +94,6 @@ func TestLentCalls(t *testing.T) {
 	})
 }
 
-// TestLentVendorLoop: the vendor's loop gives what a pass gives.
-func TestLentVendorLoop(t *testing.T) {
-	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
-		d := open(t, k)
-		defer closeAll(t, d)
-		spec := write(t, axcltest.DefaultGiven())
-		spec.NoInPlace = true
-		m, err := axcl.Load(context.Background(), d, spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range []*axcl.Pass{widePass(m.Shape(), 5, 4), rowPass(m.Shape(), 5)} {
-			if err := m.Run(p); err != nil {
-				t.Fatal(err)
-			}
-			want := slices.Clone(p.Logits)
-			clear(p.Logits)
-			if err := m.(axcl.LoopRunner).RunVendorLoop(p); err != nil || !slices.Equal(p.Logits, want) {
-				t.Errorf("%d rows: %v, or other logits", p.Rows(), err)
-			}
-		}
-	})
-}
-
 // TestLentFails: a copy that fails between layers, or an upload of what a layer is given, is named
 // with its layer, and the next pass is as if it had not been.
 func TestLentFails(t *testing.T) {

@@ -231,17 +231,6 @@ int axn_state_run(axn_model *m, uint32_t l, axn_way *w) {
     return rc ? rc : c->lib->provider->run(c, &m->layer[l], (uint32_t)w->group, io);
 }
 
-// What other programs do in addition, which have one state only: they copy what came out to where it was read.
-int axn_state_again(axn_model *m, const axn_way *w) {
-    axn_states *s = &m->state;
-    axn_card *c = m->card;
-    const axn_provider *p = c->lib->provider;
-    if (w->slots.from != w->slots.to || w->group < 0) return AXN_OK;
-    uint32_t nth = w->nth - 1;
-    int rc = p->copy(c, k_of(s, nth, w->from), 0, k_of(s, nth, w->to), 0, s->k_bytes);
-    return rc ? rc : p->copy(c, v_of(s, nth, w->from), 0, v_of(s, nth, w->to), 0, s->v_bytes);
-}
-
 // Every layer is queued: what is bound stays bound. The slot has the new state once the pass has been waited for; a pass that fails leaves
 // the slots as they were.
 void axn_state_queued(axn_model *m, const axn_way *w) {

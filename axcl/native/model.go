@@ -390,15 +390,7 @@ func (m *model) Run(p *axcl.Pass) error {
 	if m.alone != nil {
 		return m.runWhole(p)
 	}
-	return m.run(p, false)
-}
-
-// RunVendorLoop implements axcl.LoopRunner.
-func (m *model) RunVendorLoop(p *axcl.Pass) error {
-	if m.shape.Place || m.shape.Whole {
-		return fmt.Errorf("%w: the vendor's loop needs a model of a file a layer, loaded with NoInPlace", axcl.ErrPass)
-	}
-	return m.run(p, true)
+	return m.run(p)
 }
 
 // groupFor is the group that a pass runs on. A picture's row has three positions, and a decode
@@ -416,7 +408,7 @@ func (m *model) groupFor(p *axcl.Pass) (int, error) {
 	return m.shape.GroupFor(rows, reach), nil
 }
 
-func (m *model) run(p *axcl.Pass, vendor bool) error {
+func (m *model) run(p *axcl.Pass) error {
 	if m.closed {
 		return axcl.ErrClosed
 	}
@@ -425,9 +417,6 @@ func (m *model) run(p *axcl.Pass, vendor bool) error {
 	}
 	if err := p.Check(m.shape); err != nil {
 		return err
-	}
-	if vendor && len(p.Add) > 0 {
-		return fmt.Errorf("%w: the vendor's loop adds nothing to rows between layers", axcl.ErrPass)
 	}
 	rows := p.Rows()
 	group, err := m.groupFor(p)
@@ -443,7 +432,7 @@ func (m *model) run(p *axcl.Pass, vendor bool) error {
 		from, to = 0, 0
 	}
 	rc := C.axn_run(m.c, C.axn_pass{
-		group: C.uint32_t(group), rows: C.uint32_t(rows), vendor: C.bool(vendor),
+		group: C.uint32_t(group), rows: C.uint32_t(rows),
 		hidden: (*C.uint16_t)(unsafe.SliceData(p.Hidden)), given: (*C.uint16_t)(unsafe.SliceData(p.Given)),
 		pos: (*C.uint32_t)(unsafe.SliceData(p.Pos)), cell: (*C.uint32_t)(unsafe.SliceData(p.Cell)),
 		cell_words: C.uint32_t(axcl.Words(m.shape.Cells)),

@@ -331,7 +331,6 @@ typedef struct { uint32_t layer, row; } axn_add;
 // pointer to could hold pointers to Go's memory only where that was pinned, which allocates.
 typedef struct {
     uint32_t group, rows;
-    bool vendor;             // the layers run as the vendor's loop runs them
     const uint16_t *hidden;  // rows × hidden
     const uint16_t *given;   // rows × layers × the width of what is given; NULL: nothing is
     const uint32_t *pos, *cell;
@@ -356,7 +355,6 @@ int axn_state_close(axn_model *);
 int axn_state_upload(axn_model *, const axn_pass *);
 int axn_state_begin(axn_model *, const axn_pass *, axn_way *);
 int axn_state_run(axn_model *, uint32_t l, axn_way *); // l counts all layers
-int axn_state_again(axn_model *, const axn_way *);
 void axn_state_queued(axn_model *, const axn_way *);
 void axn_state_done(axn_model *, const axn_way *);
 

@@ -215,39 +215,6 @@ static int run_layers(axn_model *m, const axn_pass *pass, axn_way *way) {
     return AXN_OK;
 }
 
-// The layers as the vendor's loop runs them, to be measured beside: positions and mask sent for every layer, each step waited for, and a
-// copy of the hidden state beyond those of K and V. (It goes where the layer has just read; the next one reads what the layer wrote.)
-static int run_layers_vendor(axn_model *m, const axn_pass *pass, axn_way *way) {
-    axn_card *c = m->card;
-    const axn_provider *p = c->lib->provider;
-    uint32_t group = pass->group;
-    axn_group *g = &m->group[group];
-    size_t hidden = (size_t)g->rows * m->hidden * 2;
-    for (uint32_t l = 0; l < m->layers; l++) {
-        c->layer = (int32_t)l;
-        int rc = p->up(c, &m->indices, 0, m->indices_host, (size_t)g->rows * g->pos * 4);
-        if (!rc) rc = p->sync(c, m->timeout_ms);
-        if (!rc) rc = p->up(c, &g->mask_dev, 0, g->mask_host, g->mask_dev.size);
-        if (!rc) rc = p->sync(c, m->timeout_ms);
-        if (!rc && axn_keeps_state(m, l)) {
-            rc = axn_state_run(m, l, way);
-            if (!rc) rc = p->sync(c, m->timeout_ms);
-            if (!rc) rc = axn_state_again(m, way);
-        } else if (!rc) {
-            rc = p->run(c, &m->layer[l], group, &m->io[l * m->groups + group]);
-            if (!rc) rc = p->sync(c, m->timeout_ms);
-            if (!rc && !axn_shares(m, l)) rc = axn_lend(m, g, l, news(m, g, l, false, 0));
-            if (!rc && !axn_shares(m, l)) rc = keep_layer(m, l, news(m, g, l, false, 0), pass->rows, pass->cell, p->copy);
-        }
-        if (!rc) rc = p->sync(c, m->timeout_ms);
-        if (!rc) rc = p->copy(c, &m->turn[l % 2], 0, &m->turn[(l + 1) % 2], 0, hidden);
-        if (!rc) rc = p->sync(c, m->timeout_ms);
-        if (rc) return rc;
-    }
-    axn_state_queued(m, way);
-    return AXN_OK;
-}
-
 static float number(const axn_model *m, const uint8_t *logits, uint32_t i) {
     uint32_t bits;
     float f;
@@ -349,11 +316,11 @@ int axn_run(axn_model *m, axn_pass of) {
     m->time.upload = t1 - t0;
     axn_way way;
     if (!rc) rc = axn_state_begin(m, pass, &way);
-    if (!rc) rc = pass->vendor ? run_layers_vendor(m, pass, &way) : run_layers(m, pass, &way);
+    if (!rc) rc = run_layers(m, pass, &way);
     m->time.enqueue = now() - t1 - m->time.wait;
     // Staging of the rows is free again by the time their results come down: the stream is in order.
     if (!rc && hidden_out) rc = c->lib->provider->down(c, m->hidden_host, &m->turn[m->layers % 2], 0, hidden);
-    bool first = true, keeps = g->rows > 1 && m->whole && !pass->vendor && !m->decoder.files, beside = keeps && wanted;
+    bool first = true, keeps = g->rows > 1 && m->whole && !m->decoder.files, beside = keeps && wanted;
     if (!rc && beside) rc = wait(m);
     for (uint32_t done = 0, n; !rc && (first || done < wanted); done += n) {
         int64_t t2 = now();

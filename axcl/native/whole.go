@@ -136,11 +136,11 @@ func (m *model) loadWhole(i int, path string, f files) error {
 // then, its own K and V are written again as they are.
 func (m *model) runWhole(p *axcl.Pass) error {
 	if len(p.Want) == 0 || p.Check(m.shape) != nil || !m.last[m.shape.GroupFor(p.Rows(), p.Reach(m.shape))] {
-		return m.run(p, false)
+		return m.run(p)
 	}
 	all := *p
 	all.Want, all.Logits, all.Argmax = nil, nil, nil
-	if err := m.run(&all, false); err != nil {
+	if err := m.run(&all); err != nil {
 		return err
 	}
 	h, out, cw, rw := m.shape.Hidden, m.shape.Out, axcl.Words(m.shape.Cells), axcl.Words(p.Rows())
@@ -165,7 +165,7 @@ func (m *model) runWhole(p *axcl.Pass) error {
 		if p.Timing != nil {
 			sum = *p.Timing
 		}
-		err := m.run(one, false)
+		err := m.run(one)
 		if t := p.Timing; t != nil {
 			t.Upload, t.Enqueue, t.Wait, t.Head = t.Upload+sum.Upload, t.Enqueue+sum.Enqueue, t.Wait+sum.Wait, t.Head+sum.Head
 			t.Download, t.Calls = t.Download+sum.Download, t.Calls+sum.Calls

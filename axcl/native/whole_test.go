@@ -161,9 +161,6 @@ func TestWholeShape(t *testing.T) {
 		if err := m.Run(p); !errors.Is(err, axcl.ErrPass) || !strings.Contains(err.Error(), "whole decoder") {
 			t.Error(err)
 		}
-		if err := m.(axcl.LoopRunner).RunVendorLoop(p); !errors.Is(err, axcl.ErrPass) {
-			t.Error(err)
-		}
 		if n := sim.Calls("") - calls; n > 0 {
 			t.Errorf("%d calls for passes that cannot be", n)
 		}
