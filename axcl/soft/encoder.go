@@ -28,7 +28,6 @@ type encoder struct {
 
 	pixels, x, a, qkvs, att, mid, ones []float32
 	rows, out                          []float32
-	parts                              []uint16 // an input for weights that the set splits
 	work                               []sightroom
 
 	// the task at hand
@@ -37,7 +36,6 @@ type encoder struct {
 	of         int // rows of in
 	block      int
 	multiply   func(worker, i int)
-	split      func(worker, i int)
 	attend     func(worker, i int)
 }
 
@@ -148,25 +146,7 @@ func (e *encoder) bytes() int64 {
 	}
 	worker := 4*((2*e.n+2*queries)*e.HeadDim+queries*e.n) + int(kernel.ScratchBytes(e.n, 1, 1))
 	return int64(4*(e.n*(e.PatchValues()+6*e.Hidden+e.Intermediate)+e.Intermediate+e.Groups[0].Rows*(e.Merged()+e.Out)) +
-		e.pool.n*worker + 2*e.split16())
-}
-
-// split16 is how many values the largest input has once it is split.
-func (e *encoder) split16() int {
-	widest := 0
-	grow := func(n int, all ...*kernel.Weights) {
-		for _, w := range all {
-			if e.set.Splits(w) {
-				widest = max(widest, n*kernel.SplitLen(w.Cols))
-			}
-		}
-	}
-	grow(e.n, &e.patch, &e.qkv, &e.o, &e.fc1, &e.fc2)
-	grow(e.Groups[0].Rows, &e.merge.fc1, &e.merge.fc2)
-	for i := range e.deep {
-		grow(e.Groups[0].Rows, &e.deep[i].fc1, &e.deep[i].fc2)
-	}
-	return widest
+		e.pool.n*worker)
 }
 
 // room makes the memory to compute in.
@@ -177,13 +157,13 @@ func (e *encoder) room() {
 	f := func(n, each int) []float32 { return make([]float32, n*each) }
 	rows, d, hd := e.Groups[0].Rows, e.Hidden, e.HeadDim
 	e.pixels, e.x, e.a, e.qkvs, e.att, e.mid = f(e.n, e.PatchValues()), f(e.n, d), f(e.n, d), f(e.n, 3*d), f(e.n, d), f(e.n, e.Intermediate)
-	e.rows, e.out, e.parts = f(rows, e.Merged()), f(rows, e.Out), make([]uint16, e.split16())
+	e.rows, e.out = f(rows, e.Merged()), f(rows, e.Out)
 	e.ones = slices.Repeat([]float32{1}, e.Intermediate)
 	for range e.pool.n {
 		e.work = append(e.work, sightroom{Scratch: kernel.NewScratch(e.n, 1, 1), q: f(queries, hd), k: f(e.n, hd), v: f(e.n, hd),
 			score: f(queries, e.n), out: f(queries, hd)})
 	}
-	e.multiply, e.split, e.attend = e.doMultiply, e.doSplit, e.doAttend
+	e.multiply, e.attend = e.doMultiply, e.doAttend
 }
 
 // run computes a picture: out has the rows, then the further outputs, nil where one is not wanted.
@@ -267,20 +247,13 @@ func (e *encoder) normalise(dst, x []float32, norm affineNorm, width int) {
 // times sets dst = w · each of n rows of in + bias, where there is one.
 func (e *encoder) times(dst, in []float32, w kernel.Weights, bias []float32, n int) {
 	e.dst, e.in, e.w, e.b, e.of = dst, in, w, bias, n
-	if e.set.Splits(&w) {
-		e.pool.each(n, w.Cols, e.split)
-	}
 	e.pool.each((w.Rows+kernel.Block-1)/kernel.Block, n*w.Cols*kernel.Block, e.multiply)
-}
-
-func (e *encoder) doSplit(_, r int) {
-	e.set.Prepare(kernel.Input{F: e.in, P: e.parts}, &e.w, r)
 }
 
 func (e *encoder) doMultiply(worker, i int) {
 	from := i * kernel.Block
 	to := min(from+kernel.Block, e.w.Rows)
-	e.set.Mul(e.dst, &e.w, kernel.Input{F: e.in[:e.of*e.w.Cols], P: e.parts}, e.of, from, to, e.work[worker].Scratch)
+	e.set.Mul(e.dst, &e.w, kernel.Input{F: e.in[:e.of*e.w.Cols]}, e.of, from, to, e.work[worker].Scratch)
 	if len(e.b) == 0 {
 		return
 	}

@@ -51,18 +51,14 @@ func (h *head) out() int {
 
 // bytes is what the head allocates at the most.
 func (h *head) bytes() int64 {
-	parts := 0
-	if h.set.Splits(&h.weight) {
-		parts = 2 * kernel.SplitLen(h.Hidden)
-	}
-	return headRows*(4*int64(h.Hidden)+int64(kernel.QuantisedBytes(h.Hidden)+parts)+6*int64(h.out())) +
+	return headRows*(4*int64(h.Hidden)+int64(kernel.QuantisedBytes(h.Hidden))+6*int64(h.out())) +
 		int64(h.pool.n)*kernel.ScratchBytes(headRows, 0, 0)
 }
 
 // run computes n ≤ headRows rows: in(r) is row r's hidden state. The result is in h.y.
 func (h *head) run(n int, in func(r int) []uint16) {
 	if h.most < n {
-		h.most, h.in, h.y = n, h.set.NewInput(&h.weight, h.Hidden, n), make([]float32, n*h.out())
+		h.most, h.in, h.y = n, kernel.NewInput(&h.weight, h.Hidden, n), make([]float32, n*h.out())
 	}
 	h.n = n
 	for r := range n {

@@ -139,12 +139,11 @@ type engine struct {
 	work                         []workroom
 	products                     []product
 	in                           kernel.Input
-	q8                           []byte   // an input for weights that are quantised
-	parts                        []uint16 // and for those that are split
-	cols                         int      // of the input
-	together, turns              int      // rows of a task, and tasks for all rows
+	q8                           []byte // an input for weights that are quantised
+	cols                         int    // of the input
+	together, turns              int    // rows of a task, and tasks for all rows
 
-	begin, rows, attend, residual, active, finish, blocks, round, split, convolve, recall, layerInput, end func(worker, i int)
+	begin, rows, attend, residual, active, finish, blocks, round, convolve, recall, layerInput, end func(worker, i int)
 }
 
 // workroom is what a worker computes attention in.
@@ -170,13 +169,13 @@ func together(l *layer) int {
 // size is what an engine must hold.
 type size struct {
 	rows, hidden, q, kv, inter, seen, rep, hd int
-	quantised, split                          int // columns of the widest matrix that is quantised, and that the set splits
+	quantised                                 int // columns of the widest matrix that is quantised
 	gated                                     int // queries and gates of a row
 	given                                     int // of a row that a layer is given in addition
 	linearSize
 }
 
-func (s *size) grow(set kernel.Set, l *layer, rows, cells int) {
+func (s *size) grow(l *layer, rows, cells int) {
 	s.rows, s.hidden, s.inter = max(s.rows, rows), max(s.hidden, l.Hidden), max(s.inter, l.Intermediate)
 	weights := []*kernel.Weights{&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down}
 	if l.linear != nil {
@@ -197,9 +196,6 @@ func (s *size) grow(set kernel.Set, l *layer, rows, cells int) {
 		if w.Quantised() {
 			s.quantised = max(s.quantised, w.Cols)
 		}
-		if set.Splits(w) {
-			s.split = max(s.split, w.Cols)
-		}
 	}
 }
 
@@ -209,7 +205,7 @@ func (s *size) heads() int { return max(heads, s.rep) }
 // bytes is what newEngine allocates for a pool of this many.
 func (s *size) bytes(threads int) int64 {
 	rows, h := int64(s.rows), int64(s.heads())
-	return rows*int64(kernel.QuantisedBytes(s.quantised)+2*kernel.SplitLen(s.split)) +
+	return rows*int64(kernel.QuantisedBytes(s.quantised)) +
 		4*rows*int64(2*s.hidden+s.q+s.gated+2*s.given+3*s.kv+max(s.q, s.hidden)+2*s.inter) + s.linearBytes(rows, threads) +
 		int64(threads)*(h*int64(4*s.seen+12*s.hd)+kernel.ScratchBytes(s.rows, int(h), s.hd))
 }
@@ -219,15 +215,15 @@ func newEngine(p *pool, set kernel.Set, s size) *engine {
 	e := &engine{pool: p, set: set, x: f(s.hidden), a: f(s.hidden), q: f(s.q), k: f(s.kv), v: f(s.kv), att: f(max(s.q, s.hidden)),
 		gate: f(s.inter), up: f(s.inter), qg: f(s.gated), lin: newMixing(s), per: f(s.given), given: f(s.given),
 		kb: make([]uint16, s.rows*s.kv), vb: make([]uint16, s.rows*s.kv), products: make([]product, 0, 4),
-		q8: make([]byte, s.rows*kernel.QuantisedBytes(s.quantised)), parts: make([]uint16, s.rows*kernel.SplitLen(s.split))}
+		q8: make([]byte, s.rows*kernel.QuantisedBytes(s.quantised))}
 	for range p.n {
 		h := s.heads()
 		e.work = append(e.work, workroom{Scratch: kernel.NewScratch(s.rows, h, s.hd), q: make([]float32, h*s.hd),
 			score: make([]float32, h*s.seen), sum: make([]float64, h*s.hd),
 			s: make([]float32, s.state)})
 	}
-	e.begin, e.rows, e.attend, e.residual, e.active, e.finish, e.blocks, e.round, e.split = e.doBegin, e.doRow, e.doAttend, e.doResidual,
-		e.doActive, e.doFinish, e.doBlock, e.doRound, e.doSplit
+	e.begin, e.rows, e.attend, e.residual, e.active, e.finish, e.blocks, e.round = e.doBegin, e.doRow, e.doAttend, e.doResidual,
+		e.doActive, e.doFinish, e.doBlock, e.doRound
 	e.convolve, e.recall, e.layerInput, e.end = e.doConvolve, e.doRecall, e.doLayerInput, e.doEnd
 	return e
 }
@@ -240,10 +236,6 @@ func (e *engine) multiply(src []float32, ps ...product) {
 	if slices.ContainsFunc(ps, func(p product) bool { return p.w.Quantised() }) {
 		e.in.Q = e.q8
 		e.pool.each(e.n, e.cols, e.round)
-	}
-	if slices.ContainsFunc(ps, func(p product) bool { return e.set.Splits(p.w) }) {
-		e.in.P = e.parts
-		e.pool.each(e.n, e.cols, e.split)
 	}
 	for _, p := range ps {
 		p.step = step(p.w, e.n)
@@ -290,12 +282,6 @@ func (e *engine) doBlock(worker, i int) {
 func (e *engine) doRound(_, r int) {
 	n := kernel.QuantisedBytes(e.cols)
 	e.set.Quantise(e.in.Q[r*n:(r+1)*n], e.in.F[r*e.cols:(r+1)*e.cols])
-}
-
-// doSplit makes one row of an input ready for weights that the set splits.
-func (e *engine) doSplit(_, r int) {
-	n := kernel.SplitLen(e.cols)
-	e.set.Split(e.in.P[r*n:(r+1)*n], e.in.F[r*e.cols:(r+1)*e.cols])
 }
 
 // run computes one layer for n rows: in and out are n × hidden, kc and vc the cache, whose rows see

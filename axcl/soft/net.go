@@ -59,7 +59,7 @@ func (d *Device) LoadNet(path string) (axcl.Net, error) {
 	case axmodel.Layer, axmodel.Linear:
 		n.layer = newLayer(f)
 		for _, g := range f.Groups {
-			need.grow(d.set, n.layer, g.Rows, g.Cells)
+			need.grow(n.layer, g.Rows, g.Cells)
 		}
 		n.heap = need.bytes(d.pool.n)
 	case axmodel.Affine:
@@ -268,7 +268,7 @@ func (n *net) runHead(in, out map[string][]byte) {
 // runAffine leaves zeros where the model is hollow.
 func (n *net) runAffine(rows int, in, out []byte) {
 	le, hidden := binary.LittleEndian, n.file.Hidden
-	x, y := n.device.set.NewInput(&n.weight, hidden, rows), make([]float32, rows*n.file.Out)
+	x, y := kernel.NewInput(&n.weight, hidden, rows), make([]float32, rows*n.file.Out)
 	for i := range x.F {
 		x.F[i] = math.Float32frombits(le.Uint32(in[4*i:]))
 	}

@@ -189,7 +189,7 @@ type Model struct {
 func (m *Model) takeRoom(weights int64, k int) error {
 	var need size
 	for _, l := range m.layers {
-		need.grow(m.device.set, l, m.shape.MaxRows(), m.shape.Cells)
+		need.grow(l, m.shape.MaxRows(), m.shape.Cells)
 		if l.Kind == axmodel.Layer { // the same in all of them, or the least
 			if n := together(l); m.together == 0 || n < m.together {
 				m.together = n

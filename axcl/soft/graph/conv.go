@@ -1,10 +1,6 @@
 package graph
 
-import (
-	"unsafe"
-
-	"github.com/axle-llm/axle/axcl/soft/kernel"
-)
+import "github.com/axle-llm/axle/axcl/soft/kernel"
 
 // window is how a convolution or a pooling goes over a plane; a row of values is a plane of height
 // one.
@@ -299,6 +295,3 @@ func between(i, of, n int) (a, b int, f float64) {
 	a = int(at)
 	return a, min(a+1, of-1), at - float64(a)
 }
-
-// halves are words as values of 16 bits.
-func halves(f []float32, n int) []uint16 { return unsafe.Slice((*uint16)(unsafe.Pointer(&f[0])), n) }

@@ -27,20 +27,6 @@ func (p *Plan) matmul() {
 		}
 	}
 	p.rows = max(p.rows, m)
-	var split []uint16
-	if w.bf16 && p.set.Splits(&kernel.Weights{BF16: []uint16{}}) {
-		size := kernel.SplitLen(k)
-		all := product(ad) / k
-		room := p.space((all*size + 1) / 2)
-		if !p.dry && size > 0 {
-			split = halves(room, all*size)
-		}
-		p.rowsOf(all, k, 1, func(_, from, to int) {
-			for r := from; r < to; r++ {
-				p.set.Split(split[r*size:(r+1)*size], a.f[r*k:(r+1)*k])
-			}
-		})
-	}
 	blocks := (n + kernel.Block - 1) / kernel.Block
 	p.do(len(as)*blocks, m*k*kernel.Block, func(worker, i int) {
 		at, block := i/blocks, i%blocks
@@ -48,9 +34,6 @@ func (p *Plan) matmul() {
 		to := min(from+kernel.Block, n)
 		weights := w.at(bs[at], n, k)
 		in := kernel.Input{F: a.f[as[at]*m*k:][:m*k]}
-		if split != nil {
-			in.P = split[as[at]*m*kernel.SplitLen(k):]
-		}
 		dst := y.f[at*m*n:][:m*n]
 		p.set.Mul(dst, &weights, in, m, from, to, p.scrap[worker])
 		if bias.f != nil {

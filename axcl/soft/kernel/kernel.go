@@ -26,17 +26,14 @@ const (
 	Go     Set = iota // plain Go, everywhere
 	NEON              // every arm64
 	Dot               // arm64 with the dot product instructions: a Raspberry Pi 5, for one
-	BF16              // and with matrix products of bf16: Armv8.6 and Armv9
 	AVX2              // x86 with AVX2 and FMA
 	AVX512            // and with AVX-512, its instructions for integers (VNNI) among it
 	sets
 )
 
-var names = [sets]string{"Go", "NEON", "NEON+dotprod", "NEON+dotprod+bf16", "AVX2", "AVX512"}
+var names = [sets]string{"Go", "NEON", "NEON+dotprod", "AVX2", "AVX512"}
 
 func (s Set) String() string { return names[s] }
-
-func (s Set) bf16() bool { return s == BF16 }
 
 // Available lists the sets that this processor can run, the fastest last.
 func Available() []Set { return append([]Set{Go}, available()...) }
@@ -156,38 +153,25 @@ func blocks(cols int) int { return (cols + block - 1) / block }
 // QuantisedBytes is what a row of an input takes once it is quantised.
 func QuantisedBytes(cols int) int { return blocks(cols) * blockBytes }
 
-// Input is n rows to be multiplied: F for weights that are numbers, P beside it for those that the
-// set splits, Q for those that are quantised.
+// Input is n rows to be multiplied: F for weights that are numbers, Q for those that are quantised.
 type Input struct {
 	F []float32 // n × cols
-	P []uint16  // n × SplitLen(cols), made by Split
 	Q []byte    // n × QuantisedBytes(cols), made by Quantise
 }
 
 // NewInput makes room for n rows of cols values that are multiplied with w.
-func (s Set) NewInput(w *Weights, cols, n int) Input {
+func NewInput(w *Weights, cols, n int) Input {
 	in := Input{F: make([]float32, n*cols)}
-	switch {
-	case w.Quantised():
+	if w.Quantised() {
 		in.Q = make([]byte, n*QuantisedBytes(cols))
-	case s.Splits(w):
-		in.P = make([]uint16, n*SplitLen(cols))
 	}
 	return in
 }
 
 // From is the input from row r on; what has not been made is left out.
 func (in Input) From(r, cols int) Input {
-	return Input{F: in.F[r*cols:], P: in.P[min(r*SplitLen(cols), len(in.P)):], Q: in.Q[min(r*QuantisedBytes(cols), len(in.Q)):]}
+	return Input{F: in.F[r*cols:], Q: in.Q[min(r*QuantisedBytes(cols), len(in.Q)):]}
 }
-
-// Splits says whether the set multiplies w with rows that Split has made ready: its instructions
-// multiply bf16 with bf16, so each value of a row becomes two, which are added: one rounded to
-// bf16, and the rest rounded to bf16. What that loses is below 2⁻¹⁷ of the value.
-func (s Set) Splits(w *Weights) bool { return (w.BF16 != nil || w.Fours != nil) && s.bf16() }
-
-// SplitLen is what a row of an input takes once it is split; columns after the last eight are not.
-func SplitLen(cols int) int { return cols &^ 7 * 2 }
 
 // Block is how many rows of weights are best multiplied in one call.
 const Block = 32
@@ -207,7 +191,6 @@ type Scratch struct {
 	tile  []float64 // cells of V
 	prob  []float64 // and what they weigh
 	keys  []uint16
-	parts []uint16  // of the queries
 	lanes []float32 // results of integer products
 }
 
@@ -222,7 +205,7 @@ const cellTile = 32
 // at a time, of headDim values.
 func NewScratch(rows, heads, headDim int) *Scratch {
 	s := &Scratch{tile: make([]float64, cellTile*headDim), prob: make([]float64, cellTile*heads), keys: make([]uint16, cellTile*headDim),
-		parts: make([]uint16, heads*SplitLen(headDim)), lanes: make([]float32, quantRows*2*eight)}
+		lanes: make([]float32, quantRows*2*eight)}
 	if rows >= Together {
 		s.panel, s.sums = make([]float32, Block*depth), make([]float32, height*Block*8)
 	}
@@ -231,7 +214,7 @@ func NewScratch(rows, heads, headDim int) *Scratch {
 
 // ScratchBytes is what NewScratch allocates.
 func ScratchBytes(rows, heads, headDim int) int64 {
-	n := int64(cellTile)*int64(10*headDim+8*heads) + 2*int64(heads*SplitLen(headDim)) + 4*quantRows*2*eight
+	n := int64(cellTile)*int64(10*headDim+8*heads) + 4*quantRows*2*eight
 	if rows >= Together {
 		n += 4 * (Block*depth + height*Block*8)
 	}
@@ -264,7 +247,7 @@ func (s Set) Mul(dst []float32, w *Weights, in Input, n, from, to int, scratch *
 	default:
 		_ = w.F32[to*w.Cols-1]
 	}
-	s.mulFloat(dst, w, in, n, from, to, scratch)
+	s.mulFloat(dst, w, in.F, n, from, to, scratch)
 	for r := range n {
 		y := dst[r*w.Rows:]
 		if i := w.Cols &^ 7; i < w.Cols {
@@ -290,16 +273,10 @@ func wide(v uint16) float32 { return math.Float32frombits(uint32(v) << 16) }
 // keys that list names. Rows of keys are apart by keyStride values; key j begins at its row's value
 // at.
 func (s Set) Scores(dst []float32, stride int, keys []uint16, keyStride, at int, list []int32, q []float32, n, hd int, scratch *Scratch) {
-	parts := scratch.parts
-	if p := SplitLen(hd); s.bf16() && len(list) > 0 {
-		for i := range n {
-			s.Split(parts[i*p:(i+1)*p], q[i*hd:(i+1)*hd])
-		}
-	}
 	for j := 0; j < len(list); j += cellTile {
 		part := list[j:min(j+cellTile, len(list))]
 		k, ks := rowsOf(keys, keyStride, at, part, hd, scratch)
-		s.keys(dst[j:], stride, k, ks, len(part), Input{F: q, P: parts}, n, hd)
+		s.keys(dst[j:], stride, k, ks, len(part), q, n, hd)
 		if i := hd &^ 7; i < hd {
 			for r := range n {
 				for c := range part {

@@ -21,8 +21,8 @@ func available() []Set {
 	return all
 }
 
-func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, scratch *Scratch) {
-	x, steps := in.F, w.Cols/8
+func (s Set) mulFloat(dst []float32, w *Weights, x []float32, n, from, to int, scratch *Scratch) {
+	steps := w.Cols / 8
 	switch {
 	case s == Go || steps == 0:
 		mulFloatGo(dst, w, x, n, from, to)
@@ -265,8 +265,7 @@ func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int, 
 	}
 }
 
-func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int, in Input, n, hd int) {
-	q := in.F
+func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int, q []float32, n, hd int) {
 	if s == Go || hd < 8 {
 		keysGo(dst, stride, keys, keyStride, count, q, n, hd)
 		return
@@ -301,8 +300,6 @@ func (s Set) values(sum, p, v []float64, cells, n, hd int) {
 		}
 	}
 }
-
-func (s Set) split(dst []uint16, x []float32) { splitGo(dst, x) }
 
 // vector is how many of n values the assembly takes: a multiple of eight.
 func (s Set) vector(n int) int {

@@ -5,15 +5,10 @@ package kernel
 import "golang.org/x/sys/cpu"
 
 func available() []Set {
-	all := []Set{NEON}
 	if !cpu.ARM64.HasASIMDDP {
-		return all
+		return []Set{NEON}
 	}
-	all = append(all, Dot)
-	if hasBF16() {
-		all = append(all, BF16)
-	}
-	return all
+	return []Set{NEON, Dot}
 }
 
 // The assembly takes lengths that are multiples of 16 (axpy: 8) and leaves the rest to its callers.
@@ -47,32 +42,12 @@ func quant4Dot(out *float32, w *byte, scales *uint16, x *byte, blocks, mask int)
 //go:noescape
 func quant4Dot4(out *float32, w *byte, scales *uint16, x *byte, xStride, blocks, mask int)
 
-// The matrix instructions take four rows of weights at a time, or one row in the place of all four.
-
-//go:noescape
-func bf16x1(dst *float32, w *uint16, ws, skip uintptr, x *uint16, n int)
-
-//go:noescape
-func bf16x4(dst *float32, ds uintptr, w *uint16, ws, skip uintptr, x *uint16, xs uintptr, n int)
-
-//go:noescape
-func splitAsm(dst *uint16, x *float32, n int)
-
 // skipFours is what lies between a row's lines in fours, in bytes.
 const skipFours = 2 * (fourLine - line)
 
-func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, _ *Scratch) {
-	cols, x := w.Cols, in.F
+func (s Set) mulFloat(dst []float32, w *Weights, x []float32, n, from, to int, _ *Scratch) {
+	cols := w.Cols
 	whole := cols &^ 15
-	if s.Splits(w) && cols >= 8 {
-		_ = in.P[n*SplitLen(cols)-1]
-		if w.Fours == nil {
-			product(dst[from:], w.Rows, w.BF16[from*cols:], cols, to-from, in.P, n, cols&^7)
-		} else {
-			productFours(dst, w, in.P, n, from, to)
-		}
-		return
-	}
 	if s == Go || whole == 0 || w.F32 != nil {
 		mulFloatGo(dst, w, x, n, from, to)
 		return
@@ -116,78 +91,6 @@ func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, _ *S
 	}
 }
 
-// product multiplies rows of w, which are ws apart, with n rows of split input: columns of them, a
-// multiple of eight. Four rows of input stay in the first cache for all of w.
-func product(dst []float32, ds int, w []uint16, ws, rows int, x []uint16, n, columns int) {
-	xs := SplitLen(columns)
-	for r := 0; r < n; {
-		c := 1
-		if n-r >= 4 {
-			c = 4
-		}
-		for o := 0; o < rows; {
-			together := 1
-			if rows-o >= four {
-				together = four
-			}
-			matrix(dst[r*ds+o:], ds, &w[o*ws], uintptr(ws)*2, 0, together, x[r*xs:], c, columns)
-			o += together
-		}
-		r += c
-	}
-}
-
-// productFours is product for rows in fours.
-func productFours(dst []float32, w *Weights, x []uint16, n, from, to int) {
-	columns := w.Cols &^ 7
-	xs := SplitLen(columns)
-	for r := 0; r < n; {
-		c := 1
-		if n-r >= 4 {
-			c = 4
-		}
-		for o := from; o < to; {
-			together := 1
-			if o%four == 0 && to-o >= four {
-				together = four
-			}
-			matrix(dst[r*w.Rows+o:], w.Rows, &w.Fours[w.at(o, 0)], 2*line, skipFours, together, x[r*xs:], c, columns)
-			o += together
-		}
-		r += c
-	}
-}
-
-// matrix multiplies four rows of weights or one with four rows of split input or one.
-func matrix(dst []float32, ds int, w *uint16, ws, skip uintptr, rows int, x []uint16, n, columns int) {
-	xs := uintptr(SplitLen(columns)) * 2
-	if rows == four {
-		if n == 4 {
-			bf16x4(&dst[0], uintptr(ds)*4, w, ws, skip, &x[0], xs, columns)
-		} else {
-			bf16x1(&dst[0], w, ws, skip, &x[0], columns)
-		}
-		return
-	}
-	var out [16]float32
-	if n == 4 {
-		bf16x4(&out[0], 16, w, 0, skip, &x[0], xs, columns)
-	} else {
-		bf16x1(&out[0], w, 0, skip, &x[0], columns)
-	}
-	for i := range n {
-		dst[i*ds] = out[4*i]
-	}
-}
-
-func (s Set) split(dst []uint16, x []float32) {
-	if s.bf16() {
-		splitAsm(&dst[0], &x[0], len(x))
-		return
-	}
-	splitGo(dst, x)
-}
-
 // mulQuantised computes whole eights and keeps what is wanted of them. Matrix products of eight
 // bits (FEAT_I8MM) are of no use: to bring two rows and eight columns together takes as many
 // instructions as they save.
@@ -222,13 +125,7 @@ func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int, 
 	}
 }
 
-func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int, in Input, n, hd int) {
-	q := in.F
-	if s.bf16() && hd >= 8 {
-		_ = dst[(n-1)*stride+count-1]
-		product(dst, stride, keys, keyStride, count, in.P, n, hd&^7)
-		return
-	}
+func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int, q []float32, n, hd int) {
 	if s == Go || hd%16 != 0 {
 		keysGo(dst, stride, keys, keyStride, count, q, n, hd)
 		return

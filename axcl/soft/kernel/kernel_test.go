@@ -94,13 +94,8 @@ func quantised(s Set, x []float32) (q []byte, words, bytes []float64) {
 }
 
 // precision is how far a product may lie from the exact one, as a part of the sum of its terms'
-// sizes: float32's own, and what is lost where an input is split.
-func precision(s Set, w *Weights) float64 {
-	if s.Splits(w) {
-		return 1e-6 + 1.0/(1<<17)
-	}
-	return 1e-6
-}
+// sizes: float32's own.
+const precision = 1e-6
 
 // checkMul holds every set against float64, and one row at a time and other blocks against all at
 // once, bit for bit.
@@ -113,10 +108,6 @@ func checkMul(t *testing.T, kind string, rows, cols, n int, seed uint64) {
 			row := in.F[r*cols : (r+1)*cols]
 			q, words, bytes := quantised(s, row)
 			in.Q = append(in.Q[:r*QuantisedBytes(cols)], q...)
-			if p := SplitLen(cols); s.Splits(w) {
-				in.P = append(in.P[:r*p], make([]uint16, p)...)
-				s.Split(in.P[r*p:], row)
-			}
 			switch {
 			case w.Q8 != nil:
 				x = append(x, words...)
@@ -128,7 +119,7 @@ func checkMul(t *testing.T, kind string, rows, cols, n int, seed uint64) {
 				}
 			}
 		}
-		scratch, bound := NewScratch(n, 1, 1), precision(s, w)
+		scratch := NewScratch(n, 1, 1)
 		dst := make([]float32, n*rows)
 		s.Mul(dst, w, in, n, 0, rows, scratch)
 		for r := range n {
@@ -138,9 +129,9 @@ func checkMul(t *testing.T, kind string, rows, cols, n int, seed uint64) {
 					p := exact[o*cols+i] * x[r*cols+i]
 					want, slack = want+p, slack+math.Abs(p)
 				}
-				if got := float64(dst[r*rows+o]); math.Abs(got-want) > bound*slack {
+				if got := float64(dst[r*rows+o]); math.Abs(got-want) > precision*slack {
 					t.Fatalf("%v: %s %d×%d, %d rows: row %d, output %d is %v, want %v ± %v", s, kind, rows, cols, n, r, o, got, want,
-						bound*slack)
+						precision*slack)
 				}
 			}
 		}
@@ -246,39 +237,6 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// A row that is split is within 2⁻¹⁷ of what it was, and lies as the set has it; what is no number
-// stays none.
-func TestSplit(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 8))
-	for n := range 140 {
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = float32(r.NormFloat64() * math.Exp(4*r.NormFloat64()))
-		}
-		if n%5 == 4 {
-			x[n/2] = []float32{float32(math.Inf(1)), float32(math.NaN()), 0, 1e-40}[n/5%4]
-		}
-		for _, s := range Available() {
-			want := make([]uint16, SplitLen(n))
-			splitGo(want, x)
-			for i := range n &^ 7 {
-				at := i&^3 + i
-				a, b := wide(want[at]), wide(want[at+4])
-				if back := float64(a) + float64(b); math.Abs(back-float64(x[i])) > math.Abs(float64(x[i]))/(1<<17) && x[i] > 1e-30 {
-					t.Fatalf("%v became %v and %v", x[i], a, b)
-				} else if (math.IsInf(float64(x[i]), 0) || x[i] != x[i]) && back == back {
-					t.Fatalf("%v became %v and %v", x[i], a, b)
-				}
-			}
-			got := make([]uint16, SplitLen(n))
-			s.Split(got, x)
-			if !slices.EqualFunc(got, want, func(a, b uint16) bool { return a == b || wide(a) != wide(a) && wide(b) != wide(b) }) {
-				t.Fatalf("%v splits %v into % x, plain Go into % x", s, x, got, want)
-			}
-		}
-	}
-}
-
 // Every set's functions of a row give what plain Go gives: bit for bit where values stay apart,
 // within float64's rounding where they are added.
 func TestRows(t *testing.T) {
@@ -364,7 +322,7 @@ func TestAttention(t *testing.T) {
 			}
 			for _, s := range Available() {
 				scratch := NewScratch(n, n, hd)
-				got, bound := make([]float32, n*len(list)), precision(s, &Weights{BF16: k})
+				got := make([]float32, n*len(list))
 				s.Scores(got, len(list), k, kv*hd, hd, list, q, n, hd, scratch)
 				clear(sum)
 				s.Values(sum, p, len(list), k, kv*hd, hd, list, lengths, per, n, hd, scratch)
@@ -379,7 +337,7 @@ func TestAttention(t *testing.T) {
 								want[m] += float64(p[i*len(list)+j]) * v
 							}
 						}
-						if math.Abs(float64(got[i*len(list)+j])-dot) > bound*slack {
+						if math.Abs(float64(got[i*len(list)+j])-dot) > precision*slack {
 							t.Fatalf("%v: head dim %d: score %d, %d is %v, want %v", s, hd, i, j, got[i*len(list)+j], dot)
 						}
 					}

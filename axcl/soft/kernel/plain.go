@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"math"
 	"runtime"
-
-	"github.com/axle-llm/axle/axcl"
 )
 
 // The plain kernels: the reference for all others, and what runs where there are none. A product
@@ -151,16 +149,6 @@ func fineValue(b []byte, i int) int16 {
 }
 
 func fineWord(i int) int { return fine + 2*(i&^3|i&1<<1|i>>1&1) }
-
-// splitGo splits the values but those after the last eight: the roundings of four values, then the
-// four rests.
-func splitGo(dst []uint16, x []float32) {
-	for i, v := range x[:len(x)&^7] {
-		at := 2*(i&^3) + i&3
-		dst[at] = axcl.BFloat16(v)
-		dst[at+4] = axcl.BFloat16(v - wide(dst[at]))
-	}
-}
 
 func keysGo(dst []float32, stride int, keys []uint16, keyStride, count int, q []float32, n, hd int) {
 	for j := range count {

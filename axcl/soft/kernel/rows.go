@@ -23,16 +23,11 @@ func (s Set) Quantise(dst []byte, x []float32) {
 	}
 }
 
-// Prepare makes row r of an input ready for w: from F it makes what Mul reads instead.
+// Prepare makes row r of an input ready for w: where w is quantised, Mul reads Q instead of F.
 func (s Set) Prepare(in Input, w *Weights, r int) {
-	x := in.F[r*w.Cols : (r+1)*w.Cols]
-	switch {
-	case w.Quantised():
+	if w.Quantised() {
 		n := QuantisedBytes(w.Cols)
-		s.Quantise(in.Q[r*n:(r+1)*n], x)
-	case s.Splits(w):
-		n := SplitLen(w.Cols)
-		s.Split(in.P[r*n:(r+1)*n], x)
+		s.Quantise(in.Q[r*n:(r+1)*n], in.F[r*w.Cols:(r+1)*w.Cols])
 	}
 }
 
@@ -44,14 +39,6 @@ func (s Set) quantise(dst []byte, x []float32, blocks int) {
 	}
 	for b := range blocks {
 		quantiseGo(dst[b*blockBytes:], x[b*block:(b+1)*block])
-	}
-}
-
-// Split makes an input's row, x, ready for weights that the set splits: dst has SplitLen(len(x)).
-func (s Set) Split(dst []uint16, x []float32) {
-	dst, x = dst[:SplitLen(len(x))], x[:len(x)&^7]
-	if len(x) > 0 {
-		s.split(dst, x)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestWords(t *testing.T) {
 			fmt.Fprintf(&source, "%s\n", m[2])
 		}
 		object := filepath.Join(t.TempDir(), "words.o")
-		run := exec.CommandContext(t.Context(), as, "-march=armv8.6-a", "-o", object, "-")
+		run := exec.CommandContext(t.Context(), as, "-march=armv8.2-a+dotprod", "-o", object, "-")
 		run.Stdin = strings.NewReader(source.String())
 		if out, err := run.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", name, err, out)
