@@ -138,11 +138,6 @@ type Model interface {
 	// RestoreState is SaveState's reverse. A slot holds a state only once all of its bytes are
 	// there. Errors: as Run; after one that is not ErrPass the slot holds nothing that may be used.
 	RestoreState(slot uint32, at int, from []byte) error
-	// CopyState makes slot to hold on the card what slot from does, which stays as it is.
-	// [Shape.CheckStateCopy] says what is not allowed. Errors: as Run; after one that is not
-	// ErrPass slot to holds nothing that may be used.
-	CopyState(to, from uint32) error
-
 	// Close releases the model. A second Close does nothing and returns ErrClosed.
 	Close() error
 }

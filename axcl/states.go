@@ -42,38 +42,15 @@ func (p *Pass) checkStates(s Shape) error {
 // CheckState reports what keeps this many bytes, from the at-th of the slot on, from travelling,
 // wrapping ErrPass: a slot that there is not, more bytes than StatePiece, some past the slot's end.
 func (s Shape) CheckState(slot uint32, at, bytes int) error {
-	if err := s.checkSlot(slot); err != nil {
-		return err
-	}
-	switch {
-	case bytes > s.StatePiece():
-		return fmt.Errorf("%w: %d bytes of a slot, at most %d travel at once", ErrPass, bytes, s.StatePiece())
-	case at < 0 || at > s.State-bytes:
-		return fmt.Errorf("%w: %d bytes from byte %d of a slot that has %d", ErrPass, bytes, at, s.State)
-	}
-	return nil
-}
-
-// CheckStateCopy does the same for a slot that is to hold what another does.
-func (s Shape) CheckStateCopy(to, from uint32) error {
-	if err := s.checkSlot(to); err != nil {
-		return err
-	}
-	if err := s.checkSlot(from); err != nil {
-		return err
-	}
-	if to == from {
-		return fmt.Errorf("%w: slot %d is to be read and written by one copy", ErrPass, to)
-	}
-	return nil
-}
-
-func (s Shape) checkSlot(slot uint32) error {
 	switch {
 	case s.State == 0:
 		return fmt.Errorf("%w: slot %d of a model whose layers keep no state", ErrPass, slot)
 	case slot < 1 || int64(slot) > int64(s.Slots):
 		return fmt.Errorf("%w: the state of slot %d, there are 1 to %d", ErrPass, slot, s.Slots)
+	case bytes > s.StatePiece():
+		return fmt.Errorf("%w: %d bytes of a slot, at most %d travel at once", ErrPass, bytes, s.StatePiece())
+	case at < 0 || at > s.State-bytes:
+		return fmt.Errorf("%w: %d bytes from byte %d of a slot that has %d", ErrPass, bytes, at, s.State)
 	}
 	return nil
 }

@@ -88,15 +88,6 @@ func TestCheckState(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
-	for _, tt := range []struct {
-		to, from uint32
-		want     string
-	}{{1, 3, ""}, {3, 1, ""}, {1, 1, "slot 1 is to be read and written by one copy"}, {0, 1, "slot 0"}, {1, 0, "slot 0"}, {4, 1, "slot 4"},
-		{1, 4, "slot 4"}} {
-		if err := s.CheckStateCopy(tt.to, tt.from); !told(err, tt.want) {
-			t.Errorf("%d from %d: %v", tt.to, tt.from, err)
-		}
-	}
 }
 
 func TestRowBytes(t *testing.T) {

@@ -206,8 +206,6 @@ func (f *fake) bytes(at, n int, do func(i, shift int)) {
 	}
 }
 
-func (f *fake) CopyState(to, from uint32) error { return f.shape.CheckStateCopy(to, from) }
-
 func (f *fake) Shape() axcl.Shape                  { return f.shape }
 func (f *fake) open() (axcl.Device, string, error) { return f, "test", nil }
 

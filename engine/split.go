@@ -539,22 +539,6 @@ func (m *split) state(slot uint32, at int, bytes []byte, call func(part axcl.Mod
 	})
 }
 
-// CopyState copies on each card that holds some of it.
-func (m *split) CopyState(to, from uint32) error {
-	if m.closed {
-		return axcl.ErrClosed
-	}
-	if err := m.shape.CheckStateCopy(to, from); err != nil {
-		return err
-	}
-	return m.each(func(part axcl.Model) error {
-		if part.Shape().State == 0 {
-			return nil
-		}
-		return part.CopyState(to, from)
-	})
-}
-
 // passLimit is what a part of a pass should take at the very most; the watchdog of the joined
 // device knows better.
 const passLimit = 3 * time.Second

@@ -24,7 +24,6 @@ const (
 
 	OpSaveState    Op = "SaveState"
 	OpRestoreState Op = "RestoreState"
-	OpCopyState    Op = "CopyState"
 
 	OpNewBuffer Op = "NewBuffer"
 	OpWrite     Op = "Buffer.Write"
@@ -243,13 +242,6 @@ func (m *faultyModel) RestoreState(slot uint32, at int, from []byte) error {
 		return err
 	}
 	return m.Model.RestoreState(slot, at, from)
-}
-
-func (m *faultyModel) CopyState(to, from uint32) error {
-	if _, err := m.travel(OpCopyState); err != nil {
-		return err
-	}
-	return m.Model.CopyState(to, from)
 }
 
 // damage makes results that no model gives: every logit alike, the indices off by one.

@@ -108,7 +108,7 @@ func checkStates(t TB, d axcl.Device, y Tiny) {
 		t.Errorf("close: %v", err)
 	}
 	b := make([]byte, 1)
-	for what, err := range map[string]error{"save": m.SaveState(1, 0, b), "restore": m.RestoreState(1, 0, b), "copy": m.CopyState(1, 2)} {
+	for what, err := range map[string]error{"save": m.SaveState(1, 0, b), "restore": m.RestoreState(1, 0, b)} {
 		if !errors.Is(err, axcl.ErrClosed) {
 			t.Errorf("%s of a state after close: %v", what, err)
 		}
@@ -150,18 +150,12 @@ func checkSnapshots(t TB, m axcl.Model, begin func(first uint64, at, to uint32) 
 		same(fmt.Sprintf("going on from a kept state, %d times", i+1), b.next(n), 7100, b.n)
 		b.from, b.to = b.to, 4
 		same("and further", b.next(1), 7100, b.n)
-		c := begin(7200, 60, 4) // in a slot that was used, and ends in the one that the kept state was copied from
+		c := begin(7200, 60, 4) // in a slot that was used
 		same("a new sequence in a used slot", c.next(3), 7200, c.n)
-	}
-	if err := m.CopyState(3, 1); err != nil {
-		t.Fatalf("copy: %v", err)
 	}
 	b := kept
 	b.from, b.to = 1, 1
-	b.next(2)
-	c := kept
-	c.from, c.to = 3, 3
-	same("going on from a copy", c.next(4), 7100, c.n)
+	same("going on from a kept state, in place", b.next(4), 7100, b.n)
 }
 
 // checkStateTravel: a state that was saved in pieces, and restored to another slot in others, is
@@ -198,20 +192,12 @@ func checkStateTravel(t TB, m axcl.Model, begin func(first uint64, at, to uint32
 		move(uint32(slot), held[slot], s.State, m.RestoreState)
 	}
 	for range 12 {
-		to, from := 1+rng.IntN(s.Slots), 1+rng.IntN(s.Slots)
-		if to == from {
-			continue
-		}
-		if err := m.CopyState(uint32(to), uint32(from)); err != nil {
-			t.Fatalf("copy: %v", err)
-		}
-		copy(held[to], held[from])
-		at := rng.IntN(s.State)
-		part := held[from][at:min(at+50, s.State)]
+		slot, at := 1+rng.IntN(s.Slots), rng.IntN(s.State)
+		part := held[slot][at:min(at+50, s.State)]
 		for i := range part {
 			part[i] = byte(rng.Uint32())
 		}
-		if err := m.RestoreState(uint32(from), at, part); err != nil {
+		if err := m.RestoreState(uint32(slot), at, part); err != nil {
 			t.Fatalf("restore: %v", err)
 		}
 	}
@@ -235,8 +221,7 @@ func checkBadStates(t TB, m axcl.Model, begin func(first uint64, at, to uint32) 
 	b := make([]byte, 8)
 	far := uint32(s.Slots + 1)
 	for i, err := range []error{m.SaveState(0, 0, b), m.SaveState(far, 0, b), m.SaveState(1, s.State-7, b), m.SaveState(1, -1, b),
-		m.RestoreState(0, 0, b), m.RestoreState(far, 0, b), m.RestoreState(1, s.State-7, b), m.RestoreState(1, -1, b),
-		m.CopyState(1, 1), m.CopyState(0, 1), m.CopyState(1, 0), m.CopyState(1, far), m.CopyState(far, 1)} {
+		m.RestoreState(0, 0, b), m.RestoreState(far, 0, b), m.RestoreState(1, s.State-7, b), m.RestoreState(1, -1, b)} {
 		if !errors.Is(err, axcl.ErrPass) {
 			t.Errorf("bad call %d: %v", i, err)
 		}

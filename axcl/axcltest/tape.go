@@ -255,17 +255,9 @@ func (m *recordedModel) RestoreState(slot uint32, at int, from []byte) error {
 	return err
 }
 
-func (m *recordedModel) CopyState(to, from uint32) error {
-	err := m.Model.CopyState(to, from)
-	m.r.add(Event{Op: OpCopyState, ID: m.id, Ask: askStateCopy(to, from), Err: keepError(err)})
-	return err
-}
-
 func askState(slot uint32, at, bytes int) string {
 	return fmt.Sprintf("slot %d, %d bytes from %d", slot, bytes, at)
 }
-
-func askStateCopy(to, from uint32) string { return fmt.Sprintf("slot %d to %d", from, to) }
 
 func askRows(cells []uint32, bytes int) string {
 	return fmt.Sprintf("cells %d, %d bytes", cells, bytes)
@@ -448,10 +440,6 @@ func (m *playedModel) SaveState(slot uint32, at int, to []byte) error {
 
 func (m *playedModel) RestoreState(slot uint32, at int, from []byte) error {
 	return m.p.next(OpRestoreState, m.id, askState(slot, at, len(from)), sumRows(from)).Err.err()
-}
-
-func (m *playedModel) CopyState(to, from uint32) error {
-	return m.p.next(OpCopyState, m.id, askStateCopy(to, from), 0).Err.err()
 }
 
 func (m *playedModel) Close() error { return m.p.next(OpCloseModel, m.id, "", 0).Err.err() }

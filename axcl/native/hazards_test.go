@@ -241,8 +241,7 @@ func everyCopy(t *testing.T, d axcl.Device, y axcltest.Tiny) {
 	}
 	if s.State > 0 {
 		state := make([]byte, s.State)
-		calls = append(calls, func() error { return m.SaveState(1, 0, state) }, func() error { return m.RestoreState(2, 0, state) },
-			func() error { return m.CopyState(1, 2) })
+		calls = append(calls, func() error { return m.SaveState(1, 0, state) }, func() error { return m.RestoreState(2, 0, state) })
 	}
 	for i, f := range calls {
 		if err := f(); err != nil {

@@ -385,7 +385,6 @@ int axn_restore(axn_model *, const uint32_t *cell, uint32_t cells, const uint8_t
 int axn_copy(axn_model *, const uint32_t *to, const uint32_t *from, uint32_t cells);
 int axn_save_state(axn_model *, uint32_t slot, size_t at, uint8_t *to, size_t size); // size at most state_piece
 int axn_restore_state(axn_model *, uint32_t slot, size_t at, const uint8_t *from, size_t size);
-int axn_copy_state(axn_model *, uint32_t to, uint32_t from);
 
 // net.c
 int axn_net_bind(axn_net *);

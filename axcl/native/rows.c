@@ -139,18 +139,3 @@ int axn_restore_state(axn_model *m, uint32_t slot, size_t at, const uint8_t *fro
     memcpy(m->rows_host, from, size);
     return finish(m, each_part(m, slot, at, size, part_up));
 }
-
-int axn_copy_state(axn_model *m, uint32_t to, uint32_t from) {
-    axn_card *c = m->card;
-    const axn_provider *p = c->lib->provider;
-    axn_states *s = &m->state;
-    int rc = axn_enter(c);
-    for (uint32_t l = 0, nth = 0; !rc && l < m->layers; l++) {
-        if (!s->of[l]) continue;
-        c->layer = (int32_t)l;
-        uint32_t base = nth++ * s->slots;
-        rc = p->copy(c, &s->k[base + s->where[to]], 0, &s->k[base + s->where[from]], 0, s->k_bytes);
-        if (!rc) rc = p->copy(c, &s->v[base + s->where[to]], 0, &s->v[base + s->where[from]], 0, s->v_bytes);
-    }
-    return finish(m, rc);
-}

@@ -127,9 +127,3 @@ func (m *model) RestoreState(slot uint32, at int, from []byte) error {
 		return C.axn_restore_state(m.c, C.uint32_t(slot), C.size_t(at), bytesOf(from), C.size_t(len(from)))
 	})
 }
-
-// CopyState implements axcl.Model by axn_copy_state.
-func (m *model) CopyState(to, from uint32) error {
-	return m.travel(func() error { return m.shape.CheckStateCopy(to, from) }, 1,
-		func() C.int { return C.axn_copy_state(m.c, C.uint32_t(to), C.uint32_t(from)) })
-}

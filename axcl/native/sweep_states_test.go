@@ -169,10 +169,7 @@ func stateLife(m axcl.Model) error {
 			return err
 		}
 	}
-	if err := m.CopyState(3, 1); err != nil {
-		return err
-	}
-	if err := m.SaveState(3, 0, got); err != nil {
+	if err := m.SaveState(1, 0, got); err != nil {
 		return err
 	}
 	if !bytes.Equal(got, sent) {

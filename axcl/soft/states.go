@@ -102,18 +102,6 @@ func (m *Model) RestoreState(slot uint32, at int, from []byte) error {
 	return nil
 }
 
-// CopyState implements axcl.Model.
-func (m *Model) CopyState(to, from uint32) error {
-	if err := m.ready(); err != nil {
-		return err
-	}
-	if err := m.shape.CheckStateCopy(to, from); err != nil {
-		return err
-	}
-	copy(m.states.read(to), m.states.read(from))
-	return nil
-}
-
 // runLinear computes a layer that keeps a state: from is what it goes on from, to where it leaves
 // the new one, never the same memory.
 func (m *Model) runLinear(l *layer, n int, from, to []byte) {

@@ -106,8 +106,6 @@ func (m *tickingModel) RestoreState(slot uint32, at int, b []byte) error {
 	return m.s.CheckState(slot, at, len(b))
 }
 
-func (m *tickingModel) CopyState(to, from uint32) error { return m.s.CheckStateCopy(to, from) }
-
 func (m *tickingModel) Copy(to, from []uint32) error { return m.s.CheckCopy(to, from) }
 
 func (m *tickingModel) Run(p *axcl.Pass) error {
