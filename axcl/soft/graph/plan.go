@@ -11,7 +11,6 @@ package graph
 
 import (
 	"encoding/binary"
-	"math"
 	"unsafe"
 
 	"github.com/x448/float16"
@@ -480,5 +479,3 @@ func product(dims []int) int {
 	}
 	return n
 }
-
-func bits(v int32) float32 { return math.Float32frombits(uint32(v)) }
