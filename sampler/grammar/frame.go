@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 )
 
 // frame is one automaton of a grammar: a DFA over bytes whose states may also call other frames, as
@@ -20,7 +21,9 @@ type frame struct {
 	null   bool // matches the empty text; callers then skip the call, so the start's accept is not seen through it
 	shared bool // belongs to all grammars: masks are cached with the trie
 	count  *counter
-	nfa    *nfa // until finished
+	num    uint32 // its own, to order frames by
+	name   string // for errors
+	nfa    *nfa   // until finished
 }
 
 // call enters f; afterwards the caller is in state to. tail: the caller has nothing left to do
@@ -202,7 +205,6 @@ func (n *nfa) then(from int32, f *frame) int32 {
 // program is a set of frames that call each other, being compiled.
 type program struct {
 	frames []*frame
-	names  map[*frame]string // for errors
 	table  int
 	sets   int
 	nodes  int
@@ -211,16 +213,15 @@ type program struct {
 	classes map[string]*frame // of code points
 }
 
+// frames is how many there have been.
+var frames atomic.Uint32
+
 // add returns a frame to be filled: state 0 of its nfa is the start.
 func (p *program) add(name string) *frame {
-	f := &frame{nfa: &nfa{}}
+	f := &frame{num: frames.Add(1), name: name, nfa: &nfa{}}
 	f.nfa.state()
 	f.nfa.end = f.nfa.state()
 	p.frames = append(p.frames, f)
-	if p.names == nil {
-		p.names = map[*frame]string{}
-	}
-	p.names[f] = name
 	return f
 }
 
@@ -506,7 +507,7 @@ func (p *program) leftRecursion() error {
 	var visit func(f *frame) error
 	visit = func(f *frame) error {
 		if state[f] == 1 {
-			return fmt.Errorf("rule %s is left-recursive", p.names[f])
+			return fmt.Errorf("rule %s is left-recursive", f.name)
 		}
 		if state[f] == 2 || f.count != nil {
 			return nil

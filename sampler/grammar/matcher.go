@@ -14,16 +14,14 @@ type kernel struct {
 }
 
 // ret is where a frame goes on after a call. Equal returns are one ret, so equal stacks are one
-// number.
+// number. Where the same place was reached with several stacks, they are a list: see merge.
 type ret struct {
 	kernel
-	depth int32
+	other int32 // the next of the list; −1: none
+	depth int32 // the least of the list
 	chain int32 // the next ret in the same bucket
+	ends  bool  // with others only: the text may end with one of the list
 }
-
-// maxKernels bounds how many places are followed at once. Only badly ambiguous GBNF comes near;
-// what is beyond is not followed, which makes the language smaller and nothing wrong.
-const maxKernels = 128
 
 // Matcher follows one text through a grammar and says which tokens may come next. It belongs to one
 // request and one goroutine, holds memory only, and after its first tokens allocates only to fill
@@ -44,7 +42,11 @@ type Matcher struct {
 	heads [64]int32 // buckets of rets, 1 + index
 	limit int32     // on the stack, now
 
-	seen  []kernel // calls entered and returns made for the byte being read
+	looks int    // places that may be looked at
+	lost  *Error // why the text cannot be followed any more
+
+	seen  places   // calls entered and returns made for the byte being read
+	full  places   // places that the mask being filled has been given
 	sets  []kernel // a walk's sets of places, one behind the other
 	marks []walkMark
 	path  []int32 // a plain walk's states, by depth
@@ -57,13 +59,13 @@ type walkMark struct{ sets, rets int }
 
 // Matcher returns a matcher at the start of the text. The grammar's caches are kept for each trie.
 func (g *Grammar) Matcher(t *Trie) *Matcher {
-	return &Matcher{g: g, t: t, own: g.cacheFor(t), cur: []kernel{{g.root, 0, -1}}, limit: g.depth}
+	return &Matcher{g: g, t: t, own: g.cacheFor(t), cur: []kernel{{g.root, 0, -1}}, limit: g.depth, looks: maxLooks}
 }
 
 // Clone returns an independent matcher at the same place.
 func (m *Matcher) Clone() *Matcher {
 	return &Matcher{g: m.g, t: m.t, own: m.own, limit: m.limit, cur: slices.Clone(m.cur), rets: slices.Clone(m.rets), heads: m.heads,
-		ended: m.ended, think: m.think, left: m.left, due: m.due}
+		ended: m.ended, looks: m.looks, lost: m.lost, think: m.think, left: m.left, due: m.due}
 }
 
 // Done reports whether the text so far is complete. It may still go on.
@@ -72,8 +74,13 @@ func (m *Matcher) Done() bool {
 }
 
 // Accept moves past token id. When the grammar does not allow it, the error says so and m stays
-// where it was.
+// where it was. A text that an ambiguous grammar can read in too many ways ends with an [*Error]:
+// every token gets it from then on, and those that do not end the text are all allowed, so that one
+// of them is asked for.
 func (m *Matcher) Accept(id int32) error {
+	if m.lost != nil {
+		return m.lost
+	}
 	if slices.Contains(m.t.eos, id) {
 		if !m.Done() {
 			return fmt.Errorf("grammar: token %d ends the text before it is complete", id)
@@ -81,11 +88,19 @@ func (m *Matcher) Accept(id int32) error {
 		m.ended = true
 		return nil
 	}
-	if m.ended || id < 0 || int(id) >= m.t.vocab || m.t.words[id] == nil || !m.advance(m.t.words[id], true) {
+	if m.ended || id < 0 || int(id) >= m.t.vocab || m.t.words[id] == nil {
+		return fmt.Errorf("grammar: token %d is not allowed here", id)
+	}
+	m.looks = min(m.looks+moreLooks, maxLooks)
+	fits := m.advance(m.t.words[id], true)
+	if m.lost != nil {
+		return m.lost
+	}
+	if !fits {
 		return fmt.Errorf("grammar: token %d is not allowed here", id)
 	}
 	if m.g.ends != nil {
-		m.spend(m.t.words[id])
+		m.thought(m.t.words[id])
 	}
 	return nil
 }
@@ -96,15 +111,31 @@ func (m *Matcher) Allowed(id int32) bool {
 		return false
 	}
 	if slices.Contains(m.t.eos, id) {
-		return m.ended || m.Done()
+		return m.lost == nil && (m.ended || m.Done())
 	}
-	return !m.ended && m.t.words[id] != nil && m.advance(m.t.words[id], false)
+	return !m.ended && m.t.words[id] != nil && (m.lost != nil || m.advance(m.t.words[id], false) || m.lost != nil)
 }
 
 // Fill overwrites bits with the mask of the tokens that may come next. End-of-text tokens are among
 // them only when the text is complete.
 func (m *Matcher) Fill(bits []uint64) {
 	clear(bits)
+	if m.lost == nil {
+		m.fillAll(bits)
+	}
+	if m.lost != nil && !m.ended {
+		clear(bits)
+		for id, w := range m.t.words {
+			if w != nil {
+				set(bits, int32(id))
+			}
+		}
+	}
+}
+
+// fillAll adds to bits what may follow.
+func (m *Matcher) fillAll(bits []uint64) {
+	defer catch(new(error)) // m.lost has it
 	if m.ended || m.Done() {
 		for _, id := range m.t.eos {
 			set(bits, id)
@@ -113,6 +144,7 @@ func (m *Matcher) Fill(bits []uint64) {
 	if m.ended {
 		return
 	}
+	m.full.clear()
 	for _, k := range m.cur {
 		m.fill(bits, k)
 	}
@@ -129,7 +161,11 @@ func (m *Matcher) canEnd(k kernel) bool {
 		if k.up < 0 {
 			return true
 		}
-		k = m.rets[k.up].kernel
+		r := &m.rets[k.up]
+		if r.other != -1 {
+			return r.ends
+		}
+		k = r.kernel
 	}
 	return false
 }
@@ -142,15 +178,19 @@ func (m *Matcher) depthOf(up int32) int32 {
 }
 
 // advance reads b and reports whether the grammar allows it; m moves only if it does and keep is
-// set.
-func (m *Matcher) advance(b []byte, keep bool) bool {
+// set. m.lost says whether it could be told.
+func (m *Matcher) advance(b []byte, keep bool) (fits bool) {
+	defer catch(new(error)) // m.lost has it
 	before := len(m.rets)
 	from := m.cur
 	for _, c := range b {
 		out := m.next[:0]
-		m.seen = m.seen[:0]
+		m.seen.clear()
 		for _, k := range from {
 			out = m.step(out, 0, k, c, false)
+		}
+		if m.looks -= 1 + len(m.seen.list); m.looks < 0 || len(out) > several {
+			out = m.settle(out, 0, m.g.root)
 		}
 		m.next, m.sets = m.sets, out // from is not written over
 		if from = out; len(out) == 0 {
@@ -178,7 +218,10 @@ func (m *Matcher) step(out []kernel, base int, k kernel, b byte, entering bool) 
 		if need := m.depthOf(k.up) + f.needs(to); need <= m.limit {
 			m.deep = max(m.deep, need)
 			k := kernel{f, to, k.up}
-			if len(out)-base < maxKernels && !slices.Contains(out[base:], k) {
+			if !slices.Contains(out[base:], k) {
+				if len(out)-base == maxKernels {
+					m.tooMany(f)
+				}
 				out = append(out, k)
 			}
 		}
@@ -198,16 +241,15 @@ func (m *Matcher) step(out []kernel, base int, k kernel, b byte, entering bool) 
 		}
 		into := kernel{c.f, 0, up}
 		mark := kernel{c.f, -1, up} // no state: a call, not a return
-		if !slices.Contains(m.seen, mark) {
-			m.seen = append(m.seen, mark)
+		if m.visit(mark) {
 			out = m.step(out, base, into, b, true)
 		}
 	}
-	if !entering && k.up >= 0 && f.accepts(k.s) {
-		back := m.rets[k.up].kernel
-		if !slices.Contains(m.seen, back) {
-			m.seen = append(m.seen, back)
-			out = m.step(out, base, back, b, false)
+	if !entering && f.accepts(k.s) {
+		for up := k.up; up >= 0; up = m.rets[up].other {
+			if back := m.rets[up].kernel; m.visit(back) {
+				out = m.step(out, base, back, b, false)
+			}
 		}
 	}
 	return out
@@ -219,11 +261,14 @@ func bucket(k kernel) int { return int(uint32(k.s*31+k.up*7919)>>3^uint32(k.s)) 
 func (m *Matcher) intern(k kernel) int32 {
 	h := bucket(k)
 	for i := m.heads[h]; i != 0; i = m.rets[i-1].chain {
-		if m.rets[i-1].kernel == k {
+		if m.rets[i-1].kernel == k && m.rets[i-1].other == -1 {
 			return i - 1
 		}
 	}
-	m.rets = append(m.rets, ret{k, m.depthOf(k.up) + 1, m.heads[h]})
+	if len(m.rets) == maxPlaces {
+		m.tooMany(k.f)
+	}
+	m.rets = append(m.rets, ret{k, -1, m.depthOf(k.up) + 1, m.heads[h], false})
 	m.heads[h] = int32(len(m.rets))
 	return int32(len(m.rets) - 1)
 }
@@ -236,7 +281,8 @@ func (m *Matcher) truncate(n int) {
 	m.rets = m.rets[:n]
 }
 
-// compact drops the rets that no place needs. A ret's caller has a lower number than itself.
+// compact drops the rets that no place needs. A ret's caller, and the others of its list, have lower
+// numbers than itself.
 func (m *Matcher) compact() {
 	m.remap = slices.Grow(m.remap[:0], len(m.rets))[:len(m.rets)]
 	clear(m.remap)
@@ -246,8 +292,10 @@ func (m *Matcher) compact() {
 		}
 	}
 	for i := len(m.rets) - 1; i >= 0; i-- {
-		if up := m.rets[i].up; m.remap[i] == 1 && up >= 0 {
-			m.remap[up] = 1
+		for _, n := range []int32{m.rets[i].up, m.rets[i].other} {
+			if m.remap[i] == 1 && n >= 0 {
+				m.remap[n] = 1
+			}
 		}
 	}
 	old := m.rets
@@ -258,7 +306,10 @@ func (m *Matcher) compact() {
 			if r.up >= 0 {
 				r.up = m.remap[r.up]
 			}
-			m.remap[i] = m.intern(r.kernel)
+			if r.other >= 0 {
+				r.other = m.remap[r.other]
+			}
+			m.remap[i] = m.internList(r.kernel, r.other)
 		}
 	}
 	for i := range m.cur {
@@ -270,6 +321,9 @@ func (m *Matcher) compact() {
 
 // fill adds to bits what may follow from k.
 func (m *Matcher) fill(bits []uint64, k kernel) {
+	if !m.full.add(k) {
+		return
+	}
 	local := m.local(k)
 	if m.depthOf(k.up)+local.depth > m.limit {
 		// So near the depth limit the mask depends on the stack: walk with the real one.
@@ -287,12 +341,15 @@ func (m *Matcher) fill(bits []uint64, k kernel) {
 	if k.up < 0 {
 		return
 	}
-	back := m.rets[k.up].kernel
-	for _, n := range local.exits {
-		if n < 0 {
-			m.fill(bits, back)
-		} else {
-			m.walk(back, n+1, m.t.end[n], bits, nil)
+	most := len(local.exits) > len(m.t.char)/16 // then what is below them has been set often enough to look
+	for up := k.up; up >= 0; up = m.rets[up].other {
+		back := m.rets[up].kernel
+		for _, n := range local.exits {
+			if n < 0 {
+				m.fill(bits, back)
+			} else if !most || !m.t.allSet(bits, n) {
+				m.walk(back, n+1, m.t.end[n], bits, nil)
+			}
 		}
 	}
 }
@@ -427,9 +484,12 @@ func (m *Matcher) walkAll(k kernel, from, to int32, bits []uint64, exits *[]int3
 			k.s = to
 			m.sets = append(m.sets, k)
 		} else {
-			m.seen = m.seen[:0]
+			m.seen.clear()
 			for i := start; i < mark.sets; i++ {
 				m.sets = m.step(m.sets, mark.sets, m.sets[i], b, false)
+			}
+			if m.looks -= 1 + len(m.seen.list); m.looks < 0 || len(m.sets)-mark.sets > several {
+				m.sets = m.settle(m.sets, mark.sets, k.f)
 			}
 			if len(m.sets) == mark.sets {
 				m.truncate(mark.rets)

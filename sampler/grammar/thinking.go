@@ -237,8 +237,8 @@ func (m *Matcher) LimitThinking(n int) {
 // late is how many tokens a character that thinking was cut in may take to become whole.
 const late = 4
 
-// spend counts the token b where it was one of thinking, and ends that where none is left.
-func (m *Matcher) spend(b []byte) {
+// thought counts the token b where it was one of thinking, and ends that where none is left.
+func (m *Matcher) thought(b []byte) {
 	inside := func(k kernel) bool { return m.g.ends[k.f] != nil && !k.f.accepts(k.s) }
 	if m.think == 0 || !slices.ContainsFunc(m.cur, inside) {
 		return

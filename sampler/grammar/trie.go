@@ -98,6 +98,16 @@ func NewTrie(v Vocabulary) *Trie {
 	return t
 }
 
+// allSet reports whether bits has every token below node n.
+func (t *Trie) allSet(bits []uint64, n int32) bool {
+	for _, id := range t.ids[t.from[n+1]:t.from[t.end[n]]] {
+		if w := int(id >> 6); w < len(bits) && bits[w]>>(id&63)&1 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // mask is what a state of one automaton allows, whatever stands below it on the stack.
 type mask struct {
 	dense  []uint64 // one of these two
