@@ -20,12 +20,17 @@ const (
 // settle is for many places, out[base:], which a byte led to on the way through f: it merges them.
 // Where the looks are spent it ends the call of Matcher that it is in.
 func (m *Matcher) settle(out []kernel, base int, f *frame) []kernel {
-	m.looks -= len(m.seen.list) * (len(out) - base) / 32 // each was compared with those before
+	m.spend(f, len(m.seen.list)*(len(out)-base)/32) // each was compared with those before
+	return out[:base+len(m.mergeEqual(out[base:]))]
+}
+
+// spend counts n looks at places of f.
+func (m *Matcher) spend(f *frame, n int) {
+	m.looks -= n
 	//rule:T16 TestAmbiguousGrammars false
 	if m.looks < 0 {
 		m.tooMany(f)
 	}
-	return out[:base+len(m.mergeEqual(out[base:]))]
 }
 
 // tooMany ends the call of Matcher that it is in: the ways to read the text are too many.
@@ -79,9 +84,7 @@ func (m *Matcher) merge(f *frame, a, b int32) int32 {
 			}
 		}
 	}
-	if m.looks -= 4 + 4*len(all); m.looks < 0 {
-		m.tooMany(f)
-	}
+	m.spend(f, 4+4*len(all))
 	for _, k := range slices.Backward(m.mergeEqual(all)) {
 		rest = m.internList(k, rest)
 	}

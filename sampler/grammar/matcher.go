@@ -281,8 +281,8 @@ func (m *Matcher) truncate(n int) {
 	m.rets = m.rets[:n]
 }
 
-// compact drops the rets that no place needs. A ret's caller, and the others of its list, have lower
-// numbers than itself.
+// compact drops the rets that no place needs. A ret's caller, and the others of its list, have
+// lower numbers than itself.
 func (m *Matcher) compact() {
 	m.remap = slices.Grow(m.remap[:0], len(m.rets))[:len(m.rets)]
 	clear(m.remap)
@@ -341,7 +341,7 @@ func (m *Matcher) fill(bits []uint64, k kernel) {
 	if k.up < 0 {
 		return
 	}
-	most := len(local.exits) > len(m.t.char)/16 // then what is below them has been set often enough to look
+	most := len(local.exits) > len(m.t.char)/16 // then all below an exit is often set already
 	for up := k.up; up >= 0; up = m.rets[up].other {
 		back := m.rets[up].kernel
 		for _, n := range local.exits {
