@@ -160,6 +160,26 @@ type talker struct {
 	seed uint64
 }
 
+// TestGrammarGivesUp: a grammar that cannot go on ends its request with an error of the request,
+// and the next request is answered.
+func TestGrammarGivesUp(t *testing.T) {
+	b := onFake(t, newFake(), OpenOptions{CardOptions: still})
+	job := greedy([]int32{7, 3, 9}, 20)
+	job.Mask = givesUp{}
+	if _, _, err := run(b, job); !errors.Is(err, ErrRequest) || !strings.Contains(err.Error(), "too ambiguous") {
+		t.Errorf("%v, want ErrRequest", err)
+	}
+	job.Mask = nil
+	if out, _, err := run(b, job); err != nil || len(out) != 20 {
+		t.Errorf("%d tokens, %v", len(out), err)
+	}
+}
+
+// givesUp is a grammar that gives up at the first token.
+type givesUp struct{ anything }
+
+func (givesUp) Accept(int32) error { return &grammar.Error{Where: "rule y", Msg: "too ambiguous"} }
+
 func newTalker(tags []string, control bool) *talker {
 	w := &talker{ctl: map[string]bool{}}
 	for b := range 128 {

@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/sampler/grammar"
 )
 
 // This file is what follows a pass: its rows are kept, its logits become tokens, and sequences end.
@@ -137,6 +139,9 @@ func (m *lm) emit(s *seq, id int32, lp *Logprob) bool {
 	}
 	if s.job.Mask != nil {
 		if err := s.job.Mask.Accept(id); err != nil {
+			if errors.As(err, new(*grammar.Error)) { // the grammar of the request is at fault
+				err = fmt.Errorf("%w: %w", ErrRequest, err)
+			}
 			m.end(s, err)
 			return false
 		}
