@@ -118,7 +118,7 @@ func (m *prover) believe(p *models.Package, o OpenOptions, before []int32) error
 	on := m.card.Info().ID
 	if known := models.KnownAnswers(p.Digest()); known != nil {
 		if err := differs(m.canary.sample, known); err != nil {
-			return fmt.Errorf("%w: %s on %s says something else than a sound card does: power-cycle the card, and see axle doctor "+
+			return fmt.Errorf("%w: %s on %s does not answer as a healthy card does: power-cycle the card, and see axle doctor "+
 				"--conformance; axle verify checks the model's files", err, p.Name, on)
 		}
 		m.compared = ComparedKnown

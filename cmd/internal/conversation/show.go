@@ -49,7 +49,7 @@ func Show(w io.Writer, r *api.ShowResponse, part string, verbose bool) error {
 	}
 	switch with, _ := r.ModelInfo["axle.compared"].(string); with {
 	case "known":
-		model = append(model, []string{"answers", "as a sound card's"})
+		model = append(model, []string{"answers", "as on a healthy card"})
 	case "earlier":
 		model = append(model, []string{"answers", "as at earlier loads"})
 	case "never":
