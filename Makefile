@@ -17,7 +17,7 @@ GOBUILD   = $(GO) build -trimpath -buildvcs=false -buildmode=pie -tags '$(TAGS)'
 build: ## bin/axle (needs Go and gcc, no SDK and no card)
 	$(GOBUILD) -o bin/axle ./cmd/axle
 
-run: build ## start the server on the best device found, with the model that ships inside
+run: build ## start the server on the best device it finds, with the built-in model
 	bin/axle serve --hello
 
 test: ## every test that a fresh machine can run
@@ -132,14 +132,14 @@ ui: build scripted ## drive the page in headless Chromium, measure it, check it 
 ui-soak: scripted ## an hour of streams in the page, and its memory
 	bash testdata/ui/run.sh soak
 
-proxies: scripted ## clients behind HAProxy and Caddy while one of three servers ends, dies or is full (needs both; else skips aloud)
+proxies: scripted ## clients behind HAProxy and Caddy while one of three servers ends, dies or is full (needs both; else it says so and skips)
 	$(GO) run -tags '$(TAGS)' ./testdata/proxies
 	AXLE_TEST_PROXIES=1 $(GO) test -tags '$(TAGS)' -count=1 -run 'TestHAProxy' -v ./packaging
 
 arm64: ## cross-build, and run axcl/native's suite under qemu-user (installs Debian's toolchain)
 	bash packaging/arm64.sh '$(TAGS)' '$(LDFLAGS)'
 
-template-truth: ## 120,000 random templates, compared with Python's jinja2 (needs python3-jinja2; else skips aloud)
+template-truth: ## 120,000 random templates, compared with Python's jinja2 (needs python3-jinja2; else it says so and skips)
 	AXLE_TEMPLATE_TRUTH=$(or $(RENDERINGS),120000) $(GO) test -count=1 -timeout 60m -run 'TestTruth$$' -v ./tokenizer/jinja
 
 tokenizer-truth: ## real tokenizer files, compared with Hugging Face's tokenizers (needs node)
@@ -160,13 +160,13 @@ bench-check: ## ratios that must hold
 	AXLE_BENCH_CHECK=1 $(GO) test -tags '$(TAGS)' -count=1 -run 'TestHostShare' -v ./axcl/native
 	AXLE_BENCH_CHECK=1 $(GO) test -tags '$(TAGS)' -count=1 -run 'TestBenchCheck' -v ./cmd/axle ./server
 
-bench-torch: build ## the software card and PyTorch, in turn (needs python3-torch; else skips aloud)
+bench-torch: build ## the software card and PyTorch, in turn (needs python3-torch; else it says so and skips)
 	bash testdata/torch/run.sh
 
-bench-llamacpp: build ## the software card and llama.cpp's CPU build, in turn (needs node; else skips aloud); STRICT=1 fails below the aims
+bench-llamacpp: build ## the software card and llama.cpp's CPU build, in turn (needs node; else it says so and skips); STRICT=1 fails below the aims
 	bash testdata/llamacpp/run.sh
 
-bench-profile: ## instructions that profiling costs while it is off (needs valgrind; else skips aloud)
+bench-profile: ## instructions that profiling costs while it is off (needs valgrind; else it says so and skips)
 	bash testdata/profile/run.sh
 
 ##@ Remaking data
@@ -186,7 +186,7 @@ INTO    ?= models/pocket/pocket
 TRYING  = $(filter-out models/pocket/pocket,$(INTO))
 FEW     = $(if $(TRYING),--questions 4)
 LEARN   := OMP_NUM_THREADS=1 /usr/bin/python3 testdata/pocket/
-pocket: build ## train the model that ships inside: three hours, needs python3-torch and python3-pil (MINUTES="1 1 1 1" INTO=build/try to try)
+pocket: build ## train the built-in model: three hours, needs python3-torch and python3-pil (MINUTES="1 1 1 1" INTO=build/try to try)
 	@/usr/bin/python3 -c 'import torch, PIL' || { echo "pocket: apt-get install python3-torch libopenblas0-pthread python3-numpy python3-regex python3-pil"; exit 1; }
 	@test $(words $(MINUTES)) = 4 || { echo "pocket: MINUTES are four numbers, one a stage"; exit 1; }
 	@test "$(MINUTES)" = "75 36 38 10" || test -n "$(TRYING)" || { echo "pocket: with other MINUTES than what ships took, say INTO=build/try"; exit 1; }
@@ -213,7 +213,7 @@ build-arm64: ## build/arm64/axle, cross-built with Debian's gcc-aarch64-linux-gn
 deb-arm64: build build-arm64 ## dist/axle_VERSION_arm64.deb, cross-built
 	HOSTBIN=bin/axle bash packaging/deb.sh $(VERSION) arm64 $(BUILD)/arm64/axle
 
-deb-test: deb deb-arm64 ## lintian; install, use, remove and purge the packages in fresh chroots (needs root, debootstrap, qemu-user-static; else skips aloud)
+deb-test: deb deb-arm64 ## lintian; install, use, remove and purge the packages in fresh chroots (needs root, debootstrap, qemu-user-static; else it says so and skips)
 	bash packaging/lint.sh dist/axle_$(VERSION)_$(HOSTARCH).deb dist/axle_$(VERSION)_arm64.deb
 	bash packaging/chroot.sh $(HOSTARCH) dist/axle_$(VERSION)_$(HOSTARCH).deb
 	test $(HOSTARCH) = arm64 || bash packaging/chroot.sh arm64 dist/axle_$(VERSION)_arm64.deb

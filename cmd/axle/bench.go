@@ -28,37 +28,36 @@ func newBenchCmd() *cobra.Command {
 		Use:   "bench MODEL…",
 		Short: "Measure how fast a model is, and where the time goes",
 		Long: `Bench measures how fast a model is: the time to the first token, the rates of
-prompts and answers, the time between tokens, and the first token of a next
-turn. It does so for each combination of prompt length, answer length, number
-of clients, and guesses on or off. It prints the stages of a token, and how
-near the card comes to the limit that its memory sets.
+prompts and answers, the time between tokens, and the time to the first token
+of a chat's next turn. It measures each combination of prompt length, answer
+length, number of clients, and guesses on or off. It prints the stages of a
+token, and how near the card comes to the limit that its memory sets.
 
 MODEL is a name in the store, a package's folder, or one of the shapes
 ` + plan.Names + `.
-Shapes have a real model's sizes and no weights. Where MODEL is an .axmodel
-file, bench times calls of that single net, with zeros for its inputs (-r
-calls, 100 by default).
+Shapes have a real model's sizes and no weights. If MODEL is an .axmodel file,
+bench times calls of that single network, with zeros for its inputs (-r calls,
+100 by default).
 
 With --compare, the arguments are two files that --json wrote. Bench prints
 them side by side and says what changed.
 
 With --against, the last argument is the URL of another server. It gets the
-same load, in turn with the model here.
+same load, alternately with the model here.
 
-With --conversations, that many conversations take turns. They do not fit on
-the card together, so each turn finds its rows in memory, on disk, or nowhere.
-Bench says how soon the first token of a turn comes, and where the rows came
-from.
+With --conversations, that many conversations take turns. If they do not fit on
+the card together, a turn finds its part of the KV cache in memory or on disk,
+or computes it again. Bench says which, and how soon the first token comes.
 
 With --trace, bench also writes every pass of each case's last repeat to a
 file. Open it in ui.perfetto.dev or chrome://tracing to see where the time of a
 pass goes.`,
-		Example: `  axle bench Qwen3-1.7B -p 128,512 -n 64 -c 1,8
-  axle bench Qwen3-1.7B --json > after.json
+		Example: `  axle bench qwen3:1.7b -p 128,512 -n 64 -c 1,8
+  axle bench qwen3:1.7b --json > after.json
   axle bench --compare before.json after.json
-  axle bench Qwen3-1.7B --trace passes.json
-  axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434
-  axle bench Qwen3-1.7B --conversations 6 -p 900 --turns 10 --cache-ram 2GB
+  axle bench qwen3:1.7b --trace passes.json
+  axle bench qwen3:1.7b --against ollama http://127.0.0.1:11434
+  axle bench qwen3:1.7b --conversations 6 -p 900 --turns 10 --cache-ram 2GB
   axle bench encoder.axmodel`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && isNet(args[0]) {
@@ -123,24 +122,24 @@ pass goes.`,
 	fl.StringVarP(&ask.Outputs, "n-gen", "n", "64", "answer lengths in `tokens`, with commas between")
 	fl.IntVarP(&ask.Repeats, "repetitions", "r", 5, "how many `times` each case is measured")
 	fl.StringVarP(&ask.Clients, "clients", "c", "1,4,8", "`numbers` of clients that ask at once, with commas between")
-	fl.IntVar(&ask.Parallel, "parallel", 0, "most `sequences` that run at once; 0: as many as clients")
-	fl.StringVar(&ask.Speculate, "speculate", "both", "guesses: off, on, or both (on for one client only)")
+	fl.IntVar(&ask.Parallel, "parallel", 0, "how many `sequences` may run at once; 0: as many as clients")
+	fl.StringVar(&ask.Speculate, "speculate", "both", "`guesses`: off, on, or both (on for one client only)")
 	fl.StringVar(&ask.Device, "device", "auto", "the `card`: auto, axcl, axcl:N, axengine or soft")
 	fl.StringVar(&ask.Profile, "profile", "", "take the card's bandwidth from a `profile`: pi5, cm3588, onboard or a file")
-	fl.IntVar(&ask.Period, "period", 0, "a shape repeats its text after this many `tokens`, for guesses; 0: never")
-	fl.StringVar(&ask.Draft, "draft", "", "a smaller `model` with the same vocabulary that guesses, as in serve --draft")
+	fl.IntVar(&ask.Period, "period", 0, "let a shape's text repeat after this many `tokens`, so that guesses are right; 0: never")
+	fl.StringVar(&ask.Draft, "draft", "", "a smaller `model` with the same vocabulary that guesses tokens, as in serve --draft")
 	fl.IntVar(&ask.Conversations, "conversations", 0,
-		"this `number` of conversations take turns, each begins with -p tokens (default 900)")
+		"let this `number` of conversations take turns; each begins with -p tokens, 900 without -p")
 	fl.IntVar(&ask.Turns, "turns", 0,
-		"`turns` of each conversation, of 32 new tokens and -n (default 32) of answer; 0: ten, or as many as the context has room for")
-	fl.StringVar(&cacheRAM, "cache-ram", "", "`memory` of this machine for rows of conversations; 0: none (default: as in serve)")
+		"`turns` of each conversation, with 32 new tokens and an answer of -n, 32 without -n; 0: ten, or as many as fit into the context")
+	fl.StringVar(&cacheRAM, "cache-ram", "", "`memory` of this machine for --conversations; 0: none (default: as in serve)")
 	fl.StringVar(&cacheDisk, "cache-disk", "",
-		"also measure a turn after a restart, with this `size` of disk for rows (2GB)")
+		"with --conversations, also measure a turn after a restart, with this `size` on disk, such as 2GB")
 	fl.StringVar(&ask.Against, "against", "", "the other server's `API`: ollama or openai")
 	fl.StringVar(&ask.AgainstModel, "against-model", "", "the model's `name` on the other server (default: as here)")
 	fl.BoolVar(&ask.Compare, "compare", false, "compare two files that --json wrote")
 	fl.BoolVar(&asJSON, "json", false, "print JSON")
-	fl.BoolVar(&asMD, "md", false, "print one Markdown table, and a line of the machine and the card")
+	fl.BoolVar(&asMD, "md", false, "print one Markdown table, and a line about the machine and the card")
 	fl.StringVar(&trace, "trace", "", "write every pass to this `file`, for Perfetto or chrome://tracing")
 	return c
 }

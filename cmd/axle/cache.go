@@ -29,7 +29,7 @@ func rowsDir(store string) string { return filepath.Join(store, "rows") }
 func newCacheCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
-		Short: "Show or clear what conversations have left on disk",
+		Short: "Show or clear the KV cache of conversations on disk",
 		Long: `Cache lists what "axle serve --cache-disk SIZE" keeps in the store's folder
 "rows": evaluated beginnings of conversations. A server reads them instead of
 evaluating the text again. Each API key finds its own only.
@@ -58,7 +58,7 @@ Run it as the server's user.`,
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "clear [MODEL…]",
-		Short: "Remove what conversations have left on disk",
+		Short: "Remove the KV cache of conversations from disk",
 		Long: `Clear removes what conversations with the named models have left on disk, of
 every API key. Without a name it removes everything. A server may be at work:
 it evaluates again what it does not find.`,

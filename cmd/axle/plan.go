@@ -26,11 +26,11 @@ func newPlanCmd() *cobra.Command {
 	var ram, cacheRAM, cacheDisk string
 	c := &cobra.Command{
 		Use:   "plan MODEL",
-		Short: "Compute what a model would do on a card you do not have",
-		Long: `Plan computes what a model would do on a card you do not have: whether it fits,
-how fast it answers, and how many conversations stay on the card, in memory and
-on disk. It computes from the model's shapes and from what such a card is known
-to cost. Nothing is measured; 'axle bench' measures.
+		Short: "Compute how a model would run on a card that you do not have",
+		Long: `Plan computes how a model would run on a card that you do not have: whether it
+fits, how fast it answers, and how many conversations stay on the card, in
+memory and on disk. It computes from the model's shapes and from the known
+speeds of such a card. It measures nothing; 'axle bench' measures.
 
 MODEL is a name in the store or in the catalogue, a package's folder, or one of
 the shapes

@@ -24,10 +24,10 @@ func newRunCmd() *cobra.Command {
 		Short: "Talk to a model",
 		Long: `Run talks to a model. With a PROMPT, or something piped in, it prints one
 answer. Without, it holds a conversation in the terminal; /? lists the commands
-there. Pictures are given by path in the prompt, where the model sees.
+there. If the model sees pictures, name their files in the prompt.
 
-Run talks to the server that AXLE_HOST names. Where none answers on this
-machine it starts one of its own, for as long as it runs.`,
+Run talks to the server that AXLE_HOST names. If that is this machine and no
+server answers, run starts one, which ends with it.`,
 		Example: `  axle run qwen3:0.6b
   axle run qwen3:0.6b "Why is the sky blue?"
   axle run qwen3:0.6b "Sum this up:" < notes.txt`,
@@ -73,13 +73,13 @@ machine it starts one of its own, for as long as it runs.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&keep, "keepalive", "", "`duration` for which the model stays loaded afterwards (5m); -1: for ever")
+	fl.StringVar(&keep, "keepalive", "", "`duration` for which the model stays loaded afterwards, such as 5m; -1: for ever")
 	fl.StringVar(&format, "format", "", "`form` of the answer: json, or a JSON schema")
-	fl.StringVar(&think, "think", "", "whether and how much to think first: true, false, low, medium, high or max")
+	fl.StringVar(&think, "think", "", "whether or `how much` to think first: true, false, low, medium, high or max")
 	fl.Lookup("think").NoOptDefVal = "true"
 	fl.BoolVar(&hide, "hidethinking", false, "do not show the thinking")
 	fl.BoolVar(&verbose, "verbose", false, "show timings after each answer")
-	fl.BoolVar(&nowrap, "nowordwrap", false, "do not move words to the next line: the terminal breaks them")
+	fl.BoolVar(&nowrap, "nowordwrap", false, "do not wrap lines between words")
 	fl.Bool("insecure", false, "accepted for Ollama's sake; has no effect")
 	return cmd
 }

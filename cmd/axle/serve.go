@@ -28,7 +28,7 @@ func newServeCmd() *cobra.Command {
 told otherwise.
 
 Each setting is a flag, or the variable in brackets behind it. A flag wins over
-AXLE_…, which wins over OLLAMA_…: serve reads the names that Ollama knows too.`,
+AXLE_…, and AXLE_… wins over OLLAMA_…: serve also reads Ollama's variables.`,
 		Example: `  axle serve
   axle serve --host :11434 --keys-file /etc/axle/keys
   AXLE_CACHE_RAM=2GB axle serve`,

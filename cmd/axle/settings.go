@@ -58,7 +58,7 @@ var table = []setting{
 		more:    "Anything but loopback can be reached from your network: give the server a file of keys too.",
 		example: "127.0.0.1:11434",
 		read:    func(s *settings, v string) (err error) { s.host, err = server.ParseHost(v); return err }},
-	{flag: "keys-file", kind: "file", text: "file of bearer keys, one a line; only clients that send one may ask",
+	{flag: "keys-file", kind: "file", text: "file of bearer keys, one a line; only clients that send one of them are answered",
 		more:    "Its mode is 0600 and the server's user owns it. `axle key add` makes keys. It is read again on SIGHUP.",
 		example: "/etc/axle/keys",
 		read:    text(func(s *settings) *string { return &s.keysFile })},
@@ -66,7 +66,7 @@ var table = []setting{
 		read: list(func(s *settings) *[]string { return &s.server.Hosts })},
 	{flag: "origins", kind: "origins", text: "further web origins to allow", example: "https://example.org", many: true,
 		read: list(func(s *settings) *[]string { return &s.server.Origins })},
-	{flag: "tls-cert", kind: "file", text: "file of the certificate for TLS, and of those that vouch for it; read again on SIGHUP",
+	{flag: "tls-cert", kind: "file", text: "file of the TLS certificate and its chain; read again on SIGHUP",
 		example: "/etc/axle/cert.pem", read: text(func(s *settings) *string { return &s.tlsCert })},
 	{flag: "tls-key", kind: "file", text: "file of the certificate's private key", example: "/etc/axle/key.pem",
 		read: text(func(s *settings) *string { return &s.tlsKey })},
@@ -75,14 +75,16 @@ var table = []setting{
 
 	{flag: "models", kind: "folder", text: "folder of the model store", example: "/var/lib/axle/models", everywhere: true,
 		read: text(func(s *settings) *string { return &s.runsOn.models })},
-	{flag: "model-path", kind: "folders", text: "folders that hold model packages, or are one; they are used where they lie",
-		more:    "In the variable colons stand between folders, as in PATH.",
+	{flag: "model-path", kind: "folders", text: "folders that are or contain model packages; nothing is copied",
+		more:    "In the variable, colons separate the folders, as in PATH.",
 		example: "/opt/models", everywhere: true, many: true,
 		read: list(func(s *settings) *[]string { return &s.runsOn.paths })},
 	{flag: "device", kind: "device", def: "auto", text: "the card: auto, axcl, axcl:N, axengine or soft",
-		more: "Several with commas between hold a copy of the model each; with + between, a part each.", everywhere: true,
-		read: text(func(s *settings) *string { return &s.runsOn.device })},
-	{flag: "draft", kind: "model=draft", text: "a smaller model with the same vocabulary, a name or a folder, that guesses for a model",
+		more:       "With commas (axcl:0,axcl:1) each card holds a copy of the model; with + (axcl:0+axcl:1) each holds a part.",
+		everywhere: true,
+		read:       text(func(s *settings) *string { return &s.runsOn.device })},
+	{flag: "draft", kind: "model=draft",
+		text:    "a smaller model with the same vocabulary that guesses tokens for a model; a draft is a name or a folder",
 		example: "qwen3:4b=qwen3:0.6b", many: true,
 		read: func(s *settings, v string) error {
 			for pair := range strings.SplitSeq(v, ",") {
@@ -110,15 +112,16 @@ var table = []setting{
 			}
 			return err
 		}},
-	{flag: "num-parallel", kind: "number", def: "0", text: "answers at once on each model; 0: as many as suit the model",
+	{flag: "num-parallel", kind: "number", def: "0", text: "how many answers each model generates at once; 0: as many as suit the model",
 		read: number(func(s *settings) *int { return &s.runsOn.parallel })},
-	{flag: "max-loaded-models", kind: "number", def: "0", text: "most models that are loaded at once; 0: as many as fit",
+	{flag: "max-loaded-models", kind: "number", def: "0", text: "how many models may be loaded at once; 0: as many as fit",
 		read: number(func(s *settings) *int { return &s.server.MaxLoaded })},
-	{flag: "max-queue", kind: "number", def: "512", text: "most requests that wait for their turn",
+	{flag: "max-queue", kind: "number", def: "512", text: "how many requests may wait for their turn",
 		read: number(func(s *settings) *int { return &s.server.MaxQueue })},
 	{flag: "context-length", kind: "number", def: "0", text: "context, in tokens, of requests that do not say one; 0: the model's",
 		read: number(func(s *settings) *int { return &s.server.ContextLength })},
-	{flag: "cache-ram", kind: "size", text: "keep in this machine's memory what has to leave the card, up to this size in all; 0: nothing",
+	{flag: "cache-ram", kind: "size",
+		text:    "keep conversations that have to leave the card in this machine's memory, up to this size in all; 0: none",
 		more:    "The default is an eighth of the machine's memory, 4 GiB at most.",
 		example: "1GB", read: size(func(s *settings) *int64 { return &s.runsOn.cacheRAM })},
 	{flag: "cache-disk", kind: "size", def: "0",
@@ -152,7 +155,7 @@ var table = []setting{
 			return err
 		}},
 	{flag: "metrics", kind: "names", def: "axle", text: "names in /metrics: axle, or vllm",
-		more: "vllm repeats what balancers ask for under vLLM's names.",
+		more: "With vllm, the metrics that load balancers read also appear under vLLM's names.",
 		read: func(s *settings, v string) error {
 			names, err := server.ParseMetrics(v)
 			s.server.VLLM = names == "vllm"
@@ -171,7 +174,7 @@ var table = []setting{
 		read: text(func(s *settings) *string { return &s.vendor })},
 	{flag: "debug", text: "log more", read: yes(func(s *settings) *bool { return &s.debug })},
 	{flag: "log-prompts", text: "write prompts to the log", read: yes(func(s *settings) *bool { return &s.server.LogPrompts })},
-	{flag: "hello", text: "say how to talk to the server once it listens", flagOnly: true,
+	{flag: "hello", text: "print how to talk to the server once it listens", flagOnly: true,
 		read: yes(func(s *settings) *bool { return &s.hello })},
 }
 

@@ -16,7 +16,7 @@ func newShowCmd() *cobra.Command {
 	names := [...]string{"license", "modelfile", "parameters", "system", "template"}
 	cmd := &cobra.Command{
 		Use:   "show MODEL",
-		Short: "Show what a model is",
+		Short: "Show the details of a model",
 		Long: `Show prints what a model is: its architecture and context, what it can do, its
 parameters, system message and license. A flag prints one part only.`,
 		Example: "  axle show qwen3:0.6b --modelfile",
