@@ -30,7 +30,7 @@ func (m *lm) admit() {
 	for !m.card.Hot() {
 		live := m.live()
 		//rule:G14 TestRepeatableIsNotPassed || m.repeating() =>
-		if live >= m.parallel || live+m.kept.waiting() >= m.limits.Sequences || !m.proven.Scatter && live > 0 || m.repeating() {
+		if live >= m.parallel || live+m.diskTier.waiting() >= m.limits.Sequences || !m.proven.Scatter && live > 0 || m.repeating() {
 			return
 		}
 		s := m.queue.pop(m.running)
@@ -46,7 +46,7 @@ func (m *lm) admit() {
 		}
 		m.layout.start(s)
 		//rule:G20 TestRestartSoon false
-		if m.kept.fetch(s) {
+		if m.diskTier.startRead(s) {
 			continue
 		}
 		if !m.layout.fits(s) {

@@ -234,7 +234,7 @@ func (b *cardBackend) Sampling() sampler.Params { return b.sampling }
 func (b *cardBackend) Stats() Stats {
 	st := b.m.queue.published()
 	st.Cells = b.m.shape.Cells
-	st.Disk = b.m.kept.stats()
+	st.Disk = b.m.diskTier.stats()
 	st.Proven = map[string]bool{"chunk": b.m.proven.Chunk, "mixed": b.m.proven.Mixed, "scatter": b.m.proven.Scatter,
 		"place":         b.m.shape.Place,
 		"alike_ordered": b.m.prover.alike.Ordered, "alike_anywhere": b.m.prover.alike.Anywhere}
@@ -264,7 +264,7 @@ func (b *cardBackend) Close() error {
 			}
 			return err
 		})
-		b.m.kept.close()
+		b.m.diskTier.close()
 		err = errors.Join(err, b.closer())
 		if err != nil {
 			err = fmt.Errorf("engine: closing %s: %w", b.info.Name, err)

@@ -65,7 +65,7 @@
 // rows of one sequence, turn about, and what a text may go on from is a snapshot: a slot that is
 // left as it is, at the node of the tree where it was made (slots.go). Such models guess nothing. A
 // snapshot goes to memory and to disk with the rows that it is after, and comes back with them or
-// not at all (ramstates.go, keptstate.go).
+// not at all (ramstates.go, diskstates.go).
 //
 // A model with an encoder of pictures sees: a picture is read by who asks, the encoder is called
 // between passes, one call at a time, and its rows take the place of embeddings and of what is

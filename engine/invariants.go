@@ -27,7 +27,7 @@ func (m *lm) verify() {
 	if err := cache.CheckSeqs(m.cells, places, func(i int) []int32 { return m.running[i].ids }); err != nil {
 		panic("engine: invariant: " + err.Error())
 	}
-	if err := m.cache.Check(m.places(), m.kept.slots()); err != nil {
+	if err := m.cache.Check(m.places(), m.diskTier.slots()); err != nil {
 		panic("engine: invariant: " + err.Error())
 	}
 	if err := m.ram.Check(); err != nil {

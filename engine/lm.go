@@ -25,14 +25,14 @@ type rowSource interface {
 // said to be otherwise.
 type lm struct {
 	*core
-	layout  *layout
-	ramTier *ramTier // nil: rows are on the card or nowhere
-	kept    *keeper  // nil: nothing is kept on disk
-	canary  *canary
-	prover  *prover
-	batch   *batch
-	planner *planner
-	eyes    *eyes
+	layout   *layout
+	ramTier  *ramTier  // nil: rows are on the card or nowhere
+	diskTier *diskTier // nil: nothing is saved on disk
+	canary   *canary
+	prover   *prover
+	batch    *batch
+	planner  *planner
+	eyes     *eyes
 
 	stop       map[int32]bool // ids that end an answer
 	repeatable bool           // every sequence is: see repeatable.go
@@ -96,13 +96,13 @@ func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokeniz
 // openDisk gives the model its use of a disk, and openRAM, after it, of memory: what they measure
 // is measured before anything runs.
 func (m *lm) openDisk(d cache.Medium, digest, model string) (err error) {
-	m.kept, err = newKeeper(m.core, d, digest, model)
+	m.diskTier, err = openDiskTier(m.core, d, digest, model)
 	return err
 }
 
 func (m *lm) openRAM(memory *Memory) (err error) {
-	if m.ramTier, err = openRAMTier(m.core, m.layout, memory); m.kept != nil {
-		m.kept.ramTier = m.ramTier
+	if m.ramTier, err = openRAMTier(m.core, m.layout, memory); m.diskTier != nil {
+		m.diskTier.ramTier = m.ramTier
 	}
 	return err
 }
@@ -146,7 +146,7 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) 
 			s.text = m.tokenizer.Stream(true)
 		}
 	}
-	m.kept.ask(s)
+	m.diskTier.ask(s)
 	if err := m.queue.push(s); err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (m *lm) reap() {
 			i++
 			continue
 		}
-		m.kept.note(s)
+		m.diskTier.note(s)
 		m.quit(s, exitEnded)
 		m.tally(s, func(st *Stats) {
 			if s.pleased.Load() {
@@ -223,23 +223,23 @@ func (m *lm) fit() bool {
 // turn is how far a turn of the model's has come. It ends after each piece, so that other tenants
 // have theirs, and goes on behind it.
 type turn struct {
-	at      turnStage
-	grafted bool // rows came from disk
-	worked  bool // the card did something before the pass
-	passed  bool // a pass has run
-	saved   bool // rows went to memory
-	trace   *tracer
-	took    time.Duration // by the last pass
+	at       turnStage
+	restored bool // rows came from disk
+	worked   bool // the card did something before the pass
+	passed   bool // a pass has run
+	saved    bool // rows went to memory
+	trace    *tracer
+	took     time.Duration // by the last pass
 }
 
 // turnStage is a part of a turn.
 type turnStage uint8
 
 const (
-	begun        turnStage = iota
-	grafting               // who left goes, and rows come from disk
-	restoringRAM           // who waits is let in, and rows come to where the pass will want them
-	encoding               // a picture
+	begun         turnStage = iota
+	restoringDisk           // who left goes, and rows come from disk
+	restoringRAM            // who waits is let in, and rows come to where the pass will want them
+	encoding                // a picture
 	passing
 	checking  // the canary row, where it is overdue
 	savingRAM // rows that had no other place than the card go to memory, where the next pass may want their cells
@@ -251,12 +251,12 @@ const (
 func (m *lm) step() (did bool, err error) {
 	for t := &m.turn; ; {
 		switch t.at++; t.at {
-		case grafting:
+		case restoringDisk:
 			t.trace = m.begin()
 			m.reap()
 			m.forgetPictures()
-			did, err = m.kept.graft()
-			t.grafted = did
+			did, err = m.diskTier.restore()
+			t.restored = did
 		case restoringRAM:
 			m.admit()
 			if did, err = m.layout.relocate(); err == nil && !did {
@@ -281,8 +281,8 @@ func (m *lm) step() (did bool, err error) {
 			did, err = m.ramTier.save(true)
 			t.saved = did
 		case toDisk:
-			if !t.grafted && !t.saved && m.batch.passes%keptEvery == 0 {
-				did, err = m.kept.keep()
+			if !t.restored && !t.saved && m.batch.passes%diskEvery == 0 {
+				did, err = m.diskTier.save()
 			}
 			m.verify()
 			if *t = (turn{took: t.took}); !did && err == nil {

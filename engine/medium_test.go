@@ -45,7 +45,7 @@ func TestMediumHandedIn(t *testing.T) {
 				if last.Usage.Cached > 30 != c.come || last.Usage.Cached > 0 != c.come {
 					t.Errorf("key %q: %d rows came back", c.key, last.Usage.Cached)
 				}
-				kept(t, b)
+				settleDisk(t, b)
 				clean(t, b)
 				if err := b.Close(); err != nil {
 					t.Error(err)

@@ -243,7 +243,7 @@ func (t *ramTier) saveRows(p cache.Piece) (bool, error) {
 // idle is what the card does when no sequence has anything for it to do: one piece goes to memory,
 // or within the card, and it looks again.
 func (m *lm) idle() (bool, error) {
-	if m.kept.waiting() > 0 {
+	if m.diskTier.waiting() > 0 {
 		return false, nil // rows come from disk at any moment: how quick it is decides when, not what the card does meanwhile
 	}
 	for _, s := range m.running {

@@ -38,7 +38,7 @@ func TestRestartSoon(t *testing.T) {
 			for done := false; !done; runtime.Gosched() { // what is to be kept is on disk
 				time.Sleep(time.Second)
 				if err := b.card.Do(context.Background(), func(axcl.Device) error {
-					done = b.m.kept.save == nil && len(b.m.kept.texts) == 0
+					done = b.m.diskTier.saving == nil && len(b.m.diskTier.texts) == 0
 					return nil
 				}); err != nil {
 					t.Fatal(err)

@@ -36,7 +36,7 @@ type seq struct {
 	spec   speculator
 	shadow *seq  // in the draft model, where there is one
 	stops  []int // lengths of the prompt at which its state is to be kept
-	kept   int   // rows of the prompt that a disk has: see kept.go; asked for once
+	onDisk int   // rows of the prompt that a disk has, until they are read: see disktier.go
 	usage  Usage
 	moments
 }

@@ -120,8 +120,8 @@ func TestLongPromptsNative(t *testing.T) {
 	}
 }
 
-// TestKeptNative is TestKeptSameTokens through the vendor's ABI.
-func TestKeptNative(t *testing.T) {
+// TestDiskNative is TestDiskSameTokens through the vendor's ABI.
+func TestDiskNative(t *testing.T) {
 	//proves:G20 500 edits
 	lane.Slow(t)
 	lane.NoRace(t)

@@ -14,7 +14,7 @@ import (
 func (m *lm) Offer(k card.Kind) (expect time.Duration, ok bool) {
 	switch k {
 	case card.Turn:
-		if m.turn.at > 0 || len(m.running) > 0 || m.kept.waiting() > 0 {
+		if m.turn.at > 0 || len(m.running) > 0 || m.diskTier.waiting() > 0 {
 			return m.turn.took, true
 		}
 		return m.turn.took, m.queue.len() > 0
@@ -35,7 +35,7 @@ func (m *lm) Step(k card.Kind) (bool, error) {
 // spare is what has time, a piece at a time: what was evaluated goes to disk and to memory, and
 // cells are put in order.
 func (m *lm) spare() (bool, error) {
-	if did, err := m.kept.keep(); did || err != nil {
+	if did, err := m.diskTier.save(); did || err != nil {
 		return did, err
 	}
 	return m.idle()

@@ -176,8 +176,8 @@ func Settle(ctx context.Context, b Backend) error {
 					return err
 				}
 			}
-			if k := c.m.kept; k != nil && !k.disk.Off() {
-				left = k.save != nil || len(k.texts) > 0
+			if d := c.m.diskTier; d != nil && !d.disk.Off() {
+				left = d.saving != nil || len(d.texts) > 0
 			}
 			return nil
 		}); err != nil || !left {

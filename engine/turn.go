@@ -197,7 +197,7 @@ func (m *lm) finish(s *seq, reason string) {
 	}
 	s.usage.Total = m.card.Now() - s.asked
 	t.Usage = s.usage
-	m.kept.note(s)
+	m.diskTier.note(s)
 	m.quit(s, exitEnded)
 	m.tally(s, func(st *Stats) { st.Done++ })
 	s.box.put(t)

@@ -193,8 +193,8 @@ func (t *Tree) TakeBehind(key string, path []int32, n, need, below int) ([]int32
 	return t.Take(make([]int32, 0, n), n, above, true)
 }
 
-// Graft makes cells that were taken the rows behind path, of key's, which hold ids.
-func (t *Tree) Graft(key string, path, cells, ids []int32) {
+// Insert makes cells that were taken the rows behind path, of key's, which hold ids.
+func (t *Tree) Insert(key string, path, cells, ids []int32) {
 	parent := t.root(key)
 	if len(path) > 0 {
 		parent = path[len(path)-1]

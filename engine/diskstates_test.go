@@ -106,7 +106,7 @@ func TestStatesAcrossRestarts(t *testing.T) {
 		if !st.On || (st.In > uint64(st.Hits)*uint64(b.m.shape.RowBytes())) != (c.cached > 0) {
 			t.Errorf("%s: the account of the disk is %+v", c.name, st)
 		}
-		kept(t, b)
+		settleDisk(t, b)
 		if out := b.Stats().Disk.Out; i == 0 && out == 0 || c.name == "after a restart" && out > 0 {
 			t.Errorf("%s: %d bytes went to the disk", c.name, out)
 		}
@@ -146,7 +146,7 @@ func TestStatesRestartedTurns(t *testing.T) {
 			if err != nil || !slices.Equal(out, want) {
 				t.Fatalf("%v, %v; without a disk %v", out, err, want)
 			}
-			kept(t, b)
+			settleDisk(t, b)
 			clean(t, b)
 			if err := b.Close(); err != nil {
 				t.Error(err)
@@ -195,7 +195,7 @@ func TestStatesSameOnDisk(t *testing.T) {
 				return b
 			}
 			shut := func(b *cardBackend) (back int64) {
-				back = kept(t, b)
+				back = settleDisk(t, b)
 				clean(t, b)
 				if err := b.Close(); err != nil {
 					t.Error(err)
@@ -256,7 +256,7 @@ func TestStatesOnDiskFaults(t *testing.T) {
 	if _, _, err := run(b, job); err != nil {
 		t.Fatal(err)
 	}
-	kept(t, b)
+	settleDisk(t, b)
 	mild := &axcl.Error{Op: "axclrtMemcpyAsync", Code: 0x80300703}
 	ways := map[bool]int{true: 2, false: 1} // what goes, goes when the answer is out
 	for _, in := range []bool{true, false} {
@@ -300,11 +300,11 @@ func TestStatesOnDiskFaults(t *testing.T) {
 					if !leaves && !slices.Equal(out, want) {
 						t.Errorf("%v, want %v", out, want)
 					}
-					kept(t, b)
+					settleDisk(t, b)
 					if out, _, err := run(b, job); err != nil || !slices.Equal(out, want) {
 						t.Errorf("again: %v, %v", out, err)
 					}
-					kept(t, b)
+					settleDisk(t, b)
 					clean(t, b)
 					more = more && n >= nth
 				}
@@ -363,7 +363,7 @@ func statesOnDisk(t *testing.T, open func() (axcl.Device, string, error), n int)
 					t.Errorf("%d of %d rows are evaluated", did, last.Usage.Prompt)
 				}
 			}
-			if back := kept(t, b); i == 1 && (back == 0 || b.Stats().Disk.In <= uint64(int(back)*b.m.shape.RowBytes())) {
+			if back := settleDisk(t, b); i == 1 && (back == 0 || b.Stats().Disk.In <= uint64(int(back)*b.m.shape.RowBytes())) {
 				t.Errorf("%d rows came back, %+v", back, b.Stats().Disk)
 			}
 			clean(t, b)

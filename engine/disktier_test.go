@@ -21,9 +21,9 @@ import (
 	"github.com/axle-llm/axle/models/rows"
 )
 
-// TestKeptAcrossRestarts: what one engine evaluated the next one has from disk, as cached tokens,
+// TestDiskAcrossRestarts: what one engine evaluated the next one has from disk, as cached tokens,
 // for the same key only; and says the same.
-func TestKeptAcrossRestarts(t *testing.T) {
+func TestDiskAcrossRestarts(t *testing.T) {
 	//proves:G20
 	jobs := jobsFor(5, 1, fakeVocab, 60)
 	job := jobs[0]
@@ -76,16 +76,16 @@ func TestKeptAcrossRestarts(t *testing.T) {
 		if d := b.Stats().Disk; !d.On || d.Hits != uint64(c.cached) || d.In != d.Hits*uint64(b.m.shape.RowBytes()) {
 			t.Errorf("%s: the account of the disk is %+v", c.name, d)
 		}
-		if back := kept(t, b); back != int64(c.cached) {
+		if back := settleDisk(t, b); back != int64(c.cached) {
 			t.Errorf("%s: %d rows came back", c.name, back)
 		}
 		if again, end, err := run(b, job); err != nil || !slices.Equal(again, want) || end.Usage.Cached != 49 ||
-			kept(t, b) != int64(c.cached) {
+			settleDisk(t, b) != int64(c.cached) {
 			t.Errorf("%s, again: %v, %v, %d cached", c.name, again, err, end.Usage.Cached)
 		}
 		clean(t, b)
 		if i == 0 {
-			owner = rows.Owner(b.m.kept.owner)
+			owner = rows.Owner(b.m.diskTier.owner)
 			if d.Stats().Saved != 7 {
 				t.Errorf("%+v", d.Stats())
 			}
@@ -160,24 +160,24 @@ func onDisk(t testing.TB, f *fake, d *rows.Disk, pass time.Duration) *cardBacken
 	return onFake(t, f, o)
 }
 
-// kept waits until all that ended sequences leave is on disk, and gives how many rows came back so
-// far. The worker itself waits for what the disk is at: asking it again and again whether that is
-// done cost more than everything else.
-func kept(t testing.TB, b *cardBackend) int64 {
+// settleDisk waits until all that ended sequences leave is on disk, and gives how many rows came
+// back so far. The worker itself waits for what the disk is at: asking it again and again whether
+// that is done cost more than everything else.
+func settleDisk(t testing.TB, b *cardBackend) int64 {
 	t.Helper()
 	for done := false; !done; runtime.Gosched() {
 		if err := b.card.Do(context.Background(), func(axcl.Device) error {
-			k := b.m.kept
-			if k.save != nil && k.save.away {
-				k.save.back <- <-k.save.back
+			k := b.m.diskTier
+			if k.saving != nil && k.saving.away {
+				k.saving.back <- <-k.saving.back
 			}
-			done = k.save == nil && len(k.texts) == 0 && len(k.fetching) == 0
+			done = k.saving == nil && len(k.texts) == 0 && len(k.reading) == 0
 			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return b.m.kept.back.Load()
+	return b.m.diskTier.back.Load()
 }
 
 // dear is a device whose passes take a tenth of a second each by now, and everything else nothing.
@@ -201,9 +201,9 @@ func (m *dearModel) Run(p *axcl.Pass) error {
 	return m.Model.Run(p)
 }
 
-// TestKeptSameTokens (G12): with a disk that keeps rows the tokens are those without, over 500
+// TestDiskSameTokens (G12): with a disk that keeps rows the tokens are those without, over 500
 // edits of conversations, many at a time, several restarts, and a disk too small for all.
-func TestKeptSameTokens(t *testing.T) {
+func TestDiskSameTokens(t *testing.T) {
 	//proves:G20
 	n := 500
 	if testing.Short() || lane.Race {
@@ -212,7 +212,7 @@ func TestKeptSameTokens(t *testing.T) {
 	sameOnDisk(t, openSoft, editsOr(n))
 }
 
-// sameOnDisk is TestKeptSameTokens on a device.
+// sameOnDisk is TestDiskSameTokens on a device.
 func sameOnDisk(t *testing.T, open func() (axcl.Device, string, error), n int) {
 	dir := compiled(t, "qwen3")
 	var jobs []Job
@@ -246,12 +246,12 @@ func sameOnDisk(t *testing.T, open func() (axcl.Device, string, error), n int) {
 					})
 				}
 				wg.Wait()
-				kept(t, b)
+				settleDisk(t, b)
 				if w%10 == 0 {
 					clean(t, b)
 				}
 			}
-			back += kept(t, b)
+			back += settleDisk(t, b)
 		})
 	}
 	if back < int64(n)/2 {
@@ -261,9 +261,9 @@ func sameOnDisk(t *testing.T, open func() (axcl.Device, string, error), n int) {
 	}
 }
 
-// TestKeptFaults: a row that cannot be moved costs its request nothing, a third one within a minute
+// TestDiskFaults: a row that cannot be moved costs its request nothing, a third one within a minute
 // the card, as passes do; and a disk that fails ends its use, not the answer.
-func TestKeptFaults(t *testing.T) {
+func TestDiskFaults(t *testing.T) {
 	//proves:G20
 	job := jobsFor(6, 1, fakeVocab, 60)[0]
 	for len(job.IDs) < 50 {
@@ -279,7 +279,7 @@ func TestKeptFaults(t *testing.T) {
 	if _, _, err := run(b, job); err != nil {
 		t.Fatal(err)
 	}
-	kept(t, b)
+	settleDisk(t, b)
 	mild := &axcl.Error{Op: "axclrtMemcpyAsync", Code: 0x80300703}
 	for name, c := range map[string]struct {
 		err   error
@@ -325,7 +325,7 @@ func TestKeptFaults(t *testing.T) {
 			}
 			continue
 		}
-		kept(t, b)
+		settleDisk(t, b)
 		if !slices.Equal(f.cleared, map[bool][]int{true: {8}, false: nil}[c.in]) {
 			t.Errorf("%s: cleared %d", name, f.cleared)
 		}
@@ -349,9 +349,9 @@ func TestKeptFaults(t *testing.T) {
 	clean(t, b)
 }
 
-// TestKeptLeaves: a caller that leaves while its rows are fetched, and a model that is closed
+// TestDiskCallerLeaves: a caller that leaves while its rows are fetched, and a model that is closed
 // meanwhile, leave nothing behind.
-func TestKeptLeaves(t *testing.T) {
+func TestDiskCallerLeaves(t *testing.T) {
 	job := jobsFor(7, 1, fakeVocab, 60)[0]
 	for len(job.IDs) < 60 {
 		job.IDs = append(job.IDs, job.IDs...)
@@ -362,7 +362,7 @@ func TestKeptLeaves(t *testing.T) {
 	if _, _, err := run(b, job); err != nil {
 		t.Fatal(err)
 	}
-	kept(t, b)
+	settleDisk(t, b)
 	for closes := range 2 {
 		f := newFake()
 		b := onKept(t, f, openRows(t, rows.Options{Dir: dir}))
@@ -379,7 +379,7 @@ func TestKeptLeaves(t *testing.T) {
 			}
 		}
 		if closes == 0 {
-			kept(t, b)
+			settleDisk(t, b)
 			clean(t, b)
 		}
 		if err := b.Close(); err != nil {
@@ -389,8 +389,8 @@ func TestKeptLeaves(t *testing.T) {
 	}
 }
 
-// TestKeptNumbersOnly: rows that are no numbers are not kept.
-func TestKeptNumbersOnly(t *testing.T) {
+// TestDiskNumbersOnly: rows that are no numbers are not kept.
+func TestDiskNumbersOnly(t *testing.T) {
 	for _, c := range []struct {
 		block []byte
 		want  bool

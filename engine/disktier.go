@@ -1,0 +1,442 @@
+package engine
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/axle-llm/axle/engine/cache"
+	"github.com/axle-llm/axle/models/rows"
+)
+
+// This file saves evaluated rows to disk, and reads them back where that is cheaper than evaluating
+// them again. Blocks of rows are copied in pieces, at most one between two passes, so a stream
+// never waits for more than one piece. Other goroutines than the worker wait for the disk.
+//
+// Rows that come back are inserted into the tree of cells as a cached text that no sequence uses.
+// The sequence that asked for them then starts as it does on any cached text. Rows are saved while
+// the card is idle, and now and then while it is busy.
+
+const (
+	diskTexts = 32          // ended texts that wait to be saved; older ones are forgotten
+	diskReads = 4           // sequences that wait for the disk at a time: each has a few blocks in memory
+	diskEvery = 64          // passes between two pieces that are saved while the card is busy
+	diskRate  = 40 * 1e6    // bytes a second that a disk is assumed to read, until one was measured
+	diskWait  = time.Minute // a read that gives nothing for so long is abandoned
+)
+
+// diskTier is one model's use of a disk. Its fields belong to the worker, except those that say
+// otherwise.
+type diskTier struct {
+	*core
+	ramTier *ramTier // nil: nothing is kept in memory
+	disk    cache.Medium
+	owner   cache.Owner
+	up      float64      // seconds to restore a row to the card, measured at load
+	state   float64      // seconds to restore a state; 0: the model has none
+	rate    atomic.Int64 // bytes a second that the disk reads; any goroutine
+	back    atomic.Int64 // rows that came back; any goroutine
+	in      atomic.Int64 // bytes that came back, with states; any goroutine
+	out     atomic.Int64 // bytes that were saved; any goroutine
+	saved   atomic.Int64 // nanoseconds that evaluating the rows would have taken longer; any goroutine
+	tasks   sync.WaitGroup
+
+	closed chan struct{}
+	once   sync.Once
+
+	reading []*diskRead
+	texts   []text
+	saving  *saving
+}
+
+// text is the prompt and the answer of an ended sequence.
+type text struct {
+	key string
+	ids []int32
+}
+
+// diskRead is a sequence that waits for rows of its prompt from disk.
+type diskRead struct {
+	s     *seq
+	to    int // how many rows of the prompt are read
+	done  bool
+	part  *part  // that is being restored
+	slot  uint32 // that the state is restored to
+	at    int    // bytes of the state that are there
+	last  time.Duration
+	got   chan *part
+	ended chan struct{}
+}
+
+// part is the contents of a file: rows [from, to) of a text and, in a file with a state, the state
+// after them.
+type part struct {
+	from, to    int
+	rows, state []byte
+}
+
+// saving is a text that is being saved. One goroutine at a time works on it. On back it sends the
+// number of the next block, or −1 for none.
+type saving struct {
+	text
+	on     cache.Text
+	next   int
+	block  []byte
+	filled int  // rows of block
+	away   bool // a goroutine works on it
+	back   chan int
+
+	stops []int  // lengths of the text whose states are to be saved, ascending: see diskstates.go
+	state []byte // the next of these states
+	at    int    // bytes of it that were copied
+	slot  uint32 // that it is in
+	use   uint64 // of the slot: if it changes, the slot holds something else
+}
+
+// openDiskTier measures what it costs to restore a row, on unused cells, and a state. Without a
+// disk, or if rows cannot be copied or cannot lie in any cell, it returns nil, which saves nothing.
+func openDiskTier(c *core, disk cache.Medium, digest, model string) (*diskTier, error) {
+	if disk == nil || c.shape.Piece == 0 || !c.restores() {
+		return nil, nil
+	}
+	info := c.card.Info()
+	d := &diskTier{core: c, disk: disk, closed: make(chan struct{}),
+		owner: cache.Owner{Package: digest, Model: model, Card: strings.Join([]string{info.Kind, info.Name}, " "), Row: c.shape.RowBytes()}}
+	d.rate.Store(diskRate)
+	cells := make([]uint32, min(c.shape.Piece, disk.Block()))
+	for i := range cells {
+		cells[i] = uint32(i)
+	}
+	piece := make([]byte, len(cells)*c.shape.RowBytes())
+	t0 := c.card.Now()
+	if err := c.card.Watched(0, func() error { return c.model.Restore(cells, piece) }); err != nil {
+		return nil, err
+	}
+	d.up = (c.card.Now() - t0).Seconds() / float64(len(cells))
+	if err := d.priceStates(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// on returns a text of this key on the disk.
+func (d *diskTier) on(key string, ids []int32) cache.Text {
+	o := d.owner
+	o.Key = key
+	return d.disk.Text(o, ids)
+}
+
+// ask finds out how much of a prompt is on disk. It may wait for the disk, so it runs on the
+// caller's goroutine.
+func (d *diskTier) ask(s *seq) {
+	if d == nil || s.repeatable || s.whole() {
+		return
+	}
+	s.onDisk = d.on(s.Key, spelled(s.ids[:len(s.ids)-1])).Found()
+}
+
+// startRead starts to read what the disk has of a sequence, if that is quicker than evaluating it.
+// It reports whether the sequence must wait for it. Meanwhile the sequence holds no cells.
+func (d *diskTier) startRead(s *seq) bool {
+	if d == nil || s.onDisk == 0 || len(d.reading) >= diskReads {
+		return false
+	}
+	size, end := d.disk.Block(), s.onDisk
+	have, least := len(s.Path), size/2
+	near := max(have, d.ramTier.restorable(s)) // rows in memory come from there: no disk is quicker
+	if d.owner.State > 0 {
+		if d.live()+d.waiting() >= d.limits.Sequences {
+			return false // there may be no slot for its state
+		}
+		have, least = len(d.cells.Peek(s.Key, s.ids[:end])), 1
+	}
+	if end-near < least {
+		return false
+	}
+	from := have / size
+	bytes := float64(end-from*size)*float64(d.shape.RowBytes()) + float64(d.owner.State)
+	if bytes/float64(d.rate.Load())+float64(end-have)*d.up+d.state >= d.redo(near, end) {
+		return false
+	}
+	r := &diskRead{s: s, to: end, last: d.card.Now(), got: make(chan *part, 1), ended: make(chan struct{})}
+	s.onDisk = 0 // it is read once
+	d.leave(s)
+	d.reading = append(d.reading, r)
+	ids := slices.Clone(s.ids[:end])
+	d.tasks.Go(func() { d.read(r, d.on(r.s.Key, ids), from, d.card) })
+	return true
+}
+
+// read reads the blocks of r, from block from on, and closes got after the last one there is. If
+// they lead to a state, the state is read first, because without it the blocks are of no use.
+func (d *diskTier) read(r *diskRead, text cache.Text, from int, card *Card) {
+	defer card.Wake()
+	defer close(r.got)
+	size := d.disk.Block()
+	blocks := r.to / size
+	give := func(p *part) bool {
+		select {
+		case r.got <- p:
+			card.Wake()
+			return true
+		case <-r.ended:
+		case <-d.closed:
+		}
+		return false
+	}
+	timed := func(p *part, load func() bool) bool {
+		begun := card.Now()
+		if !load() {
+			return false
+		}
+		if took := (card.Now() - begun).Seconds(); took > 0 {
+			rate := math.Min(float64(len(p.rows)+len(p.state))/took, 1e10)
+			d.rate.Store(int64(0.5*float64(d.rate.Load()) + 0.5*rate))
+		}
+		return true
+	}
+	var last *part
+	if d.owner.State > 0 {
+		last = &part{from: blocks * size, to: r.to, state: make([]byte, d.owner.State)}
+		last.rows = make([]byte, (last.to-last.from)*d.owner.Row)
+		if !timed(last, func() bool { return text.LoadState(r.to, last.rows, last.state) }) {
+			return
+		}
+	}
+	for i := from; i < blocks; i++ {
+		p := &part{from: i * size, to: (i + 1) * size, rows: make([]byte, size*d.owner.Row)}
+		if !timed(p, func() bool { return text.Load(i, p.rows) }) || !give(p) {
+			return
+		}
+	}
+	if last != nil {
+		give(last)
+	}
+}
+
+// restore puts at most one piece of what came from disk on the card. It reports whether it did
+// anything. After a fatal error the card is lost.
+func (d *diskTier) restore() (bool, error) {
+	if d == nil {
+		return false, nil
+	}
+	for i, r := range d.reading {
+		over := r.s.gone.Load() || r.s.ctx.Err() != nil || d.disk.Off()
+		if !over && r.part == nil {
+			select {
+			case p, ok := <-r.got:
+				r.part, over, r.last = p, !ok, d.card.Now()
+			default:
+				over = d.card.Now()-r.last > diskWait
+				if !over {
+					continue
+				}
+			}
+		}
+		var err error
+		if !over {
+			if over, err = d.restoreRows(r); err != nil {
+				return true, err
+			}
+		}
+		if over || r.done {
+			d.cache.Give(r.slot)
+			close(r.ended)
+			d.reading = slices.Delete(d.reading, i, i+1)
+			d.requeue(r.s)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// restoreRows puts a piece of r's part on the card, behind the rows of its text that are there. If
+// over is true, it is of no use to go on, and the rest is evaluated.
+func (d *diskTier) restoreRows(r *diskRead) (over bool, err error) {
+	p, key := r.part, r.s.Key
+	path := d.cells.Match(key, r.s.ids[:p.to], p.to)
+	n := min(p.to-len(path), d.shape.Piece)
+	if n == 0 && p.state != nil {
+		return d.restoreState(r, path[:p.to])
+	}
+	if n > 0 {
+		if len(path) < p.from {
+			return true, nil // the rows before it are gone
+		}
+		taken, ok := d.takeCells(key, path, n, p.to)
+		if !ok {
+			return true, nil
+		}
+		at, size := len(path)-p.from, d.shape.RowBytes()
+		cells := unsigned(taken)
+		if _, ok, err := d.mover.Carry(cells, func() error {
+			return d.model.Restore(cells, p.rows[at*size:(at+n)*size])
+		}); !ok {
+			d.cells.Give(taken...)
+			return true, err
+		}
+		d.cells.Insert(key, path, taken, r.s.ids[len(path):])
+		d.back.Add(int64(n))
+		d.in.Add(int64(n * size))
+		d.saved.Add(int64((d.redo(len(path), len(path)+n) - float64(n)*d.up) * 1e9))
+	}
+	if len(path)+n == p.to && p.state == nil {
+		r.part, r.done = nil, p.to == r.to && d.owner.State == 0
+	}
+	return false, nil
+}
+
+// takeCells takes n cells behind path for a text that will be end rows long. It takes low cells if
+// wide passes must see them, and none that running sequences will need.
+func (d *diskTier) takeCells(key string, path []int32, n, end int) ([]int32, bool) {
+	need := n
+	for _, r := range d.running {
+		if !r.box.full() {
+			need += r.pending() + 16
+		}
+	}
+	below := 0
+	if end <= d.wideReach {
+		below = d.wideReach
+	}
+	return d.cells.TakeBehind(key, path, n, need, below)
+}
+
+// note remembers the text of a sequence that ends, to save its rows.
+func (d *diskTier) note(s *seq) {
+	if d == nil || s.embed != nil {
+		return
+	}
+	ids := slices.Clone(spelled(s.ids[:len(s.Path)]))
+	if len(ids) == 0 || len(ids) < d.disk.Block() && d.owner.State == 0 {
+		return
+	}
+	d.texts = slices.DeleteFunc(d.texts, func(t text) bool {
+		return t.key == s.job.Key && len(t.ids) <= len(ids) && slices.Equal(t.ids, ids[:len(t.ids)])
+	})
+	if len(d.texts) == diskTexts {
+		d.texts = slices.Delete(d.texts, 0, 1)
+	}
+	d.texts = append(d.texts, text{s.job.Key, ids})
+}
+
+// save copies a piece of the rows to be saved off the card, the latest text first. It reports
+// whether it did anything. After a fatal error the card is lost.
+func (d *diskTier) save() (bool, error) {
+	if d == nil || d.disk.Off() {
+		return false, nil
+	}
+	v := d.saving
+	if v == nil {
+		n := len(d.texts) - 1
+		if n < 0 {
+			return false, nil
+		}
+		v = &saving{text: d.texts[n], away: true, back: make(chan int, 1)}
+		v.on, d.texts, d.saving = d.on(v.key, v.ids), d.texts[:n], v
+		v.block = make([]byte, d.disk.Block()*d.shape.RowBytes())
+		v.stops = d.statesToSave(v.text)
+		d.inBackground(v, func() int {
+			v.stops = slices.DeleteFunc(v.stops, func(n int) bool { return v.on.HasState(n) })
+			return v.on.Blocks()
+		})
+		return false, nil
+	}
+	if v.away {
+		select {
+		case v.next = <-v.back:
+			v.away, v.filled = false, 0
+		default:
+			return false, nil
+		}
+	}
+	if v.next >= 0 && d.owner.State > 0 {
+		return d.saveState(v)
+	}
+	if v.next < 0 || v.next == len(v.ids)/d.disk.Block() {
+		d.saving = nil
+		return true, nil
+	}
+	end := (v.next + 1) * d.disk.Block()
+	path := d.cells.Peek(v.key, v.ids[:end])
+	if len(path) < end {
+		d.saving = nil // its rows are gone
+		return true, nil
+	}
+	return true, d.saveBlock(v, path)
+}
+
+// saveBlock copies a piece of a text's next block off the card, and starts to write the block when
+// it is complete.
+func (d *diskTier) saveBlock(v *saving, path []int32) error {
+	from := v.next * d.disk.Block()
+	full, err := d.gather(v, path[from:from+d.disk.Block()])
+	if full {
+		block, next := v.next, v.next+1
+		d.inBackground(v, func() int {
+			if senselessRows(v.block) || v.on.Save(block, v.block) != nil {
+				return -1
+			}
+			d.out.Add(int64(len(v.block)))
+			return next
+		})
+	}
+	return err
+}
+
+// gather copies a piece of the rows of v's block off the card, and reports whether all are there.
+func (d *diskTier) gather(v *saving, rows []int32) (full bool, err error) {
+	n, size := min(len(rows)-v.filled, d.shape.Piece), d.shape.RowBytes()
+	if n > 0 {
+		cells := unsigned(rows[v.filled : v.filled+n])
+		if _, ok, err := d.mover.Carry(nil, func() error {
+			return d.model.Save(cells, v.block[v.filled*size:(v.filled+n)*size])
+		}); !ok {
+			d.saving = nil
+			return false, err
+		}
+		v.filled += n
+	}
+	return v.filled == len(rows), nil
+}
+
+// senselessRows reports whether a value is NaN or infinite. Rows of a faulty card are not saved.
+func senselessRows(block []byte) bool {
+	for i := 1; i < len(block); i += 2 {
+		if block[i]&0x7f == 0x7f && block[i-1]&0x80 != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// inBackground runs work for v on its own goroutine.
+func (d *diskTier) inBackground(v *saving, work func() int) {
+	v.away = true
+	wake := d.card.Wake
+	d.tasks.Go(func() {
+		v.back <- work()
+		wake()
+	})
+}
+
+// stats returns what was saved and restored so far.
+func (d *diskTier) stats() DiskTier {
+	if d == nil {
+		return DiskTier{}
+	}
+	return DiskTier{On: !d.disk.Off(), Rows: int(rows.Fit(d.disk.Size(), d.owner.Row)), Bytes: d.disk.Size(),
+		Hits: uint64(d.back.Load()), Out: uint64(d.out.Load()), In: uint64(d.in.Load()), Saved: time.Duration(d.saved.Load())}
+}
+
+// close waits for reads and writes to end. The worker must not use the model any more.
+func (d *diskTier) close() {
+	if d == nil {
+		return
+	}
+	d.once.Do(func() { close(d.closed) })
+	d.tasks.Wait()
+}
