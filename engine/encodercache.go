@@ -52,7 +52,7 @@ type encoderCache struct {
 	reading *reading
 
 	mu    ranked.Mutex[ranked.Pictures] // guards what follows
-	kept  *pictures.Kept
+	cache *pictures.Cache
 	held  map[pictures.ID]*picture      // those that requests are about
 	named map[pictures.ID]*list.Element // of numbered
 	order list.List                     // of *numbered, the last asked for first
@@ -60,8 +60,8 @@ type encoderCache struct {
 	full  bool                          // numbers ran out: the worker is to forget what is kept
 }
 
-// keptRoom is the memory of all models' encoded pictures.
-var keptRoom = sync.OnceValue(func() *pictures.Room { return pictures.NewRoom(budget.Get().Kept) })
+// cacheRoom is the memory of all models' encoded pictures.
+var cacheRoom = sync.OnceValue(func() *pictures.Room { return pictures.NewRoom(budget.Get().Kept) })
 
 // numbered is by which numbers a picture's rows go.
 type numbered struct {
@@ -162,7 +162,7 @@ func (m *eyes) openEncoder(dev axcl.Device, sees *models.Vision, digest string) 
 
 func newEncoderCache(sees *models.Vision, enc *pictures.Encoder, hidden int, from *reading) *encoderCache {
 	b := budget.Get()
-	g := &encoderCache{sees: sees, enc: enc, reading: from, room: onTheirWay(), most: b.Pictures, kept: pictures.KeepIn(keptRoom()),
+	g := &encoderCache{sees: sees, enc: enc, reading: from, room: onTheirWay(), most: b.Pictures, cache: pictures.NewCache(cacheRoom()),
 		held: map[pictures.ID]*picture{}, named: map[pictures.ID]*list.Element{}, last: none}
 	g.rows = 2 * int64(sees.Rows) * int64(hidden) * int64(1+len(sees.Deep))
 	g.each = onItsWay(sees) + g.rows
@@ -261,7 +261,7 @@ func (g *encoderCache) find(id pictures.ID, made *pictures.Picture, room *int64)
 	defer g.mu.Unlock()
 	p := g.held[id]
 	if p == nil {
-		rows := g.kept.Get(id)
+		rows := g.cache.Get(id)
 		if rows == nil && made == nil {
 			return nil
 		}
@@ -304,7 +304,7 @@ func (g *encoderCache) done(p *picture, rows *pictures.Rows) {
 	kept.ID = p.id
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.kept.Put(&kept)
+	g.cache.Put(&kept)
 	//rule:T7 TestPictureRoom g.rows => g.each
 	over := max(p.room-g.rows, 0)
 	p.room -= over
@@ -541,7 +541,7 @@ func (g *encoderCache) close() error {
 		return nil
 	}
 	g.mu.Lock()
-	g.kept.Clear()
+	g.cache.Clear()
 	g.mu.Unlock()
 	return g.enc.Close()
 }

@@ -221,7 +221,7 @@ func TestEncoderFails(t *testing.T) {
 func TestPicturesGo(t *testing.T) {
 	s := newSight(t)
 	b, _ := s.open(t, OpenOptions{Parallel: 5})
-	b.m.eyes.encoder.kept = pictures.KeepIn(pictures.NewRoom(3 * 2 * sightRows * sightHidden * 3)) // three of them
+	b.m.eyes.encoder.cache = pictures.NewCache(pictures.NewRoom(3 * 2 * sightRows * sightHidden * 3)) // three of them
 	var wg sync.WaitGroup
 	for i := range 12 {
 		wg.Go(func() {

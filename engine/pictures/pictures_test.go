@@ -268,10 +268,10 @@ func TestName(t *testing.T) {
 	}
 }
 
-// TestKept: what was asked for last stays, within the room; what is larger than it is not kept.
-func TestKept(t *testing.T) {
+// TestCache: what was asked for last stays, within the room; what is larger than it is not kept.
+func TestCache(t *testing.T) {
 	rows := func(id byte, n int) *Rows { return &Rows{ID: ID{id}, N: n, Hidden: make([]uint16, n*hidden)} }
-	k := KeepIn(NewRoom(2 * hidden * 10))
+	k := NewCache(NewRoom(2 * hidden * 10))
 	k.Put(rows(1, 4))
 	k.Put(rows(2, 4))
 	k.Put(rows(2, 4))
@@ -293,19 +293,19 @@ func TestKept(t *testing.T) {
 	if bytes, n := k.bytes, k.order.Len(); bytes != 2*hidden*10 || n != 1 || k.Get(ID{5}) == nil {
 		t.Errorf("%d bytes of %d pictures", bytes, n)
 	}
-	none := &Kept{}
+	none := &Cache{}
 	none.Put(rows(1, 1))
 	if none.Get(ID{1}) != nil {
 		t.Error("the zero value keeps something")
 	}
 }
 
-// TestKeptTogether: several in one room keep no more than it has; each makes room of its own only,
+// TestCachesShareRoom: several in one room keep no more than it has; each makes room of its own only,
 // and lets nothing go in vain.
-func TestKeptTogether(t *testing.T) {
+func TestCachesShareRoom(t *testing.T) {
 	rows := func(id byte, n int) *Rows { return &Rows{ID: ID{id}, N: n, Hidden: make([]uint16, n*hidden)} }
 	room := NewRoom(2 * hidden * 10)
-	a, b := KeepIn(room), KeepIn(room)
+	a, b := NewCache(room), NewCache(room)
 	a.Put(rows(1, 4))
 	b.Put(rows(2, 3))
 	b.Put(rows(3, 7))
