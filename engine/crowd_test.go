@@ -168,7 +168,7 @@ func newPaced(s axmodel.HollowShape, p pi5) *paced {
 	f := newFake()
 	f.quick = true
 	f.shape.Cells, f.shape.Groups = s.Context, nil
-	f.kept = make([]uint64, s.Context)
+	f.content = make([]uint64, s.Context)
 	for _, g := range axmodel.Ladder(s.Context, s.Chunk, s.History) {
 		f.shape.Groups = append(f.shape.Groups, axcl.Group{Rows: g.Rows, Cells: g.Cells})
 	}

@@ -272,7 +272,7 @@ func TestStatesOnDiskFaults(t *testing.T) {
 					ctx, cancel := context.WithCancel(context.Background())
 					defer cancel()
 					if err := b.card.Do(context.Background(), func(axcl.Device) error {
-						f.travel = func(into bool) error {
+						f.copy = func(into bool) error {
 							if into == in {
 								if n++; n == nth {
 									if leaves {

@@ -296,7 +296,7 @@ func TestDiskFaults(t *testing.T) {
 		b := onKept(t, f, d)
 		n := 0
 		if err := b.card.Do(context.Background(), func(axcl.Device) error {
-			f.travel = func(in bool) error {
+			f.copy = func(in bool) error {
 				if in == c.in {
 					if n++; n == 2 {
 						return c.err
@@ -368,7 +368,7 @@ func TestDiskCallerLeaves(t *testing.T) {
 		b := onKept(t, f, openRows(t, rows.Options{Dir: dir}))
 		ctx, cancel := context.WithCancel(context.Background())
 		if err := b.card.Do(context.Background(), func(axcl.Device) error {
-			f.travel = func(in bool) error { cancel(); return nil }
+			f.copy = func(in bool) error { cancel(); return nil }
 			return nil
 		}); err != nil {
 			t.Fatal(err)

@@ -22,17 +22,17 @@ type fake struct {
 
 	positions, masks, shorts, ordered bool // lies: positions from the first row, its mask for all, short chunks unwritten, cells in order
 
-	run    func(n int) error // before pass n, from 1; an error fails it
-	damage func(n int, p *axcl.Pass)
-	passes int
-	closed atomic.Int32
-	shut   func(n int32) // in the n-th Close, from 1: as a model first, then as a device
-	heat   func() float64
-	free   int64
-	kept   []uint64 // by cell: what it holds; 0 nothing
-	tint   []uint64 // by cell: in which order what it was made of was added; see sums
-	sums   sums
-	states []uint64 // by slot: a number that all rows which went into it made; see withStates
+	run     func(n int) error // before pass n, from 1; an error fails it
+	damage  func(n int, p *axcl.Pass)
+	passes  int
+	closed  atomic.Int32
+	shut    func(n int32) // in the n-th Close, from 1: as a model first, then as a device
+	heat    func() float64
+	free    int64
+	content []uint64 // by cell: what it holds; 0 nothing
+	tint    []uint64 // by cell: in which order what it was made of was added; see sums
+	sums    sums
+	states  []uint64 // by slot: a number that all rows which went into it made; see withStates
 	// Lies about states: what begins anew goes on from what the slot had; padding counts; what
 	// passes go on from changes too; wide passes begin anew; rows that are asked for one by one are
 	// padded all the same.
@@ -42,7 +42,7 @@ type fake struct {
 	quick   bool   // every answer is 9, at no cost
 	errs    uint64 // as a draft: every n-th answer is another; 0 none
 	clear   func() error
-	travel  func(in bool) error // after rows went from cells, or came into them
+	copy    func(in bool) error // after rows went from cells, or came into them
 	cleared []int               // how many cells each Clear was for
 }
 
@@ -62,7 +62,7 @@ func newFake() *fake {
 	f := &fake{shape: axcl.Shape{Layers: 1, Hidden: 16, KV: 16, Cells: 96, Out: fakeVocab, Pos: 1, Argmax: true, Place: true,
 		Groups: []axcl.Group{{Rows: 1, Cells: 96}, {Rows: 8, Cells: 0}, {Rows: 8, Cells: 24}, {Rows: 8, Cells: 56}, {Rows: 8, Cells: 88}}}}
 	f.shape.Piece = axcl.PieceCells(f.shape)
-	f.kept = make([]uint64, f.shape.Cells)
+	f.content = make([]uint64, f.shape.Cells)
 	return f
 }
 
@@ -115,7 +115,7 @@ func (f *fake) Close() error {
 }
 func (f *fake) Clear(cells []uint32) error {
 	for _, c := range cells {
-		f.kept[c] = 0
+		f.content[c] = 0
 	}
 	if f.cleared = append(f.cleared, len(cells)); f.clear != nil {
 		return f.clear()
@@ -133,7 +133,7 @@ func (f *fake) Save(cells []uint32, to []byte) error {
 	clear(to)
 	for i, c := range cells {
 		for k := range 8 {
-			to[i*n+2*k] = byte(f.kept[c] >> (8 * k))
+			to[i*n+2*k] = byte(f.content[c] >> (8 * k))
 			if f.tint != nil {
 				to[i*n+n/2+2*k] = byte(f.tint[c] >> (8 * k))
 			}
@@ -147,13 +147,13 @@ func (f *fake) Restore(cells []uint32, from []byte) error {
 		return err
 	}
 	if f.tint == nil {
-		f.tint = make([]uint64, len(f.kept))
+		f.tint = make([]uint64, len(f.content))
 	}
 	n := f.shape.RowBytes()
 	for i, c := range cells {
-		f.kept[c], f.tint[c] = 0, 0
+		f.content[c], f.tint[c] = 0, 0
 		for k := range 8 {
-			f.kept[c] |= uint64(from[i*n+2*k]) << (8 * k)
+			f.content[c] |= uint64(from[i*n+2*k]) << (8 * k)
 			f.tint[c] |= uint64(from[i*n+n/2+2*k]) << (8 * k)
 		}
 	}
@@ -162,10 +162,10 @@ func (f *fake) Restore(cells []uint32, from []byte) error {
 
 // moved is what a call that moved rows gives.
 func (f *fake) moved(in bool) error {
-	if f.travel == nil {
+	if f.copy == nil {
 		return nil
 	}
-	return f.travel(in)
+	return f.copy(in)
 }
 
 func (f *fake) Copy(to, from []uint32) error {
@@ -173,7 +173,7 @@ func (f *fake) Copy(to, from []uint32) error {
 		return err
 	}
 	for i, c := range to {
-		if f.kept[c] = f.kept[from[i]]; f.tint != nil {
+		if f.content[c] = f.content[from[i]]; f.tint != nil {
 			f.tint[c] = f.tint[from[i]]
 		}
 	}
@@ -254,7 +254,7 @@ func (f *fake) Run(p *axcl.Pass) error {
 	group := f.shape.Groups[f.shape.GroupFor(n, p.Reach(f.shape))]
 	short := f.shorts && n < group.Rows
 	if f.tint == nil {
-		f.tint = make([]uint64, len(f.kept))
+		f.tint = make([]uint64, len(f.content))
 	}
 	own, out, order := make([]uint64, n), make([]uint64, n), make([]uint64, n)
 	state := f.state(p)
@@ -288,7 +288,7 @@ func (f *fake) Run(p *axcl.Pass) error {
 		}
 		for c := range f.shape.Cells {
 			if f.ordered && c < count || !f.ordered && see[c/64]>>(c%64)&1 == 1 {
-				sum += mix(f.kept[c])
+				sum += mix(f.content[c])
 			}
 		}
 		if f.states != nil {
@@ -300,7 +300,7 @@ func (f *fake) Run(p *axcl.Pass) error {
 			fold := func(v uint64) { order[r] = mix(order[r]*3 + v) }
 			for c := range f.shape.Cells {
 				if see[c/64]>>(c%64)&1 == 1 {
-					fold(f.kept[c] + f.tint[c])
+					fold(f.content[c] + f.tint[c])
 					if f.sums == inPlace {
 						fold(uint64(c))
 					}
@@ -317,9 +317,9 @@ func (f *fake) Run(p *axcl.Pass) error {
 		}
 	}
 	for r := range n {
-		f.kept[p.Cell[r]], f.tint[p.Cell[r]] = own[r], order[r]
+		f.content[p.Cell[r]], f.tint[p.Cell[r]] = own[r], order[r]
 		if short {
-			f.kept[p.Cell[r]], out[r] = 0, 0
+			f.content[p.Cell[r]], out[r] = 0, 0
 		}
 	}
 	f.left(p, group.Rows-n, state)

@@ -23,7 +23,7 @@ type layerInputRows struct {
 }
 
 func (g *layerInputRows) Row(dst []uint16, id int32, embed []uint16) error {
-	//rule:G12 TestLayerInputsKept id => id&^1
+	//rule:G12 TestLayerInputsCached id => id&^1
 	if row, ok := g.rows[id]; ok {
 		copy(dst, row)
 		return nil

@@ -59,10 +59,10 @@ func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card 
 	}
 }
 
-// TestLayerInputsKept: what was made for a token is kept up to the limit and made again behind it;
+// TestLayerInputsCached: what was made for a token is kept up to the limit and made again behind it;
 // a row of a picture is given what belongs to the pad token and to the row itself, and that is
 // nobody else's.
-func TestLayerInputsKept(t *testing.T) {
+func TestLayerInputsCached(t *testing.T) {
 	//proves:G12 Gemma-4: what the host makes of a token
 	made := &countsGiven{}
 	m := &core{prices: prices{shape: axcl.Shape{Hidden: 2, Layers: 3, Given: 1}}, layerInputs: &layerInputRows{from: made}}

@@ -38,7 +38,7 @@ func BenchmarkPass(b *testing.B) {
 func steady(tb testing.TB, n, cells int) (b *cardBackend, pass func()) {
 	f := newFake()
 	f.shape.Cells = cells
-	f.kept = make([]uint64, cells)
+	f.content = make([]uint64, cells)
 	f.shape.Groups = []axcl.Group{{Rows: 1, Cells: cells}, {Rows: 128, Cells: 0}, {Rows: 128, Cells: cells / 2},
 		{Rows: 128, Cells: cells - 128}}
 	f.quick = true

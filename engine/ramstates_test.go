@@ -76,8 +76,8 @@ func TestStatesWhole(t *testing.T) {
 		{"no rows", func(b *cardBackend, _ *fake) {
 			b.m.ramTier.Forget()
 		}, false},
-		{"the first call fails", func(_ *cardBackend, f *fake) { f.travel = fails(1, failed) }, false},
-		{"the second call fails", func(_ *cardBackend, f *fake) { f.travel = fails(2, failed) }, false},
+		{"the first call fails", func(_ *cardBackend, f *fake) { f.copy = fails(1, failed) }, false},
+		{"the second call fails", func(_ *cardBackend, f *fake) { f.copy = fails(2, failed) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := withStates(3)
@@ -109,7 +109,7 @@ func TestStatesWhole(t *testing.T) {
 	}
 }
 
-// fails is a fake's travel of which the nth call fails.
+// fails is a fake's copy of which the nth call fails.
 func fails(nth int, err error) func(bool) error {
 	n := 0
 	return func(bool) error {
@@ -151,7 +151,7 @@ func TestStatesLeft(t *testing.T) {
 	away(t, b)
 	ctx, cancel := context.WithCancel(context.Background())
 	ways := 0
-	f.travel = func(in bool) error {
+	f.copy = func(in bool) error {
 		if in {
 			if ways++; ways == 2 { // the rows came, and of the state a piece
 				cancel()
@@ -164,7 +164,7 @@ func TestStatesLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if f.travel = nil; ways != 2 {
+	if f.copy = nil; ways != 2 {
 		t.Fatalf("%d calls brought something back", ways)
 	}
 	if out, _, err := run(b, job); err != nil || !slices.Equal(out, want) {
@@ -173,8 +173,8 @@ func TestStatesLeft(t *testing.T) {
 	clean(t, b)
 }
 
-// remembers is onFake with so much memory, on a card where evaluating costs much and rows and
-// states travel for nothing.
+// remembers is onFake with this much memory, on a card where evaluating costs much, and copying rows
+// and states costs nothing.
 func remembers(t *testing.T, f *fake, o OpenOptions, limit int64) *cardBackend {
 	t.Helper()
 	o.CardOptions, o.CacheRAM = still, NewMemory(limit)

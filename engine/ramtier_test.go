@@ -15,8 +15,8 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestTierKeys (T17): text of one key is never found in memory by another.
-func TestTierKeys(t *testing.T) {
+// TestRAMTierKeys (T17): text of one key is never found in memory by another.
+func TestRAMTierKeys(t *testing.T) {
 	st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: NewMemory(1 << 20)})
 	text := prompts(1, 600, 2)[0]
 	ask := func(key string) int {
@@ -53,9 +53,9 @@ func TestTierKeys(t *testing.T) {
 	}
 }
 
-// TestTierLimit: what is kept stays within its limit to the byte, the longest unused goes first,
+// TestRAMTierLimit: what is kept stays within its limit to the byte, the longest unused goes first,
 // and a tier that is smaller than one text keeps the beginning of it.
-func TestTierLimit(t *testing.T) {
+func TestRAMTierLimit(t *testing.T) {
 	//proves:G17
 	lane.NoRace(t)
 	for _, rows := range []int{0, 2, 300, 4000} {
@@ -83,7 +83,7 @@ func TestTierLimit(t *testing.T) {
 	}
 }
 
-// ailing is a card whose rows cannot travel.
+// ailing is a card whose rows cannot be copied.
 type ailing struct {
 	*fake
 	save, restore error
@@ -97,9 +97,9 @@ func (a *ailing) Restore(cells []uint32, from []byte) error {
 	return errors.Join(a.restore, a.fake.Restore(cells, from))
 }
 
-// TestTierFails: a row that cannot be copied is evaluated; an error that the card does not survive
+// TestRAMTierFails: a row that cannot be copied is evaluated; an error that the card does not survive
 // ends it.
-func TestTierFails(t *testing.T) {
+func TestRAMTierFails(t *testing.T) {
 	//proves:G17
 	failed := &axcl.Error{Op: "axclrtMemcpy", Layer: -1, Code: 0x1234}
 	for _, c := range []struct {
@@ -161,8 +161,8 @@ func TestTierFails(t *testing.T) {
 	}
 }
 
-// TestTierGap: whatever comes and goes, a stream waits for one piece more at most.
-func TestTierGap(t *testing.T) {
+// TestRAMTierGap: whatever comes and goes, a stream waits for one piece more at most.
+func TestRAMTierGap(t *testing.T) {
 	lane.NoRace(t)
 	st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: NewMemory(1 << 20)})
 	tier := st.m.ramTier
@@ -215,9 +215,9 @@ func (w *watched) Run(p *axcl.Pass) error {
 	return w.paced.Run(p)
 }
 
-// TestTiersShare: models share one limit, to the byte, and what was used longest ago goes first
+// TestRAMTiersShare: models share one limit, to the byte, and what was used longest ago goes first
 // whichever model's it is; what an unloaded model had comes free.
-func TestTiersShare(t *testing.T) {
+func TestRAMTiersShare(t *testing.T) {
 	bytes := newFake().shape.RowBytes()
 	memory := NewMemory(int64(1000 * bytes))
 	var st [2]*stage
@@ -268,9 +268,9 @@ func TestTiersShare(t *testing.T) {
 	}
 }
 
-// TestTiersAtOnce: the workers of several cards take rows from each other in one small memory, and
+// TestRAMTiersAtOnce: the workers of several cards take rows from each other in one small memory, and
 // every answer is the one without.
-func TestTiersAtOnce(t *testing.T) {
+func TestRAMTiersAtOnce(t *testing.T) {
 	var jobs []Job
 	for i := range 12 { // as much as seven cards hold
 		var ids []int32

@@ -206,8 +206,8 @@ func TestMoveNotAsCopied(t *testing.T) {
 		t.Fatal("rows cannot be moved")
 	}
 	if err := b.card.Do(context.Background(), func(axcl.Device) error {
-		for i := range f.kept {
-			f.kept[i] = uint64(i + 1)
+		for i := range f.content {
+			f.content[i] = uint64(i + 1)
 		}
 		b.m.model = idle{f}
 		return b.m.layout.priceMoves()

@@ -386,8 +386,8 @@ func TestWholeNative(t *testing.T) {
 	})
 }
 
-// TestGivenNative is TestLayerInputs through the vendor's ABI.
-func TestGivenNative(t *testing.T) {
+// TestLayerInputsNative is TestLayerInputs through the vendor's ABI.
+func TestLayerInputsNative(t *testing.T) {
 	//proves:G22
 	lane.Slow(t)
 	lane.NoRace(t)

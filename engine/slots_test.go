@@ -137,7 +137,7 @@ func longStates(slots int) *fake {
 	for h := 0; h <= 1536; h += 64 {
 		f.shape.Groups = append(f.shape.Groups, axcl.Group{Rows: 64, Cells: h})
 	}
-	f.kept = make([]uint64, f.shape.Cells)
+	f.content = make([]uint64, f.shape.Cells)
 	return f
 }
 

@@ -52,7 +52,7 @@ func TestDraft(t *testing.T) {
 		}, 0, 1},
 		{"has few cells", func(f *fake) {
 			f.shape.Cells = 40
-			f.kept = f.kept[:40]
+			f.content = f.content[:40]
 			f.shape.Groups = []axcl.Group{{Rows: 1, Cells: 40}, {Rows: 8, Cells: 0}, {Rows: 8, Cells: 24}}
 		}, 0, 1},
 	} {

@@ -106,7 +106,7 @@ func TestWideRoom(t *testing.T) {
 	for cells, want := range map[int]bool{8: false, 9: true, 12: true, 13: true} {
 		f := newFake()
 		f.shape.Cells, f.shape.Groups = cells, []axcl.Group{{Rows: 1, Cells: cells}, {Rows: 8, Cells: 0}}
-		f.kept = f.kept[:cells]
+		f.content = f.content[:cells]
 		b := onFake(t, f, OpenOptions{CardOptions: still})
 		if err := b.card.Do(context.Background(), func(axcl.Device) error {
 			sound, err := b.m.prover.trials().Wide(context.Background(), 8)

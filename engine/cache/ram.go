@@ -260,7 +260,7 @@ func (r *RAM) Choose(worth func(n, runs, first, length int) bool) (p Piece, ok, 
 // each. Memory's lock is held.
 func (r *RAM) walk(path []int32, root int32, there func(h int32, length int)) (first int, under int32) {
 	//rule:T17 ./engine TestStatesInMemoryKeys r.card.names[^root] => ""
-	//rule:T17 ./engine TestTierKeys r.card.names[^root] => ""
+	//rule:T17 ./engine TestRAMTierKeys r.card.names[^root] => ""
 	under = r.tree.root(r.card.names[^root])
 	r.tree.touch()
 	for ; first < len(path); first++ {
@@ -284,7 +284,7 @@ func (r *RAM) next(rows []int32) (p Piece) {
 	for i := range p.Cells {
 		p.Cells[i] = uint32(rows[i])
 	}
-	//rule:G17 ./engine TestTierGap r.Out.MostOf(p.Cells, r.piece) =>
+	//rule:G17 ./engine TestRAMTierGap r.Out.MostOf(p.Cells, r.piece) =>
 	p.Cells = p.Cells[:r.Out.MostOf(p.Cells, r.piece)]
 	return p
 }
