@@ -30,18 +30,6 @@ func (d *diskTier) priceStates() error {
 	return nil
 }
 
-// slots returns the slots that states are being restored to.
-func (d *diskTier) slots() (all []uint32) {
-	if d != nil {
-		for _, r := range d.reading {
-			if r.slot != 0 {
-				all = append(all, r.slot)
-			}
-		}
-	}
-	return all
-}
-
 // waiting is how many sequences wait for the disk. Each needs a slot when its state has come.
 func (d *diskTier) waiting() int {
 	if d == nil {

@@ -34,3 +34,15 @@ func (m *lm) verify() {
 		panic("engine: invariant: in memory: " + err.Error())
 	}
 }
+
+// slots returns the slots that states are being restored to.
+func (d *diskTier) slots() (all []uint32) {
+	if d != nil {
+		for _, r := range d.reading {
+			if r.slot != 0 {
+				all = append(all, r.slot)
+			}
+		}
+	}
+	return all
+}
