@@ -47,13 +47,13 @@ func (s *Soft) checkEncoder() error {
 		return errorf("gives rows of %d", s.Out)
 	case s.Activation != GELU:
 		return errorf("is an encoder with activation %d", s.Activation)
-	case s.Flags&^(FlagHollow|FlagMerger) != 0:
+	case s.Flags&^(FlagShapeOnly|FlagMerger) != 0:
 		return errorf("is an encoder, and has flags 0x%x", s.Flags)
 	case s.Patch < 1 || s.Patch > maxPatch || s.Merge < 1 || s.Merge > maxMerge:
 		return errorf("makes a row of %d × %d patches of %d pixels a side", s.Merge, s.Merge, s.Patch)
 	case s.Order > InRows:
 		return errorf("takes pixels in an unknown order, %d", uint32(s.Order))
-	case s.Flags&FlagHollow != 0 && s.Out < 24:
+	case s.Flags&FlagShapeOnly != 0 && s.Out < 24:
 		return errorf("is hollow, and its rows of %d values cannot spell a number", s.Out)
 	case len(s.Groups) != 1:
 		return errorf("is an encoder of %d shape groups, not one", len(s.Groups))

@@ -71,7 +71,7 @@ func TestSharingLayers(t *testing.T) {
 
 // A software layer that is given rows, or shares, and does not add up is refused.
 func TestSoftGiven(t *testing.T) {
-	h := axmodel.Header{Kind: axmodel.Layer, Flags: axmodel.FlagHollow | axmodel.FlagGemma | axmodel.FlagGemma4 | axmodel.FlagShares,
+	h := axmodel.Header{Kind: axmodel.Layer, Flags: axmodel.FlagShapeOnly | axmodel.FlagGemma | axmodel.FlagGemma4 | axmodel.FlagShares,
 		Hidden: 8, Heads: 2, KVHeads: 1, HeadDim: 4, Intermediate: 8, Out: 6, Pos: 1}
 	groups := []axmodel.SoftGroup{{Rows: 1, Cells: 32, Cache: 33}, {Rows: 4, Cells: 0, Cache: 4}}
 	for name, c := range map[string]struct {
@@ -86,7 +86,7 @@ func TestSoftGiven(t *testing.T) {
 		"a dummy":          {func(_ *axmodel.Header, g []axmodel.SoftGroup) { g[1].Cache = 1 }, "its cache has 1"},
 		"a head that does": {func(h *axmodel.Header, _ []axmodel.SoftGroup) { h.Kind, h.Out = axmodel.Affine, 4 }, "claims to be a layer"},
 		"a cap of nothing": {func(h *axmodel.Header, _ []axmodel.SoftGroup) {
-			h.Kind, h.Flags, h.Scale = axmodel.Head, axmodel.FlagHollow, -1
+			h.Kind, h.Flags, h.Scale = axmodel.Head, axmodel.FlagShapeOnly, -1
 		}, "capped at -1"},
 	} {
 		h, g := h, append([]axmodel.SoftGroup(nil), groups...)

@@ -6,7 +6,7 @@ import (
 
 // checkLinear is check for a linear layer's own numbers.
 func (s *Soft) checkLinear() error {
-	const allowed = FlagNormOne | FlagHollow | FlagSuffix
+	const allowed = FlagNormOne | FlagShapeOnly | FlagSuffix
 	switch {
 	case s.Heads < 1 || s.KVHeads < 1 || s.HeadDim < 1 || s.ValueDim < 1 || s.Heads%s.KVHeads != 0:
 		return errorf("%d value heads of %d over %d key heads of %d are impossible", s.Heads, s.ValueDim, s.KVHeads, s.HeadDim)

@@ -156,12 +156,12 @@ func TestLinearTensors(t *testing.T) {
 	}
 }
 
-// A hollow package may have layers with a state: models finds which, and what they keep.
-func TestHollowStates(t *testing.T) {
+// A package without weights may have layers with a state: models finds which, and what they keep.
+func TestShapeStates(t *testing.T) {
 	dir := t.TempDir()
 	s := axmodel.Qwen35Small()
 	s.Vocab, s.Linear.Warm = 300, 2
-	if err := axmodel.WriteHollow(dir, s); err != nil {
+	if err := axmodel.WriteShape(dir, s); err != nil {
 		t.Fatal(err)
 	}
 	p, err := models.Open(dir)

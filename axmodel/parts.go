@@ -65,14 +65,14 @@ func (s *Soft) checkParts() error {
 	for i, p := range layers {
 		l := p.Soft
 		if l.Kind != Layer || l.Hidden != s.Hidden || l.KVHeads != s.KVHeads || l.HeadDim != s.HeadDim || l.Pos != s.Pos ||
-			l.Flags&(FlagHollow|FlagGemma4|FlagShares) != 0 || !slices.Equal(l.Groups, s.Groups) {
+			l.Flags&(FlagShapeOnly|FlagGemma4|FlagShares) != 0 || !slices.Equal(l.Groups, s.Groups) {
 			return errorf("part %d is a %v of hidden %d, %d kv heads of %d and %d groups, which does not belong in a whole decoder "+
 				"of %d, %d of %d and %d", i, l.Kind, l.Hidden, l.KVHeads, l.HeadDim, len(l.Groups), s.Hidden, s.KVHeads,
 				s.HeadDim, len(s.Groups))
 		}
 	}
 	if head.Kind != Head || head.Hidden != s.Hidden || head.Out != s.Out || head.Flags&FlagF32 != s.Flags&FlagF32 ||
-		head.Flags&FlagHollow != 0 {
+		head.Flags&FlagShapeOnly != 0 {
 		return errorf("the last part is a %v of hidden %d for %d tokens, not the head of a whole decoder of %d for %d", head.Kind,
 			head.Hidden, head.Out, s.Hidden, s.Out)
 	}

@@ -51,7 +51,7 @@ const (
 	FlagNormOne // norms multiply by 1 + weight
 	FlagF32
 	FlagArgmax
-	FlagHollow
+	FlagShapeOnly
 	FlagSuffix // names carry the group
 	FlagGate   // q gives, head after head, the query and then a gate for the head's output
 	FlagMerger // an encoder's rows are made by two matrices with GELU between them, not by one

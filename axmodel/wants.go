@@ -12,7 +12,7 @@ func known(want []Entry, name string) bool {
 // Wants lists the tensors a model with this header has: names and sizes, and a type where only one
 // will do.
 func (h *Header) Wants() []Entry {
-	if h.Flags&FlagHollow != 0 {
+	if h.Flags&FlagShapeOnly != 0 {
 		return nil
 	}
 	e := func(name string, rows, cols int) Entry { return Entry{Name: name, Rows: rows, Cols: cols} }

@@ -161,13 +161,13 @@ func (l *limited) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-// A hollow package is a package: models opens it, and its embedding rows spell their ids.
-func TestHollowPackage(t *testing.T) {
+// A package without weights is complete: models opens it, and its embedding rows spell their ids.
+func TestShapePackage(t *testing.T) {
 	dir := t.TempDir()
-	s := axmodel.HollowShape{Name: "qwen3", Layers: 3, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000,
+	s := axmodel.Shape{Name: "qwen3", Layers: 3, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000,
 		Context: 127, Chunk: 16, History: []int{0, 32},
 		LayerBytes: 5000, HeadBytes: 700, Period: 16, F32: true, Argmax: true, Suffix: true}
-	if err := axmodel.WriteHollow(dir, s); err != nil {
+	if err := axmodel.WriteShape(dir, s); err != nil {
 		t.Fatal(err)
 	}
 	p, err := models.Open(dir)
@@ -184,13 +184,13 @@ func TestHollowPackage(t *testing.T) {
 		if err := p.Embed.Row(row, id); err != nil {
 			t.Fatal(err)
 		}
-		if got := axmodel.HollowNext(row, 1<<24, 0); got != int(id)+1 {
+		if got := axmodel.ShapeNext(row, 1<<24, 0); got != int(id)+1 {
 			t.Errorf("after %d comes %d", id, got)
 		}
 	}
 	next := func(id int32, out, period int) int {
-		axmodel.HollowRow(row, id)
-		return axmodel.HollowNext(row, out, period)
+		axmodel.ShapeRow(row, id)
+		return axmodel.ShapeNext(row, out, period)
 	}
 	for _, c := range [][4]int{{15, 1000, 16, 0}, {14, 1000, 16, 15}, {31, 1000, 16, 16}, {999, 1000, 0, 0}, {5, 1000, 0, 6}} {
 		if got := next(int32(c[0]), c[1], c[2]); got != c[3] {

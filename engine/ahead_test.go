@@ -23,7 +23,7 @@ func TestReadAhead(t *testing.T) {
 	shape := axmodel.Qwen3Small()
 	shape.Layers, shape.Vocab = 4, 4000
 	shape.LayerBytes, shape.HeadBytes = 10e6, 100e6
-	if err := axmodel.WriteHollow(dir, shape); err != nil {
+	if err := axmodel.WriteShape(dir, shape); err != nil {
 		t.Fatal(err)
 	}
 	p, err := models.Open(dir)

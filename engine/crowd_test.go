@@ -164,7 +164,7 @@ type paced struct {
 	now time.Duration
 }
 
-func newPaced(s axmodel.HollowShape, p pi5) *paced {
+func newPaced(s axmodel.Shape, p pi5) *paced {
 	f := newFake()
 	f.quick = true
 	f.shape.Cells, f.shape.Groups = s.Context, nil
@@ -208,7 +208,7 @@ func (d *paced) Copy(to, from []uint32) error {
 }
 
 // onPaced opens the engine on a paced card. The worker is the test's: crowd runs the passes.
-func onPaced(t testing.TB, s axmodel.HollowShape, p pi5, o OpenOptions) *stage {
+func onPaced(t testing.TB, s axmodel.Shape, p pi5, o OpenOptions) *stage {
 	t.Helper()
 	d := newPaced(s, p)
 	return onDevice(t, d, d, o)
@@ -413,7 +413,7 @@ func anyLoad(rng *rand.Rand, cells int, shared bool) (vs []visit) {
 // least is what the NPU alone takes for n prompts and answers, however they are put together: each
 // prompt's rows in full chunks with no more history than their own, each answer's token alone or
 // with as many others of the same length as wide passes can see, whichever takes less.
-func (p pi5) least(s axmodel.HollowShape, n, prompt, output int) time.Duration {
+func (p pi5) least(s axmodel.Shape, n, prompt, output int) time.Duration {
 	sum := 0.0
 	for i := range prompt {
 		sum += p.bound(i/s.Chunk*s.Chunk, 0) / float64(s.Chunk)
@@ -441,7 +441,7 @@ func TestTogether(t *testing.T) {
 	lane.NoRace(t)
 	for _, c := range []struct {
 		name           string
-		s              axmodel.HollowShape
+		s              axmodel.Shape
 		p              pi5
 		n, prompt, out int
 		most           float64 // times as long as one after another
@@ -472,7 +472,7 @@ func TestTogether(t *testing.T) {
 // turns lets n conversations take turns: each has a text of this many tokens, and asks rounds times
 // with 32 more, which 32 are answered to. It gives the times to the first token, of all turns but
 // the first of each, and what each takes at least by arithmetic where nothing is on the card.
-func (st *stage) turns(t testing.TB, s axmodel.HollowShape, p pi5, n, length, rounds int) (firsts, least []time.Duration) {
+func (st *stage) turns(t testing.TB, s axmodel.Shape, p pi5, n, length, rounds int) (firsts, least []time.Duration) {
 	t.Helper()
 	off := false
 	texts := make([][]int32, n)
@@ -508,7 +508,7 @@ func (st *stage) turns(t testing.TB, s axmodel.HollowShape, p pi5, n, length, ro
 }
 
 // turn is the way over the link of what was there before, and the passes of 32 new tokens.
-func (p pi5) turn(s axmodel.HollowShape, before int) time.Duration {
+func (p pi5) turn(s axmodel.Shape, before int) time.Duration {
 	link := float64(before) * float64(p.rowBytes) / 500e6 * 1e3
 	rest := float64(p.layers)*p.row*32 + p.head
 	if top := s.History[len(s.History)-1]; before+32 <= top+s.Chunk {
@@ -528,7 +528,7 @@ func TestTurns(t *testing.T) {
 	lane.NoRace(t)
 	for _, c := range []struct {
 		name   string
-		s      axmodel.HollowShape
+		s      axmodel.Shape
 		p      pi5
 		length int
 		sooner float64 // than without a tier, the median

@@ -28,7 +28,7 @@ func TestAsFresh(t *testing.T) {
 		}
 		for _, n := range c.clients {
 			t.Run(fmt.Sprintf("p%d n%d c%d", c.prompt, c.output, n), func(t *testing.T) {
-				b, clock := hollow(t, axmodel.Qwen3Small(), OpenOptions{MaxQueue: 512})
+				b, clock := simPi5(t, axmodel.Qwen3Small(), OpenOptions{MaxQueue: 512})
 				load := work{Clients: 1, Prompt: c.prompt, Output: c.output, Speculate: &off, First: 1}
 				one := measured(t, b, clock, load).Took.Seconds()
 				load.Clients = n

@@ -239,7 +239,7 @@ func TestNever(t *testing.T) {
 func TestHostRoom(t *testing.T) {
 	//proves:D3 in software against this machine's memory, its control groups' limits among it
 	dir := t.TempDir()
-	if err := axmodel.WriteHollow(dir, axmodel.HollowShape{Name: "qwen3", Layers: 64, Hidden: 64, Heads: 8, KVHeads: 8, HeadDim: 128,
+	if err := axmodel.WriteShape(dir, axmodel.Shape{Name: "qwen3", Layers: 64, Hidden: 64, Heads: 8, KVHeads: 8, HeadDim: 128,
 		Intermediate: 96, Vocab: 1000,
 		Context: 1 << 20, LayerBytes: 1000, HeadBytes: 1000}); err != nil {
 		t.Fatal(err)

@@ -15,9 +15,9 @@ import (
 // says means nothing, what it costs is what the real one would. Its files are written into dir,
 // which must be an empty folder. The caller closes the backend, which has no tokenizer: only
 // Complete, Embed, Stats, Info and Close may be used. Errors: the file system's, and as [Open].
-func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.HollowShape, o OpenOptions) (Backend, error) {
+func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.Shape, o OpenOptions) (Backend, error) {
 	s.NoEmbeddings = true
-	if err := axmodel.WriteHollow(dir, s); err != nil {
+	if err := axmodel.WriteShape(dir, s); err != nil {
 		return nil, err
 	}
 	layers, head := axmodel.Files(dir, s.Name, s.Chunk, s.Layers)
@@ -45,8 +45,8 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.HollowShape, 
 			return err
 		}
 		b.m = newLM(c, model, shapeRows{}, nil, nil, o)
-		// Rows of a hollow model do not influence each other, so there is nothing to prove: the
-		// software cards can do all of it.
+		// Rows of a model without weights do not influence each other, so there is nothing to
+		// prove: the software cards can do all of it.
 		if o.Proven != nil {
 			b.m.proven = *o.Proven
 		} else {
@@ -83,8 +83,8 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.HollowShape, 
 	return b, nil
 }
 
-// shapeSight is how a hollow model sees: as its encoder's file says.
-func shapeSight(dir string, s axmodel.HollowShape) (*models.Vision, error) {
+// shapeSight is how a model without weights sees: as its encoder's file says.
+func shapeSight(dir string, s axmodel.Shape) (*models.Vision, error) {
 	path := filepath.Join(dir, s.EncoderFile())
 	m, err := axmodel.ReadFile(path)
 	if err != nil {
@@ -101,6 +101,6 @@ func shapeSight(dir string, s axmodel.HollowShape) (*models.Vision, error) {
 type shapeRows struct{}
 
 func (shapeRows) Row(dst []uint16, id int32) error {
-	axmodel.HollowRow(dst, id)
+	axmodel.ShapeRow(dst, id)
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 func TestMoves(t *testing.T) {
 	for _, c := range []struct {
 		name               string
-		s                  axmodel.HollowShape
+		s                  axmodel.Shape
 		p                  pi5
 		long, out, prompt  int
 		sooner, everything float64 // times as soon, the first token; times as long, all of it

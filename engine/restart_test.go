@@ -79,7 +79,7 @@ func (d asleep) Restore(c []uint32, from []byte) error {
 
 // onAsleep opens a model on a paced card behind a disk that reads this many bytes a second, 0 for
 // none. It must run in a bubble.
-func onAsleep(t testing.TB, s axmodel.HollowShape, p pi5, dir string, rate float64) *cardBackend {
+func onAsleep(t testing.TB, s axmodel.Shape, p pi5, dir string, rate float64) *cardBackend {
 	t.Helper()
 	d := asleep{newPaced(s, p)}
 	start := time.Now()

@@ -24,10 +24,10 @@ import (
 func TestRoomToSee(t *testing.T) {
 	//proves:D3 the encoder of pictures
 	dir := t.TempDir()
-	s := axmodel.HollowShape{Name: "qwen3", Layers: 4, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000,
-		Context: 127, Chunk: 16, History: []int{0, 32}, LayerBytes: 4 << 20, HeadBytes: 4 << 20, Sight: &axmodel.HollowSight{Width: 32,
+	s := axmodel.Shape{Name: "qwen3", Layers: 4, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000,
+		Context: 127, Chunk: 16, History: []int{0, 32}, LayerBytes: 4 << 20, HeadBytes: 4 << 20, Sight: &axmodel.ShapeEncoder{Width: 32,
 			Blocks: 2, Heads: 2, Intermediate: 48, Patch: 4, Merge: 2, Down: 4, Across: 4, Bytes: 20 << 20}}
-	if err := axmodel.WriteHollow(dir, s); err != nil {
+	if err := axmodel.WriteShape(dir, s); err != nil {
 		t.Fatal(err)
 	}
 	p, err := models.Open(dir)
@@ -62,7 +62,7 @@ func TestRoomToSee(t *testing.T) {
 				small := s
 				small.Sight, small.Layers = nil, 1
 				other := t.TempDir()
-				if err := axmodel.WriteHollow(other, small); err != nil {
+				if err := axmodel.WriteShape(other, small); err != nil {
 					t.Fatal(err)
 				}
 				m, err := Open(t.Context(), other, OpenOptions{Card: card})

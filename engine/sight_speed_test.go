@@ -34,7 +34,7 @@ func TestPictureTime(t *testing.T) {
 // pictureTime says what takes longer than it should on a card that has done nothing yet.
 func pictureTime(t *testing.T) (wrong []string) {
 	s := axmodel.Qwen3VLSmall()
-	b, _ := hollow(t, s, OpenOptions{})
+	b, _ := simPi5(t, s, OpenOptions{})
 	p, err := profiles.Load("pi5")
 	if err != nil {
 		t.Fatal(err)

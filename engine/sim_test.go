@@ -205,7 +205,7 @@ func TestPrediction(t *testing.T) {
 	shape := axmodel.Qwen3Small()
 	shape.Layers, shape.Vocab = 4, 4000 // the rest as it is: groups, widths, context
 	shape.LayerBytes, shape.HeadBytes = shape.LayerBytes+1, shape.HeadBytes/38+1
-	if err := axmodel.WriteHollow(dir, shape); err != nil {
+	if err := axmodel.WriteShape(dir, shape); err != nil {
 		t.Fatal(err)
 	}
 	sees, _ := sightPackage(t, axmodeltest.SightArchs()[0])
@@ -252,10 +252,10 @@ func TestPrediction(t *testing.T) {
 func TestRoomToLoad(t *testing.T) {
 	//proves:D3
 	dir := t.TempDir()
-	shape := axmodel.HollowShape{Name: "qwen3", Layers: 4, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000,
+	shape := axmodel.Shape{Name: "qwen3", Layers: 4, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000,
 		Context: 127, Chunk: 16,
 		History: []int{0, 32}, LayerBytes: 4 << 20, HeadBytes: 32 << 20}
-	if err := axmodel.WriteHollow(dir, shape); err != nil {
+	if err := axmodel.WriteShape(dir, shape); err != nil {
 		t.Fatal(err)
 	}
 	const idle, most = 18, 2 * 32 // MiB that a card has in use itself, and that the head and its file take

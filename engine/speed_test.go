@@ -29,7 +29,7 @@ func TestThroughput(t *testing.T) {
 	off := false
 	for _, c := range []struct {
 		name  string
-		shape axmodel.HollowShape
+		shape axmodel.Shape
 		p     pi5
 		least map[int]float64 // clients: times one client
 		cells int             // of the group that short contexts need
@@ -38,7 +38,7 @@ func TestThroughput(t *testing.T) {
 		{"4B", axmodel.Qwen3Large(), large, map[int]float64{1: 1, 4: 0.98, 8: 1.4, 16: 2}, 256},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b, clock := hollow(t, c.shape, OpenOptions{})
+			b, clock := simPi5(t, c.shape, OpenOptions{})
 			one := 0.0
 			for _, n := range []int{1, 2, 4, 8, 16, 32} {
 				least, ok := c.least[n]
@@ -92,7 +92,7 @@ func TestDocumentedRates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, clock := hollow(t, axmodel.Qwen3Small(), OpenOptions{})
+	b, clock := simPi5(t, axmodel.Qwen3Small(), OpenOptions{})
 	for _, n := range []int{1, 8, 16} {
 		row := regexp.MustCompile(fmt.Sprintf(`(?m)^ +p32 n32 c%d (?:.*?%%){2} +([\d.]+) ±`, n)).FindSubmatch(doc)
 		if row == nil {
@@ -109,15 +109,15 @@ func TestDocumentedRates(t *testing.T) {
 	}
 }
 
-// hollow opens a hollow model on the simulated card, a Raspberry Pi 5's, with its clock. Nothing
-// here depends on how fast this machine is.
-func hollow(t testing.TB, s axmodel.HollowShape, o OpenOptions) (*cardBackend, func() time.Duration) {
+// simPi5 opens a model without weights on the simulated card, a Raspberry Pi 5's, with its clock.
+// Nothing here depends on how fast this machine is.
+func simPi5(t testing.TB, s axmodel.Shape, o OpenOptions) (*cardBackend, func() time.Duration) {
 	t.Helper()
-	return hollowOn(t, "pi5", s, o)
+	return simOf(t, "pi5", s, o)
 }
 
-// hollowOn is hollow on a card of another profile.
-func hollowOn(t testing.TB, profile string, s axmodel.HollowShape, o OpenOptions) (*cardBackend, func() time.Duration) {
+// simOf is simPi5 on a card of another profile.
+func simOf(t testing.TB, profile string, s axmodel.Shape, o OpenOptions) (*cardBackend, func() time.Duration) {
 	t.Helper()
 	open, sim := onSim(t, "clock=virtual\nprofile="+profile)
 	o.CardOptions.Clock = clockOf(sim)
@@ -166,7 +166,7 @@ func TestLeftOver(t *testing.T) {
 		{"wide passes forty times as dear", "pi5,table clear,matrix 0.02TOPS", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b, clock := hollowOn(t, c.profile, axmodel.Qwen3Small(), OpenOptions{Proven: c.proven})
+			b, clock := simOf(t, c.profile, axmodel.Qwen3Small(), OpenOptions{Proven: c.proven})
 			rate := func(n int) float64 { // from the first pass to the last: those who come later wait
 				f := measured(t, b, clock, work{Clients: n, Prompt: 2, Output: 12, Speculate: &off, First: 1000})
 				return float64(f.Tokens) / f.Took.Seconds()
@@ -186,7 +186,7 @@ func TestLeftOver(t *testing.T) {
 // TestPassTime: what a pass takes is the arithmetic's sum, for answers together and for prompts.
 func TestPassTime(t *testing.T) {
 	off := false
-	b, clock := hollow(t, axmodel.Qwen3Small(), OpenOptions{})
+	b, clock := simPi5(t, axmodel.Qwen3Small(), OpenOptions{})
 	near := func(what string, got, want float64) {
 		t.Helper()
 		t.Logf("%s: %.1f ms, %.1f by arithmetic", what, got, want)
@@ -230,7 +230,7 @@ func TestLongContext(t *testing.T) {
 		s.History = append(s.History, h)
 	}
 	s.History = append(s.History, 14336-256)
-	b, clock := hollow(t, s, OpenOptions{})
+	b, clock := simPi5(t, s, OpenOptions{})
 	// As the profile has it: a measured row of 2047 cells, and memory and attention for what there
 	// is more.
 	row := func(cells int) float64 {
@@ -273,7 +273,7 @@ func TestSpeculationPays(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := axmodel.Qwen3Small()
 			s.Period = c.period
-			b, clock := hollow(t, s, OpenOptions{})
+			b, clock := simPi5(t, s, OpenOptions{})
 			w := work{Clients: c.clients, Prompt: 24, Output: 200, First: 24 * 50, Speculate: &off}
 			plain := measured(t, b, clock, w)
 			w.Speculate = nil
@@ -290,7 +290,7 @@ func TestSpeculationPays(t *testing.T) {
 // TestSecondTurn: the next turn of a long chat costs one chunk until its first token.
 func TestSecondTurn(t *testing.T) {
 	off := false
-	b, clock := hollow(t, axmodel.Qwen3Large(), OpenOptions{})
+	b, clock := simPi5(t, axmodel.Qwen3Large(), OpenOptions{})
 	first := measured(t, b, clock, work{Clients: 1, Prompt: 2000, Output: 16, First: 1000, Speculate: &off})
 	f, err := measure(context.Background(), b, clock, work{Clients: 1, Prompt: 2040, Output: 1, First: 1000, Speculate: &off})
 	if err != nil {
@@ -403,7 +403,7 @@ func TestPromptsInTurn(t *testing.T) {
 	var took [2]time.Duration
 	for i, parallel := range []int{2, 0} {
 		t.Run(fmt.Sprint("parallel ", parallel), func(t *testing.T) {
-			b, clock := hollow(t, axmodel.Qwen3Small(), OpenOptions{Parallel: parallel})
+			b, clock := simPi5(t, axmodel.Qwen3Small(), OpenOptions{Parallel: parallel})
 			took[i] = measured(t, b, clock, work{Clients: 6, Prompt: 512, Output: 16, Speculate: &off, First: 1000}).Took
 		})
 	}
@@ -421,7 +421,7 @@ func TestTogetherNative(t *testing.T) {
 	var took [2]time.Duration
 	for i, parallel := range []int{1, 0} {
 		t.Run(fmt.Sprint("parallel ", parallel), func(t *testing.T) {
-			b, clock := hollow(t, axmodel.Qwen3Small(), OpenOptions{Parallel: parallel})
+			b, clock := simPi5(t, axmodel.Qwen3Small(), OpenOptions{Parallel: parallel})
 			if err := b.card.Do(context.Background(), func(axcl.Device) error { b.card.Detach(b.m); return nil }); err != nil {
 				t.Fatal(err)
 			}
@@ -439,7 +439,7 @@ func TestTogetherNative(t *testing.T) {
 // in turn, and so do prompts; a second turn takes no more than a chunk.
 func TestStatesTime(t *testing.T) {
 	lane.Slow(t)
-	b, clock := hollow(t, axmodel.Qwen35SmallInt4(), OpenOptions{})
+	b, clock := simPi5(t, axmodel.Qwen35SmallInt4(), OpenOptions{})
 	const token, head = 18*0.97 + 6*1.04 + 12.62, 12.62
 	for _, n := range []int{1, 4} {
 		f := measured(t, b, clock, work{Clients: n, Prompt: 2, Output: 24, First: 1000})

@@ -26,7 +26,7 @@ func TestMemoryWhileLoading(t *testing.T) {
 		{"caches larger than any file", mib, 2 * mib, 1 << 16, 0},
 	} {
 		dir := t.TempDir()
-		if err := axmodel.WriteHollow(dir, axmodel.HollowShape{Name: "qwen3", Layers: 3, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16,
+		if err := axmodel.WriteShape(dir, axmodel.Shape{Name: "qwen3", Layers: 3, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16,
 			Intermediate: 96, Vocab: 1000,
 			Context: tt.context, Chunk: 16, History: []int{0, 32}, LayerBytes: tt.layer, HeadBytes: tt.head}); err != nil {
 			t.Fatal(err)
@@ -52,11 +52,11 @@ func TestMemoryWhileLoading(t *testing.T) {
 // be used is not counted.
 func TestMemoryOfEncoder(t *testing.T) {
 	const mib = 1 << 20
-	s := axmodel.HollowShape{Name: "qwen3", Layers: 3, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000,
-		Context: 127, Chunk: 16, History: []int{0, 32}, LayerBytes: mib, HeadBytes: mib, Sight: &axmodel.HollowSight{Width: 32, Blocks: 2,
+	s := axmodel.Shape{Name: "qwen3", Layers: 3, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000,
+		Context: 127, Chunk: 16, History: []int{0, 32}, LayerBytes: mib, HeadBytes: mib, Sight: &axmodel.ShapeEncoder{Width: 32, Blocks: 2,
 			Heads: 2, Intermediate: 48, Patch: 4, Merge: 2, Down: 4, Across: 4, Deep: 1, Bytes: 8 * mib}}
 	dir := t.TempDir()
-	if err := axmodel.WriteHollow(dir, s); err != nil {
+	if err := axmodel.WriteShape(dir, s); err != nil {
 		t.Fatal(err)
 	}
 	memory := func(want bool) (all, text models.Memory) {

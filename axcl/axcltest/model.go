@@ -21,17 +21,17 @@ type Tiny struct {
 	Groups                     []axmodel.SoftGroup
 	Flags, HeadFlags           uint32
 	Pos                        int    // positions a row: 1, or 3, which the frequencies take in turns
-	Hollow                     bool   // shapes without weights
-	Weights, HeadWeights       uint64 // what a hollow model's layer and head are to take on a card
+	ShapeOnly                  bool   // shapes without weights
+	Weights, HeadWeights       uint64 // what a layer and the head take on a card, if ShapeOnly
 
 	// Of layers that keep a state: all but each Interval-th; 0: no layer does. The key heads and
-	// their length are KVHeads and HD, but of a hollow model those that are given.
+	// their length are KVHeads and HD, but those that are given if ShapeOnly.
 	Interval             int
 	KeyHeads, KeyDim     int
 	ValueHeads, ValueDim int
 	State                axmodel.State       // type of both states
 	Linear               []axmodel.SoftGroup // their shape groups; nil: as many as Groups has
-	LinearWeights        uint64              // what a hollow one is to take on a card
+	LinearWeights        uint64              // what such a layer takes on a card, if ShapeOnly
 
 	// Of layers that are given a row beyond the hidden state: how many values it has; 0: they are
 	// given none. The heads of each Pattern-th are Far long, and the last Shared use the K and V of
@@ -105,12 +105,12 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 		Intermediate: y.Intermediate,
 		Eps:          1e-6, Scale: float32(1 / math.Sqrt(float64(y.HD))), Rotary: y.HD, Magnitude: 1, Rope: axmodel.RopeDefault, Pos: y.Pos,
 		Theta: 10000, Tool: "axcltest"}
-	if y.Hollow {
-		head.Flags |= axmodel.FlagHollow
+	if y.ShapeOnly {
+		head.Flags |= axmodel.FlagShapeOnly
 		head.Weights = y.Weights
 	}
 	matrix := func(name string, rows, cols int, scale float64) axmodel.Tensor {
-		if y.Hollow {
+		if y.ShapeOnly {
 			return axmodel.Tensor{}
 		}
 		v := make([]float32, rows*cols)
@@ -173,7 +173,7 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 			}
 			ts = append(ts, axmodel.Vector("rope_axis", axmodel.F32, axis))
 		}
-		if y.Hollow {
+		if y.ShapeOnly {
 			ts = nil
 		}
 		path := filepath.Join(dir, fmt.Sprintf("%s_p%d_l%d_together.axmodel", name, y.Groups[len(y.Groups)-1].Rows, l))
@@ -183,7 +183,7 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 		}
 		if y.linear(l) {
 			head, groups = y.linearHeader(head), y.linearGroups()
-			if ts = y.linearTensors(head, rng, norm, weight); y.Hollow {
+			if ts = y.linearTensors(head, rng, norm, weight); y.ShapeOnly {
 				ts = nil
 			}
 		}
@@ -195,8 +195,8 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 	post := axmodel.Header{Kind: axmodel.Head, Flags: y.HeadFlags | y.Flags&axmodel.FlagNormOne, Hidden: h, Out: y.Vocab, Eps: 1e-6, Pos: 1,
 		Tool: "axcltest"}
 	ts := []axmodel.Tensor{norm("norm", h), matrix("weight", y.Vocab, h, 3/math.Sqrt(float64(h)))}
-	if y.Hollow {
-		post.Flags |= axmodel.FlagHollow
+	if y.ShapeOnly {
+		post.Flags |= axmodel.FlagShapeOnly
 		post.Weights = y.HeadWeights
 		ts = nil
 	}
@@ -207,9 +207,9 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 // linearHeader makes of a layer's header that of one which keeps a state.
 func (y Tiny) linearHeader(h axmodel.Header) axmodel.Header {
 	h.Kind, h.Heads, h.ValueDim, h.Conv, h.State = axmodel.Linear, y.ValueHeads, y.ValueDim, 4, y.State
-	h.Flags &= axmodel.FlagHollow | axmodel.FlagSuffix | axmodel.FlagNormOne
+	h.Flags &= axmodel.FlagShapeOnly | axmodel.FlagSuffix | axmodel.FlagNormOne
 	h.Rotary, h.Rope, h.Theta = 0, axmodel.RopeNone, 0
-	if y.Hollow {
+	if y.ShapeOnly {
 		h.Weights, h.KVHeads, h.HeadDim = y.LinearWeights, cmp.Or(y.KeyHeads, h.KVHeads), cmp.Or(y.KeyDim, h.HeadDim)
 	}
 	return h

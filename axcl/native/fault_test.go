@@ -467,8 +467,8 @@ func TestNoMemory(t *testing.T) {
 				code     uint32
 			}{
 				{"its cache", "axclrtMalloc", cache, tt.memory},
-				{"the largest file", "axclrtEngineLoadFromFile", axcltest.Tiny{Hollow: true, Weights: 3 << 20}, 0},
-				{"a layer", "axclrtEngineLoadFromFile", axcltest.Tiny{Hollow: true, Weights: 1200 << 10}, tt.engine},
+				{"the largest file", "axclrtEngineLoadFromFile", axcltest.Tiny{ShapeOnly: true, Weights: 3 << 20}, 0},
+				{"a layer", "axclrtEngineLoadFromFile", axcltest.Tiny{ShapeOnly: true, Weights: 1200 << 10}, tt.engine},
 			} {
 				_, err := axcl.Load(context.Background(), d, write(t, c.y))
 				var e *axcl.Error
@@ -501,9 +501,9 @@ func TestLoadOrder(t *testing.T) {
 		y.Layers = 3
 		return write(t, y)
 	}
-	mixed := tiny(axcltest.Tiny{Hollow: true, Weights: 1 << 20, HeadWeights: 1 << 19})
-	mixed.Layers[1] = tiny(axcltest.Tiny{Hollow: true, Weights: 2 << 20}).Layers[1]
-	mixed.Layers[2] = tiny(axcltest.Tiny{Hollow: true, Weights: 3 << 20}).Layers[2]
+	mixed := tiny(axcltest.Tiny{ShapeOnly: true, Weights: 1 << 20, HeadWeights: 1 << 19})
+	mixed.Layers[1] = tiny(axcltest.Tiny{ShapeOnly: true, Weights: 2 << 20}).Layers[1]
+	mixed.Layers[2] = tiny(axcltest.Tiny{ShapeOnly: true, Weights: 3 << 20}).Layers[2]
 	for _, tt := range []struct {
 		name string
 		spec axcl.LoadSpec
@@ -511,7 +511,7 @@ func TestLoadOrder(t *testing.T) {
 	}{
 		{"a large head", tiny(axcltest.Tiny{Vocab: 4096}), []int{3, 0, 1, 2}},
 		{"a small head", tiny(axcltest.Tiny{}), []int{0, 1, 2, 3}},
-		{"a head like the layers", tiny(axcltest.Tiny{Hollow: true, Weights: 1 << 20, HeadWeights: 1 << 20}), []int{3, 0, 1, 2}},
+		{"a head like the layers", tiny(axcltest.Tiny{ShapeOnly: true, Weights: 1 << 20, HeadWeights: 1 << 20}), []int{3, 0, 1, 2}},
 		{"layers that differ", mixed, []int{2, 1, 0, 3}},
 	} {
 		onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {

@@ -28,7 +28,7 @@ type files struct {
 	layers  int
 	whole   *axmodel.DecoderShape // of a whole decoder: all that its files have, and which groups of it are run
 	run     []int
-	sizes   []int64 // of each layer's file, and of the head's; a hollow one's is what it stands for
+	sizes   []int64 // of each layer's file and the head's; a file without weights says the size it stands for
 }
 
 // order is the files' by size, the largest first, the head before layers of its size. The library

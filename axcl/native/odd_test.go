@@ -25,7 +25,7 @@ import (
 func TestOddLibrary(t *testing.T) {
 	//proves:T1 the card's own shapes against the package
 	oddLibraries(t)
-	y := axcltest.Tiny{Seed: 4, Layers: 2, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true,
+	y := axcltest.Tiny{Seed: 4, Layers: 2, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, ShapeOnly: true,
 		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}}}
 	spec := write(t, y)
 	spec.Head = ""
@@ -128,7 +128,7 @@ func oddLibraries(t *testing.T) {
 // says is how many bytes move.
 func TestOddNet(t *testing.T) {
 	oddLibraries(t)
-	path := write(t, axcltest.Tiny{Seed: 4, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true,
+	path := write(t, axcltest.Tiny{Seed: 4, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, ShapeOnly: true,
 		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}}}).Layers[0]
 	for _, k := range kinds {
 		for odd, size := range map[string]int{"": 26, "size": 27, "type": 26, "zero": 0, "no-name": 0, "many-inputs": 0} {
@@ -168,7 +168,7 @@ func TestOddNet(t *testing.T) {
 // model.
 func TestOnBoardNames(t *testing.T) {
 	oddLibraries(t)
-	y := axcltest.Tiny{Seed: 4, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true,
+	y := axcltest.Tiny{Seed: 4, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, ShapeOnly: true,
 		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}, {Rows: 1, Cells: 12, Cache: 12}}}
 	spec := write(t, y)
 	spec.Head = ""

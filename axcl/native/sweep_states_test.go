@@ -28,7 +28,7 @@ func TestSweepStates(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
 	y := axcltest.DefaultStates()
-	y.Hollow = true
+	y.ShapeOnly = true
 	spec := write(t, y)
 	spec.Slots = 3
 	sweepLife(t, spec, lifeOf(stateLife), 200)
@@ -41,7 +41,7 @@ func TestSweepLent(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
 	y := axcltest.DefaultGiven()
-	y.Hollow, y.Layers, y.Pattern, y.Shared = true, 3, 2, 1
+	y.ShapeOnly, y.Layers, y.Pattern, y.Shared = true, 3, 2, 1
 	y.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}, {Rows: 4, Cells: 0, Cache: 1}, {Rows: 4, Cells: 6, Cache: 6}}
 	sweepLife(t, write(t, y), lifeOf(lentLife), 120)
 }

@@ -83,7 +83,7 @@ func TestSweep(t *testing.T) {
 // sweepModel is as deep as a real model and otherwise as small as one can be. Where every
 // instruction is watched, six layers do: each of the others makes the same calls again.
 func sweepModel(t testing.TB) axcl.LoadSpec {
-	y := axcltest.Tiny{Seed: 3, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true,
+	y := axcltest.Tiny{Seed: 3, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, ShapeOnly: true,
 		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}, {Rows: 4, Cells: 0, Cache: 1}}, HeadFlags: axmodel.FlagArgmax}
 	spec := write(t, y)
 	layers := 28
@@ -191,7 +191,7 @@ func kept(d axcl.Device, n axcl.Net, keep func(error)) {
 	}
 }
 
-// addedRight: a hollow model gives its input and what was added to it.
+// addedRight: a model without weights gives its input and what was added to it.
 func addedRight(s axcl.Shape, p *axcl.Pass) error {
 	want := slices.Clone(p.Hidden)
 	for i, a := range p.Add {
@@ -229,7 +229,8 @@ func travel(m axcl.Model) error {
 	return nil
 }
 
-// right: a hollow model gives back its input, and the token after the one its input spells.
+// right: a model without weights gives back its input, and the token after the one its input
+// spells.
 func right(s axcl.Shape, wide, one *axcl.Pass) error {
 	for i, v := range wide.HiddenOut {
 		if v != wide.Hidden[i] {
@@ -237,7 +238,7 @@ func right(s axcl.Shape, wide, one *axcl.Pass) error {
 		}
 	}
 	check := func(hidden, logits []uint16, arg int32) error {
-		next := axmodel.HollowNext(hidden, s.Out, 0)
+		next := axmodel.ShapeNext(hidden, s.Out, 0)
 		if axcl.Float32(logits[next]) != 16 || arg >= 0 && int(arg) != next {
 			return fmt.Errorf("after this row comes %d: its logit is %v, the argmax %d", next, axcl.Float32(logits[next]), arg)
 		}

@@ -62,7 +62,7 @@ const queries = 32
 
 func newEncoder(f *file, p *pool, set kernel.Set) (*encoder, error) {
 	e := &encoder{file: f, pool: p, set: set, n: f.Down * f.Across}
-	if f.Flags&axmodel.FlagHollow != 0 {
+	if f.Flags&axmodel.FlagShapeOnly != 0 {
 		return e, nil
 	}
 	e.patch, e.qkv, e.o, e.fc1, e.fc2 = f.matrix("patch"), f.matrix("qkv"), f.matrix("o"), f.matrix("fc1"), f.matrix("fc2")
@@ -141,7 +141,7 @@ func (e *encoder) angles(freq, axis []float32) error {
 
 // bytes is what room makes.
 func (e *encoder) bytes() int64 {
-	if e.Flags&axmodel.FlagHollow != 0 {
+	if e.Flags&axmodel.FlagShapeOnly != 0 {
 		return 0
 	}
 	worker := 4*((2*e.n+2*queries)*e.HeadDim+queries*e.n) + int(kernel.ScratchBytes(e.n, 1, 1))
@@ -151,7 +151,7 @@ func (e *encoder) bytes() int64 {
 
 // room makes the memory to compute in.
 func (e *encoder) room() {
-	if e.Flags&axmodel.FlagHollow != 0 {
+	if e.Flags&axmodel.FlagShapeOnly != 0 {
 		return
 	}
 	f := func(n, each int) []float32 { return make([]float32, n*each) }
@@ -168,7 +168,7 @@ func (e *encoder) room() {
 
 // run computes a picture: out has the rows, then the further outputs, nil where one is not wanted.
 func (e *encoder) run(picture []byte, out [][]byte) {
-	if e.Flags&axmodel.FlagHollow != 0 {
+	if e.Flags&axmodel.FlagShapeOnly != 0 {
 		e.spell(picture, out)
 		return
 	}
@@ -330,8 +330,8 @@ func (e *encoder) give(m *merger, out []byte) {
 	}
 }
 
-// spell is what a hollow encoder does: row r spells the sum of the picture's bytes plus r, as a
-// hollow package's embedding rows spell a token; further outputs are zero.
+// spell is what an encoder without weights does: row r spells the sum of the picture's bytes plus
+// r, as a hollow package's embedding rows spell a token; further outputs are zero.
 func (e *encoder) spell(picture []byte, out [][]byte) {
 	sum := uint32(0)
 	for _, b := range picture {

@@ -28,9 +28,9 @@ func TestEncoderStrict(t *testing.T) {
 	}
 }
 
-// A hollow encoder's rows spell a number that the picture and the row decide.
-func TestEncoderHollow(t *testing.T) {
-	h := axmodel.Header{Kind: axmodel.Encoder, Flags: axmodel.FlagHollow, Hidden: 8, Heads: 1, HeadDim: 8, Intermediate: 8, Out: 32,
+// The rows of an encoder without weights spell a number that the picture and the row decide.
+func TestEncoderShapeOnly(t *testing.T) {
+	h := axmodel.Header{Kind: axmodel.Encoder, Flags: axmodel.FlagShapeOnly, Hidden: 8, Heads: 1, HeadDim: 8, Intermediate: 8, Out: 32,
 		Activation: axmodel.GELU, Scale: 1, Pos: 1, Patch: 2, Merge: 2, Blocks: 2, Deep: 1, Down: 4, Across: 2}
 	path := filepath.Join(t.TempDir(), "hollow_vision.axmodel")
 	if err := axmodel.WriteFile(path, h, []axmodel.SoftGroup{h.EncoderGroup()}, nil); err != nil {

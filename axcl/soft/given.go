@@ -20,7 +20,7 @@ type perLayer struct {
 
 func newPerLayer(f *file) *perLayer {
 	p := &perLayer{gate: f.matrix("per_gate"), proj: f.matrix("per_proj"), norm: f.norm("per_norm"), ones: make([]float32, f.HeadDim)}
-	if s := f.vector("scalar"); s != nil { // a hollow layer has none
+	if s := f.vector("scalar"); s != nil { // a layer without weights has none
 		p.scalar = s[0]
 	}
 	for i := range p.ones {

@@ -63,8 +63,8 @@ func (h *head) run(n int, in func(r int) []uint16) {
 	h.n = n
 	for r := range n {
 		x, row := h.in.F[r*h.Hidden:(r+1)*h.Hidden], in(r)
-		if h.Flags&axmodel.FlagHollow != 0 {
-			h.hollow(h.y[r*h.out():(r+1)*h.out()], row)
+		if h.Flags&axmodel.FlagShapeOnly != 0 {
+			h.logitsOfShape(h.y[r*h.out():(r+1)*h.out()], row)
 			continue
 		}
 		h.set.Widen(x, row)
@@ -75,11 +75,11 @@ func (h *head) run(n int, in func(r int) []uint16) {
 			h.set.Prepare(h.in, &h.weight, r)
 		}
 	}
-	if h.Kind == axmodel.Head && h.Flags&axmodel.FlagHollow == 0 {
+	if h.Kind == axmodel.Head && h.Flags&axmodel.FlagShapeOnly == 0 {
 		h.step = step(&h.weight, n)
 		h.pool.each((h.Out+h.step-1)/h.step, h.step*h.Hidden*n, h.product)
 	}
-	if h.Kind == axmodel.Head && h.Scale > 0 && h.Flags&axmodel.FlagHollow == 0 {
+	if h.Kind == axmodel.Head && h.Scale > 0 && h.Flags&axmodel.FlagShapeOnly == 0 {
 		for i, v := range h.y[:n*h.Out] {
 			h.y[i] = h.Scale * float32(math.Tanh(float64(v/h.Scale)))
 		}
@@ -92,8 +92,8 @@ func (h *head) run(n int, in func(r int) []uint16) {
 	}
 }
 
-// hollow gives the logits of a model without weights: see docs/axmodel-format.md.
-func (h *head) hollow(y []float32, row []uint16) {
+// logitsOfShape gives the logits of a model without weights: see docs/axmodel-format.md.
+func (h *head) logitsOfShape(y []float32, row []uint16) {
 	if h.Kind == axmodel.EmbeddingHead {
 		for i, v := range row {
 			y[i] = axcl.Float32(v)
@@ -101,7 +101,7 @@ func (h *head) hollow(y []float32, row []uint16) {
 		return
 	}
 	clear(y)
-	next := axmodel.HollowNext(row, h.Out, h.Period)
+	next := axmodel.ShapeNext(row, h.Out, h.Period)
 	y[(next+1)%h.Out] = 8
 	y[next] = 16
 }

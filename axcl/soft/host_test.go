@@ -15,10 +15,10 @@ import (
 // anything is allocated; a Go runtime that is refused memory would end the process.
 func TestMoreThanTheHost(t *testing.T) {
 	dir := t.TempDir()
-	shape := axmodel.HollowShape{Name: "qwen3", Layers: 64, Hidden: 64, Heads: 8, KVHeads: 8, HeadDim: 128, Intermediate: 96, Vocab: 1000,
+	shape := axmodel.Shape{Name: "qwen3", Layers: 64, Hidden: 64, Heads: 8, KVHeads: 8, HeadDim: 128, Intermediate: 96, Vocab: 1000,
 		Context:    1 << 20,
 		LayerBytes: 1000, HeadBytes: 1000, NoEmbeddings: true}
-	if err := axmodel.WriteHollow(dir, shape); err != nil {
+	if err := axmodel.WriteShape(dir, shape); err != nil {
 		t.Fatal(err)
 	}
 	var spec axcl.LoadSpec

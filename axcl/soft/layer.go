@@ -290,7 +290,7 @@ func (e *engine) doRound(_, r int) {
 func (e *engine) run(l *layer, n int, out, in []uint16, pos []uint32, kc, vc []uint16, see *sight) {
 	e.l, e.n, e.pos, e.kc, e.vc, e.see, e.out, e.raw = l, n, pos, kc, vc, see, out, in
 	h, d, r := l.Hidden, l.KVHeads*l.HeadDim, l.rope
-	if l.Flags&axmodel.FlagHollow != 0 {
+	if l.Flags&axmodel.FlagShapeOnly != 0 {
 		copy(out, in[:n*h])
 		clear(e.kb[:n*d])
 		clear(e.vb[:n*d])

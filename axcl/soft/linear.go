@@ -79,7 +79,7 @@ func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))
 func (e *engine) runLinear(l *layer, n int, out, in []uint16, from, to held) {
 	e.l, e.n, e.out, e.raw, e.lin.from, e.lin.to = l, n, out, in, from, to
 	h, x, m := l.Hidden, l.linear, &e.lin
-	if l.Flags&axmodel.FlagHollow != 0 {
+	if l.Flags&axmodel.FlagShapeOnly != 0 {
 		copy(out, in[:n*h])
 		clear(to.k)
 		clear(to.v)

@@ -265,14 +265,14 @@ func (n *net) runHead(in, out map[string][]byte) {
 	}
 }
 
-// runAffine leaves zeros where the model is hollow.
+// runAffine leaves zeros where the model has no weights.
 func (n *net) runAffine(rows int, in, out []byte) {
 	le, hidden := binary.LittleEndian, n.file.Hidden
 	x, y := kernel.NewInput(&n.weight, hidden, rows), make([]float32, rows*n.file.Out)
 	for i := range x.F {
 		x.F[i] = math.Float32frombits(le.Uint32(in[4*i:]))
 	}
-	if n.file.Flags&axmodel.FlagHollow == 0 {
+	if n.file.Flags&axmodel.FlagShapeOnly == 0 {
 		for r := range rows {
 			n.device.set.Prepare(x, &n.weight, r)
 		}

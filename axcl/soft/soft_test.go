@@ -73,23 +73,23 @@ func open(t *testing.T, o soft.Options) *soft.Device {
 	return d
 }
 
-func hollow(t *testing.T, s axmodel.HollowShape) axcl.LoadSpec {
+func shapeOnly(t *testing.T, s axmodel.Shape) axcl.LoadSpec {
 	t.Helper()
 	dir := t.TempDir()
-	if err := axmodel.WriteHollow(dir, s); err != nil {
+	if err := axmodel.WriteShape(dir, s); err != nil {
 		t.Fatal(err)
 	}
 	layers, head := axmodel.Files(dir, s.Name, s.Chunk, s.Layers)
 	return axcl.LoadSpec{Layers: layers, Head: head}
 }
 
-var small = axmodel.HollowShape{Name: "h", Layers: 3, Hidden: 32, Heads: 4, KVHeads: 2, HeadDim: 8, Intermediate: 64, Vocab: 300,
+var small = axmodel.Shape{Name: "h", Layers: 3, Hidden: 32, Heads: 4, KVHeads: 2, HeadDim: 8, Intermediate: 64, Vocab: 300,
 	Context: 63, Chunk: 8, History: []int{0, 8, 16}, LayerBytes: 1000, HeadBytes: 500, Period: 7}
 
-// A hollow model counts, round its period, with its rows in one pass or in many.
-func TestHollow(t *testing.T) {
+// A model without weights counts, round its period, with its rows in one pass or in many.
+func TestShapeOnly(t *testing.T) {
 	d := open(t, soft.Options{})
-	m, err := axcl.Load(context.Background(), d, hollow(t, small))
+	m, err := axcl.Load(context.Background(), d, shapeOnly(t, small))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestHollow(t *testing.T) {
 		SeeRows: make([]uint64, 3), Want: []int{0, 1, 2},
 		Logits: make([]uint16, 3*s.Out), Argmax: make([]int32, 3), Timing: new(axcl.Timing)}
 	for r, id := range []int32{4, 6, 13} {
-		axmodel.HollowRow(p.Hidden[r*s.Hidden:(r+1)*s.Hidden], id)
+		axmodel.ShapeRow(p.Hidden[r*s.Hidden:(r+1)*s.Hidden], id)
 	}
 	if err := m.Run(p); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestHollow(t *testing.T) {
 
 func TestLoadErrors(t *testing.T) {
 	//proves:T1
-	good := hollow(t, small)
+	good := shapeOnly(t, small)
 	other := small
 	other.Context = 31
 	wide := small
@@ -140,9 +140,9 @@ func TestLoadErrors(t *testing.T) {
 	}{
 		"no layers":    {axcl.LoadSpec{Head: good.Head}, nil, 0, axcl.ErrModel},
 		"missing file": {axcl.LoadSpec{Layers: []string{"/none"}}, nil, 0, os.ErrNotExist},
-		"shapes disagree": {axcl.LoadSpec{Layers: append(good.Layers[:1:1], hollow(t, other).Layers...), Head: good.Head}, nil, 0,
+		"shapes disagree": {axcl.LoadSpec{Layers: append(good.Layers[:1:1], shapeOnly(t, other).Layers...), Head: good.Head}, nil, 0,
 			axcl.ErrModel},
-		"head disagrees":   {axcl.LoadSpec{Layers: good.Layers, Head: hollow(t, wide).Head}, nil, 0, axcl.ErrModel},
+		"head disagrees":   {axcl.LoadSpec{Layers: good.Layers, Head: shapeOnly(t, wide).Head}, nil, 0, axcl.ErrModel},
 		"head for a layer": {axcl.LoadSpec{Layers: []string{good.Head}}, nil, 0, axcl.ErrModel},
 		"layer for a head": {axcl.LoadSpec{Layers: good.Layers, Head: good.Layers[0]}, nil, 0, axcl.ErrModel},
 		"vendor's":         {axcl.LoadSpec{Layers: []string{vendor}}, nil, 0, axcl.ErrModel},

@@ -34,7 +34,7 @@ func TestStatesShape(t *testing.T) {
 func loadStates(t *testing.T, change func(y *axcltest.Tiny), spec func(s *axcl.LoadSpec)) (axcl.Model, error) {
 	t.Helper()
 	y := axcltest.DefaultStates()
-	y.Hollow = true
+	y.ShapeOnly = true
 	if change != nil {
 		change(&y)
 	}

@@ -72,7 +72,7 @@ func TestPrintable(t *testing.T) {
 	}
 	s := modelstest.Shape()
 	file := filepath.Join(dir, "l.axmodel")
-	h := axmodel.Header{Kind: axmodel.Layer, Weights: 20480, Flags: axmodel.FlagHollow, Hidden: s.Hidden, Heads: s.Heads,
+	h := axmodel.Header{Kind: axmodel.Layer, Weights: 20480, Flags: axmodel.FlagShapeOnly, Hidden: s.Hidden, Heads: s.Heads,
 		KVHeads: s.KVHeads, HeadDim: s.HeadDim,
 		Intermediate: s.Intermediate, Scale: 1, Magnitude: 1, Pos: 1, Tool: evil + "\nsize  0 B"}
 	if err := axmodel.WriteFile(file, h, []axmodel.SoftGroup{{Rows: 16, Cache: 1}}, nil); err != nil {

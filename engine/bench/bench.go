@@ -44,7 +44,7 @@ func (l Load) String() string {
 type Meter struct {
 	Backend engine.Backend
 	Clock   func() time.Duration
-	// Prompt makes a client's prompt of exactly n tokens; nil counts up, as hollow models
+	// Prompt makes a client's prompt of exactly n tokens; nil counts up, as models without weights
 	// understand it. turn tells repeats apart.
 	Prompt func(n, client, turn int) (Prompt, error)
 	// Recorder is what CardOptions.Trace of the backend's card was set to, or nil.

@@ -112,7 +112,7 @@ func onSim(t *testing.T, clock string, trace func(*engine.PassTrace)) (*engine.C
 	return card, sim, now
 }
 
-func meter(t *testing.T, clock string, s axmodel.HollowShape) (*Meter, *simhook.Sim) {
+func meter(t *testing.T, clock string, s axmodel.Shape) (*Meter, *simhook.Sim) {
 	t.Helper()
 	rec := &Recorder{}
 	card, sim, now := onSim(t, clock, rec.Add)
@@ -126,7 +126,7 @@ func meter(t *testing.T, clock string, s axmodel.HollowShape) (*Meter, *simhook.
 }
 
 // few is the Qwen3-0.6B shape with fewer layers: quick, and still the profile's measured lines.
-func few(layers int) axmodel.HollowShape {
+func few(layers int) axmodel.Shape {
 	s := axmodel.Qwen3Small()
 	s.Layers = layers
 	return s

@@ -134,20 +134,20 @@ func (e Entry) CardMemory() (bytes int64, told bool) {
 // Shape is the model as a shape without weights, to plan by: its layers as its checkpoint has
 // them, with the groups that the repository's name tells, else those of the vendor's most common
 // build, 2047 rows in calls of 128. ok is false where too little of it is known.
-func (e Entry) Shape() (s axmodel.HollowShape, ok bool) {
+func (e Entry) Shape() (s axmodel.Shape, ok bool) {
 	x := e.shape
 	if !x.known() || e.Layers == 0 {
 		return s, false
 	}
 	b, _ := e.Build()
-	s = axmodel.HollowShape{Name: "model", Layers: e.Layers, Hidden: int(x.hidden), Heads: int(x.heads), KVHeads: int(x.kv),
+	s = axmodel.Shape{Name: "model", Layers: e.Layers, Hidden: int(x.hidden), Heads: int(x.heads), KVHeads: int(x.kv),
 		HeadDim: int(x.headDim), Intermediate: int(x.ffn), Vocab: int(x.vocab), Context: b.Context, Chunk: b.Chunk,
 		LayerBytes: int64(e.weight() * float64(x.attention())), HeadBytes: x.vocab * x.hidden}
 	for h := 0; h < b.Prompt; h += b.Chunk {
 		s.History = append(s.History, h)
 	}
 	if x.keys > 0 {
-		s.Linear = &axmodel.HollowLinear{Interval: interval, KeyHeads: int(x.keys), ValueHeads: int(x.values), KeyDim: stateDim,
+		s.Linear = &axmodel.ShapeStates{Interval: interval, KeyHeads: int(x.keys), ValueHeads: int(x.values), KeyDim: stateDim,
 			ValueDim: stateDim, Conv: 4, Bytes: int64(e.weight() * float64(x.state()))}
 	}
 	return s, true

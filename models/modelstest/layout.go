@@ -17,8 +17,8 @@ import (
 var Layouts = []string{"A", "B", "C", "D", "E", "F", "G", "H"}
 
 // Shape of all the packages: two layers, 320 tokens, hidden size 32, 64 cache rows, chunks of 16.
-func Shape() axmodel.HollowShape {
-	return axmodel.HollowShape{Name: "qwen3", Layers: 2, Hidden: 32, Heads: 4, KVHeads: 2, HeadDim: 8, Intermediate: 64, Vocab: 320,
+func Shape() axmodel.Shape {
+	return axmodel.Shape{Name: "qwen3", Layers: 2, Hidden: 32, Heads: 4, KVHeads: 2, HeadDim: 8, Intermediate: 64, Vocab: 320,
 		Context: 64, Chunk: 16, History: []int{0, 16, 32}, LayerBytes: 20480, HeadBytes: 10240}
 }
 
@@ -36,7 +36,7 @@ func Write(dir, layout string) error {
 	if layout == "H" {
 		s.History = nil // the layers decode; prefill has files of its own
 	}
-	w.do(axmodel.WriteHollow(dir, s))
+	w.do(axmodel.WriteShape(dir, s))
 	w.move("hollow_tokenizer.txt", tokenizer)
 	w.remove("config.json")
 	const (
@@ -82,7 +82,7 @@ func Write(dir, layout string) error {
 			w.move(name, fmt.Sprintf("qwen3_l%d.axmodel", i))
 		}
 		s := Shape()
-		h := axmodel.Header{Kind: axmodel.Layer, Weights: 20480, Flags: axmodel.FlagHollow, Hidden: s.Hidden, Heads: s.Heads,
+		h := axmodel.Header{Kind: axmodel.Layer, Weights: 20480, Flags: axmodel.FlagShapeOnly, Hidden: s.Hidden, Heads: s.Heads,
 			KVHeads: s.KVHeads, HeadDim: s.HeadDim,
 			Intermediate: s.Intermediate, Scale: 1, Magnitude: 1, Pos: 1, Tool: "axle hollow"}
 		w.mkdir("prefill_axmodel")

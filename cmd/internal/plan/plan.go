@@ -20,7 +20,7 @@ import (
 )
 
 // Shapes are the models that have a real model's shapes and no weights, by their names.
-var Shapes = map[string]func() axmodel.HollowShape{"qwen3-0.6b": axmodel.Qwen3Small, "qwen3-0.6b-long": axmodel.Qwen3Long,
+var Shapes = map[string]func() axmodel.Shape{"qwen3-0.6b": axmodel.Qwen3Small, "qwen3-0.6b-long": axmodel.Qwen3Long,
 	"qwen3-4b": axmodel.Qwen3Large, "qwen3.5-0.8b": axmodel.Qwen35SmallInt4, "qwen3-vl-2b": axmodel.Qwen3VLSmall}
 
 // Names are those of Shapes, as a sentence has them.
@@ -67,7 +67,7 @@ func Shape(name string) (Model, bool) {
 	if !ok {
 		return Model{}, false
 	}
-	m := hollow(name, shape())
+	m := modelOfShape(name, shape())
 	if i := slices.IndexFunc(hub.Catalogue, func(e hub.Entry) bool { return shapeOf(e) == name }); i >= 0 {
 		m.atLeast(hub.Catalogue[i])
 	}
@@ -84,7 +84,7 @@ func Listed(e hub.Entry) Model {
 	if !ok {
 		h, known := e.Shape()
 		if known {
-			m = hollow(e.Name, h)
+			m = modelOfShape(e.Name, h)
 		}
 		b, told := e.Build()
 		m.Context, m.Assumed = b.Context, known && !told
@@ -124,9 +124,9 @@ func Net(i models.Info) Model {
 		Files: i.Memory.Layers}
 }
 
-// hollow describes a shape without weights. Compiled files hold more than the weights, and a card's
-// memory with them.
-func hollow(name string, s axmodel.HollowShape) Model {
+// modelOfShape describes a shape without weights. Compiled files hold more than the weights, and a
+// card's memory with them.
+func modelOfShape(name string, s axmodel.Shape) Model {
 	m := Model{Name: name, HeadBytes: s.HeadBytes, Context: s.Context, Hidden: s.Hidden, Out: s.Vocab}
 	m.Files = s.HeadBytes
 	most := int64(0) // of a layer

@@ -11,8 +11,9 @@ import (
 	"path/filepath"
 )
 
-// HollowShape is a model that has shapes and no weights: for timing a model that one does not have.
-type HollowShape struct {
+// Shape describes a model that has the sizes of a real one and no weights. It is for timing a model
+// without its files.
+type Shape struct {
 	Name                                    string // of the files, e.g. "qwen3"
 	Layers, Hidden, Heads, KVHeads, HeadDim int
 	Intermediate, Vocab                     int
@@ -23,14 +24,14 @@ type HollowShape struct {
 	LayerBytes, HeadBytes                   int64         // what a layer and the head take on a card
 	Period                                  int           // text repeats after this many tokens; 0: it counts up
 	F32, Argmax, Suffix                     bool          // the head gives float32; gives the largest's index; names carry the group
-	NoEmbeddings                            bool          // WriteHollow leaves out the embedding table and the tokenizer
-	Linear                                  *HollowLinear // of layers with a state; nil: there are none
-	Sight                                   *HollowSight  // of an encoder of pictures; nil: there is none
+	NoEmbeddings                            bool          // WriteShape leaves out the embedding table and the tokenizer
+	Linear                                  *ShapeStates  // of layers with a state; nil: there are none
+	Sight                                   *ShapeEncoder // of an encoder of pictures; nil: there is none
 }
 
-// HollowSight is what a hollow model's encoder of pictures is like, which takes pixels as Qwen's
+// ShapeEncoder describes the picture encoder of a Shape. It takes pixels as Qwen's encoders
 // do. Rows of such a model have positions in three components.
-type HollowSight struct {
+type ShapeEncoder struct {
 	Width, Blocks, Heads, Intermediate int // of the tower
 	Patch, Merge, Down, Across         int // pixels a side of a patch, patches a side of what becomes a row, and of the picture
 	Deep                               int // after this many layers there are rows to add
@@ -38,20 +39,20 @@ type HollowSight struct {
 }
 
 // Rows is how many rows a picture becomes.
-func (v *HollowSight) Rows() int { return v.Down * v.Across / max(v.Merge*v.Merge, 1) }
+func (v *ShapeEncoder) Rows() int { return v.Down * v.Across / max(v.Merge*v.Merge, 1) }
 
 // EncoderFile is the name of the encoder's file.
-func (s *HollowShape) EncoderFile() string { return s.Name + "_vision.axmodel" }
+func (s *Shape) EncoderFile() string { return s.Name + "_vision.axmodel" }
 
-// sightWords are the tokens by which a hollow model's pictures are written; they have the ids
+// sightWords are the tokens that stand for pictures in a Shape's prompts. They have the ids
 // before the last.
 var sightWords = []string{"<|vision_start|>", "<|vision_end|>", "<|image_pad|>"}
 
 // Placeholder is the id that stands for a row of a picture.
-func (s *HollowShape) Placeholder() int32 { return int32(s.Vocab - 2) }
+func (s *Shape) Placeholder() int32 { return int32(s.Vocab - 2) }
 
-// HollowLinear is what a hollow model's layers with a state are like.
-type HollowLinear struct {
+// ShapeStates describes the layers of a Shape that have a state.
+type ShapeStates struct {
 	Interval                               int // each Interval-th layer has attention, the others a state
 	KeyHeads, ValueHeads, KeyDim, ValueDim int
 	Conv                                   int
@@ -61,10 +62,10 @@ type HollowLinear struct {
 }
 
 // linear says whether layer i of the shape has a state.
-func (s *HollowShape) linear(i int) bool { return s.Linear != nil && (i+1)%s.Linear.Interval != 0 }
+func (s *Shape) linear(i int) bool { return s.Linear != nil && (i+1)%s.Linear.Interval != 0 }
 
 // StateBytes is how much layer i of the shape keeps instead of rows; 0 where it keeps rows.
-func (s *HollowShape) StateBytes(i int) int64 {
+func (s *Shape) StateBytes(i int) int64 {
 	if !s.linear(i) {
 		return 0
 	}
@@ -78,38 +79,38 @@ func (s *HollowShape) StateBytes(i int) int64 {
 
 // Qwen35Small is the shape of Qwen3.5-0.8B in 8-bit weights, with states in bf16, as the vendor
 // ships it.
-func Qwen35Small() HollowShape {
-	return HollowShape{Name: "qwen3_5_text", Layers: 24, Hidden: 1024, Heads: 8, KVHeads: 2, HeadDim: 256, Intermediate: 3584,
+func Qwen35Small() Shape {
+	return Shape{Name: "qwen3_5_text", Layers: 24, Hidden: 1024, Heads: 8, KVHeads: 2, HeadDim: 256, Intermediate: 3584,
 		Vocab: 248320, Context: 2047, Chunk: 128, History: []int{0, 128, 256, 384, 512, 640, 768, 896, 1024}, LayerBytes: 22_000_000,
-		HeadBytes: 265_000_000, Linear: &HollowLinear{Interval: 4, KeyHeads: 16, ValueHeads: 16, KeyDim: 128, ValueDim: 128, Conv: 4,
+		HeadBytes: 265_000_000, Linear: &ShapeStates{Interval: 4, KeyHeads: 16, ValueHeads: 16, KeyDim: 128, ValueDim: 128, Conv: 4,
 			Bytes: 29_000_000}}
 }
 
 // Qwen35SmallInt4 is the shape of Qwen3.5-0.8B in 4-bit weights, the head in 8.
-func Qwen35SmallInt4() HollowShape {
+func Qwen35SmallInt4() Shape {
 	s := Qwen35Small()
 	s.LayerBytes, s.Linear.Bytes, s.HeadBytes = 9_460_000, 11_100_000, 248320*1024
 	return s
 }
 
 // Qwen3Small is the shape of Qwen3-0.6B in 8-bit weights, context 2047, chunk 128.
-func Qwen3Small() HollowShape {
-	return HollowShape{Name: "qwen3", Layers: 28, Hidden: 1024, Heads: 16, KVHeads: 8, HeadDim: 128, Intermediate: 3072, Vocab: 151936,
+func Qwen3Small() Shape {
+	return Shape{Name: "qwen3", Layers: 28, Hidden: 1024, Heads: 16, KVHeads: 8, HeadDim: 128, Intermediate: 3072, Vocab: 151936,
 		Context: 2047, Chunk: 128,
 		History: []int{0, 128, 256, 384, 512, 640, 768, 896, 1024}, LayerBytes: 15_728_640, HeadBytes: 155_582_464}
 }
 
 // Qwen3Large is the shape of Qwen3-4B in 8-bit weights, context 2559, with the ladder it is shipped
 // with.
-func Qwen3Large() HollowShape {
-	return HollowShape{Name: "qwen3", Layers: 36, Hidden: 2560, Heads: 32, KVHeads: 8, HeadDim: 128, Intermediate: 9728, Vocab: 151936,
+func Qwen3Large() Shape {
+	return Shape{Name: "qwen3", Layers: 36, Hidden: 2560, Heads: 32, KVHeads: 8, HeadDim: 128, Intermediate: 9728, Vocab: 151936,
 		Context: 2559, Chunk: 128,
 		History: []int{0, 256, 512, 1024, 1536, 2048}, LayerBytes: 100_925_440, HeadBytes: 388_956_160}
 }
 
 // Qwen3Long is Qwen3Small as it is built for long texts, C256-P14336-CTX17408: prompts of 14336 in
 // calls of 256 rows, and decode groups of 2k, 4k and 8k beside that of all cells.
-func Qwen3Long() HollowShape {
+func Qwen3Long() Shape {
 	s := Qwen3Small()
 	s.Context, s.Chunk, s.Steps, s.History = 17407, 256, []int{2047, 4095, 8191}, nil
 	for h := 0; h < 14336; h += s.Chunk {
@@ -120,7 +121,7 @@ func Qwen3Long() HollowShape {
 
 // Groups lists the shape groups of the shape's layers: those of its ladder, and the further decode
 // groups.
-func (s *HollowShape) Groups() []SoftGroup {
+func (s *Shape) Groups() []SoftGroup {
 	groups := Ladder(s.Context, s.Chunk, s.History)
 	for _, cells := range s.Steps {
 		groups = append(groups, SoftGroup{Rows: 1, Cells: cells, Cache: cells})
@@ -131,10 +132,10 @@ func (s *HollowShape) Groups() []SoftGroup {
 // Qwen3VLSmall is the shape of Qwen3-VL-2B in 8-bit weights with its encoder for pictures of 384 ×
 // 384 pixels, as the vendor ships it. The encoder's bytes are its parameters at 8 bits: the file's
 // size is not published.
-func Qwen3VLSmall() HollowShape {
-	return HollowShape{Name: "qwen3_vl", Layers: 28, Hidden: 2048, Heads: 16, KVHeads: 8, HeadDim: 128, Intermediate: 6144, Vocab: 151936,
+func Qwen3VLSmall() Shape {
+	return Shape{Name: "qwen3_vl", Layers: 28, Hidden: 2048, Heads: 16, KVHeads: 8, HeadDim: 128, Intermediate: 6144, Vocab: 151936,
 		Context: 2047, Chunk: 128, History: []int{0, 128, 256, 384, 512, 640, 768, 896, 1024}, LayerBytes: 50_331_648,
-		HeadBytes: 311_164_928, Sight: &HollowSight{Width: 1024, Blocks: 24, Heads: 16, Intermediate: 4096, Patch: 16, Merge: 2, Down: 24,
+		HeadBytes: 311_164_928, Sight: &ShapeEncoder{Width: 1024, Blocks: 24, Heads: 16, Intermediate: 4096, Patch: 16, Merge: 2, Down: 24,
 			Across: 24, Deep: 3, Bytes: 406_000_000}}
 }
 
@@ -162,10 +163,10 @@ func Ladder(context, chunk int, history []int) []SoftGroup {
 	return gs
 }
 
-// WriteHollow writes a whole package into dir, which must exist, in the vendor's layout A.
-func WriteHollow(dir string, s HollowShape) error {
+// WriteShape writes a whole package into dir, which must exist, in the vendor's layout A.
+func WriteShape(dir string, s Shape) error {
 	layers, head := Files(dir, s.Name, s.Chunk, s.Layers)
-	h := Header{Kind: Layer, Weights: uint64(s.LayerBytes), Flags: FlagHollow, Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads,
+	h := Header{Kind: Layer, Weights: uint64(s.LayerBytes), Flags: FlagShapeOnly, Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads,
 		HeadDim: s.HeadDim, Intermediate: s.Intermediate,
 		Scale: 1, Magnitude: 1, Pos: 1, Tool: "axle hollow"}
 	if s.Suffix {
@@ -191,7 +192,7 @@ func WriteHollow(dir string, s HollowShape) error {
 			return err
 		}
 	}
-	h = Header{Kind: Head, Weights: uint64(s.HeadBytes), Flags: FlagHollow, Hidden: s.Hidden, Out: s.Vocab, Period: s.Period, Pos: 1,
+	h = Header{Kind: Head, Weights: uint64(s.HeadBytes), Flags: FlagShapeOnly, Hidden: s.Hidden, Out: s.Vocab, Period: s.Period, Pos: 1,
 		Tool: "axle hollow"}
 	if s.F32 {
 		h.Flags |= FlagF32
@@ -225,7 +226,7 @@ func WriteHollow(dir string, s HollowShape) error {
 	if err := writeWith(filepath.Join(dir, EmbedFile), func(w *bufio.Writer) {
 		row, b := make([]uint16, s.Hidden), make([]byte, 0, s.Hidden*2)
 		for id := range s.Vocab {
-			HollowRow(row, int32(id))
+			ShapeRow(row, int32(id))
 			b = b[:0]
 			for _, v := range row {
 				b = binary.LittleEndian.AppendUint16(b, v)
@@ -261,9 +262,9 @@ func WriteHollow(dir string, s HollowShape) error {
 }
 
 // writeEncoder writes the encoder of pictures.
-func (s *HollowShape) writeEncoder(dir string) error {
+func (s *Shape) writeEncoder(dir string) error {
 	v := s.Sight
-	h := Header{Kind: Encoder, Flags: FlagHollow | FlagMerger, Weights: uint64(v.Bytes), Activation: GELU, Hidden: v.Width, Heads: v.Heads,
+	h := Header{Kind: Encoder, Flags: FlagShapeOnly | FlagMerger, Weights: uint64(v.Bytes), Activation: GELU, Hidden: v.Width, Heads: v.Heads,
 		HeadDim: v.Width / max(v.Heads, 1), Intermediate: v.Intermediate, Out: s.Hidden, Patch: v.Patch, Merge: v.Merge, Order: InBlocks,
 		Blocks: v.Blocks, Deep: v.Deep, Down: v.Down, Across: v.Across, Scale: 1, Pos: 1,
 		Tool: "axle hollow"}
@@ -287,25 +288,25 @@ func writeWith(path string, f func(w *bufio.Writer)) error {
 	return err
 }
 
-const hollowBits = 24
+const idBits = 24
 
-// HollowRow spells id in the signs of a hidden row's first values: bit i is 1 where value i is
+// ShapeRow spells id in the signs of a hidden row's first values: bit i is 1 where value i is
 // negative. It needs at least 24 values.
-func HollowRow(dst []uint16, id int32) {
+func ShapeRow(dst []uint16, id int32) {
 	clear(dst)
-	for i := range min(hollowBits, len(dst)) {
+	for i := range min(idBits, len(dst)) {
 		dst[i] = 0x3f80 | uint16(id>>i&1)<<15
 	}
 }
 
-// HollowNext is the token that a hollow head finds most likely after the row, of out tokens; 0
+// ShapeNext is the token that a head without weights finds most likely after the row, of out tokens; 0
 // where there are none.
-func HollowNext(row []uint16, out, period int) int {
+func ShapeNext(row []uint16, out, period int) int {
 	if out <= 0 {
 		return 0
 	}
 	id := 0
-	for i := range min(hollowBits, len(row)) {
+	for i := range min(idBits, len(row)) {
 		id |= int(row[i]>>15) << i
 	}
 	if period > 0 && (id+1)%period == 0 {
