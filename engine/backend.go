@@ -81,15 +81,15 @@ func (b *cardBackend) Complete(ctx context.Context, job Job) iter.Seq2[Token, er
 
 // sight is how pictures stand in a prompt; nil where the model does not see.
 func (b *cardBackend) sight() *models.Vision {
-	if b.m.eyes.encoder == nil {
+	if b.m.pictures.encoder == nil {
 		return nil
 	}
-	return b.m.eyes.encoder.sees
+	return b.m.pictures.encoder.sees
 }
 
 // reached reports whether a prompt's last picture may end at row end.
 func (b *cardBackend) reached(end int) bool {
-	_, ok := b.m.eyes.reaches(end)
+	_, ok := b.m.pictures.reaches(end)
 	return ok
 }
 
@@ -99,13 +99,13 @@ func (b *cardBackend) hold(ctx context.Context, job *Job) (ps []*picture, releas
 	if n == 0 {
 		return nil, func() {}, nil
 	}
-	if err := b.m.eyes.sees(b.info.Name); err != nil {
+	if err := b.m.pictures.sees(b.info.Name); err != nil {
 		return nil, nil, err
 	}
-	if rows := b.m.eyes.encoder.sees.Rows; n > b.m.shape.Cells/rows {
+	if rows := b.m.pictures.encoder.sees.Rows; n > b.m.shape.Cells/rows {
 		return nil, nil, &ContextError{Have: n * rows, Max: b.m.shape.Cells}
 	}
-	return b.m.eyes.encoder.hold(ctx, job.Key, job.Images)
+	return b.m.pictures.encoder.hold(ctx, job.Key, job.Images)
 }
 
 // forgetCaller tells the worker that s's caller has gone.
@@ -258,7 +258,7 @@ func (b *cardBackend) Close() error {
 			b.card.ours.Add(-b.took)
 			b.m.Fail(ErrClosed)
 			b.m.ramTier.close()
-			err := errors.Join(b.card.Watched(0, b.m.eyes.encoder.close), b.card.Unload(b.m.model))
+			err := errors.Join(b.card.Watched(0, b.m.pictures.encoder.close), b.card.Unload(b.m.model))
 			if b.draft != nil {
 				err = errors.Join(err, b.card.Unload(b.draft.model))
 			}

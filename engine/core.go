@@ -13,7 +13,7 @@ import (
 
 // core is what the parts of a language model on a card share: the card, the cache, what things
 // take, and who waits and runs. Each part (layout, ramTier, diskTier, canary, prover, batch,
-// planner, eyes) has the core and the parts that it needs; none has lm, which has them all.
+// planner, pictureInputs) has the core and the parts that it needs; none has lm, which has them all.
 type core struct {
 	card        *Card
 	model       axcl.Model

@@ -21,81 +21,80 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// This file is how a model sees. A request with pictures reads them and makes what the encoder
-// takes, on a goroutine of their own; the worker calls the encoder between passes, and what it
-// gives is kept in this machine's memory.
+// This file handles the pictures of prompts. The pictures of a request are read and prepared for
+// the encoder on a goroutine of their own. The worker calls the encoder between passes. The encoded
+// rows are cached in this machine's memory.
 //
-// A row of a picture has a number of its own where a token has its id, below −1: a picture's first
-// row one that no row had before, and those after it the next ones below. Everything that compares
-// texts by their ids (the tree of cells, what lies in memory, who brings whose rows) then tells
-// pictures apart and finds them again without knowing of them. A number never stands for two rows:
-// where numbers run out, all that is kept goes first. Numbers mean nothing outside this process, so
-// no text is kept on disk beyond its first picture.
+// Each row of a picture has a number below −1 in the place of a token's id. The first row of a
+// picture gets a number that no row had before, and the rows after it get the next lower ones. So
+// code that compares texts by their ids (the tree of cells, the RAM tier) tells pictures apart and
+// finds them again without knowing about pictures. A number never stands for two rows: when numbers
+// run out, everything cached is dropped first. Numbers mean nothing outside this process, so a text
+// is saved to disk only up to its first picture.
 
-// picturesNamed is of how many pictures it is known by which numbers their rows go.
+// picturesNamed is for how many pictures the numbers of their rows are remembered.
 const picturesNamed = 1 << 14
 
-// onTheirWay is the memory that all pictures have whose requests run: what is made for the encoder,
-// until it has been through it, and the rows that it makes. Who comes with more waits for the turn
-// of their key. It is the whole process's.
+// onTheirWay is the memory for the pictures of all running requests: the encoder's inputs until they
+// are encoded, and the encoded rows. A request that needs more waits for the turn of its key. The
+// whole process shares it.
 var onTheirWay = sync.OnceValue(func() *fair.Line { return fair.New(0, budget.Get().Pictures) })
 
-// encoderCache is a model's encoder, and the pictures that it has encoded or is about to.
+// encoderCache is a model's encoder, and the pictures that it has encoded or will encode.
 type encoderCache struct {
 	sees    *models.Vision
 	enc     *pictures.Encoder // Step and Close are the worker's
 	took    time.Duration     // the worker's: what a call took at load
 	room    *fair.Line
-	most    int64 // of room, all of it
-	each    int64 // what one picture takes before it has been encoded
-	rows    int64 // and of that afterwards
+	most    int64 // bytes of room
+	each    int64 // bytes of a picture before it is encoded
+	rows    int64 // bytes of its rows
 	reading *reading
 
 	mu    ranked.Mutex[ranked.Pictures] // guards what follows
 	cache *pictures.Cache
-	held  map[pictures.ID]*picture      // those that requests are about
+	held  map[pictures.ID]*picture      // pictures of running requests
 	named map[pictures.ID]*list.Element // of numbered
-	order list.List                     // of *numbered, the last asked for first
+	order list.List                     // of *numbered, the last used first
 	last  int32                         // the number that was given last
-	full  bool                          // numbers ran out: the worker is to forget what is kept
+	full  bool                          // numbers ran out: the worker must drop everything cached
 }
 
-// cacheRoom is the memory of all models' encoded pictures.
+// cacheRoom is the memory for the encoded pictures of all models.
 var cacheRoom = sync.OnceValue(func() *pictures.Room { return pictures.NewRoom(budget.Get().Kept) })
 
-// numbered is by which numbers a picture's rows go.
+// numbered has the number of a picture's first row.
 type numbered struct {
 	id    pictures.ID
 	first int32
 }
 
-// picture is one that requests are about.
+// picture is a picture of running requests.
 type picture struct {
 	id    pictures.ID
-	first int32             // row n goes by the number first − n
-	made  *pictures.Picture // the worker's, once a sequence has it; as rows, which it becomes
-	rows  *pictures.Rows    // nil: it goes through the encoder first
+	first int32             // row n has the number first − n
+	made  *pictures.Picture // the worker's, once a sequence has it, as is rows
+	rows  *pictures.Rows    // nil: it is not encoded yet
 	users int
-	room  int64 // of the encoder cache's room
+	room  int64 // bytes it has of the encoder cache's room
 }
 
-// pictureRows says that the rows of a sequence from at on, n of them, are a picture's rows from
-// number from on.
+// pictureRows says that n rows of a sequence, from row at on, are a picture's rows from row from on.
 type pictureRows struct {
 	at, n, from int
 	nth         int // of the prompt's pictures
 	of          *picture
 }
 
-// eyes are how a model sees.
-type eyes struct {
+// pictureInputs is how a model reads pictures.
+type pictureInputs struct {
 	*core
-	encoder *encoderCache // nil: it cannot see
-	blind   error         // why, where its package says that it does
+	encoder *encoderCache // nil: the model takes no pictures
+	blind   error         // why, if its package has an encoder
 }
 
-// sees is an error where the model takes no pictures.
-func (m *eyes) sees(name string) error {
+// sees returns an error if the model takes no pictures.
+func (m *pictureInputs) sees(name string) error {
 	switch {
 	case m.encoder != nil:
 		return nil
@@ -105,16 +104,16 @@ func (m *eyes) sees(name string) error {
 	return fmt.Errorf("%w: %s takes no images", ErrUnsupported, name)
 }
 
-// openEyes makes the model see, where its package has an encoder and the card has room for it. What
-// is wrong with the encoder is said to who asks about pictures: text needs none. The error is one
-// that the load does not survive.
-func (m *eyes) openEyes(dev axcl.Device, p *models.Package) error {
+// open loads the encoder, if the package has one and the card has room for it. A failure of the
+// encoder is reported only to requests with pictures, because text needs none. open returns only
+// errors that are fatal for the load.
+func (m *pictureInputs) open(dev axcl.Device, p *models.Package) error {
 	sees, err := p.Vision()
 	if err == nil && sees != nil {
 		if err := m.card.Refresh(); err != nil {
 			return err
 		}
-		// The library holds the file beside what it loads of it.
+		// While it loads the file, the library holds the file's bytes too.
 		info, need := m.card.Info(), p.Memory().Encoder+sees.Size
 		if free := info.FreeCMM; info.TotalCMM > 0 && need > free {
 			err = &MemoryError{Name: "the encoder " + sees.File, Need: need, Free: free}
@@ -129,9 +128,9 @@ func (m *eyes) openEyes(dev axcl.Device, p *models.Package) error {
 	return nil
 }
 
-// openEncoder loads the encoder and makes a first call of it: what else it needs is taken now or
-// never, and how long it holds the card is known. It runs on the worker.
-func (m *eyes) openEncoder(dev axcl.Device, sees *models.Vision, digest string) (*encoderCache, error) {
+// openEncoder loads the encoder and calls it once. This call takes all memory that the encoder
+// needs, and measures how long a call holds the card. It runs on the worker.
+func (m *pictureInputs) openEncoder(dev axcl.Device, sees *models.Vision, digest string) (*encoderCache, error) {
 	if m.proven.Narrow {
 		return nil, fmt.Errorf("%w: a picture's rows go through prefill groups, and this card gives wrong rows for wide passes",
 			ErrUnsupported)
@@ -169,7 +168,7 @@ func newEncoderCache(sees *models.Vision, enc *pictures.Encoder, hidden int, fro
 	return g
 }
 
-// onItsWay is how many bytes are made of a picture for the encoder.
+// onItsWay is how many bytes a picture takes until it is encoded.
 func onItsWay(sees *models.Vision) int64 {
 	return int64(sees.Layout.Bytes()) * int64(sees.Tiles*sees.Tiles+1)
 }
@@ -325,7 +324,7 @@ func (g *encoderCache) ranOut() bool {
 
 // show puts a job's pictures where its ids have places for their rows: the rows' numbers in place
 // of the placeholder.
-func (m *eyes) show(s *seq, ps []*picture) error {
+func (m *pictureInputs) show(s *seq, ps []*picture) error {
 	if len(ps) == 0 {
 		return nil
 	}
@@ -364,7 +363,7 @@ func (m *eyes) show(s *seq, ps []*picture) error {
 
 // reaches reports whether wide passes get as far as row end, and how far they do. They go on from
 // what they see, which ends where the farthest group does.
-func (m *eyes) reaches(end int) (reach int, ok bool) {
+func (m *pictureInputs) reaches(end int) (reach int, ok bool) {
 	for at := 0; at < end; at += m.widest(at) {
 		if at > m.wideReach {
 			return at, false
@@ -375,7 +374,7 @@ func (m *eyes) reaches(end int) (reach int, ok bool) {
 
 // assignPositions gives the rows of a prompt with pictures their positions: a row's place in the
 // text is not its position, where pictures' rows lie on a grid.
-func (m *eyes) assignPositions(s *seq) (err error) {
+func (m *pictureInputs) assignPositions(s *seq) (err error) {
 	s.pos, s.lag = s.pos[:0], 0
 	if len(s.pictures) == 0 || !m.encoder.sees.MRope {
 		return nil
@@ -453,7 +452,7 @@ func (m *lm) encode() (bool, error) {
 	if first == nil {
 		return false, nil
 	}
-	g, p := m.eyes.encoder, first.unseen()
+	g, p := m.pictures.encoder, first.unseen()
 	t0 := m.card.Now()
 	err := m.card.Watched(20*g.took, func() error { return g.enc.Step(p.made) })
 	took := m.card.Now() - t0
@@ -485,7 +484,7 @@ func (m *lm) encode() (bool, error) {
 // turnsOut makes a cut of [keep, keep+cut) of a sequence with pictures one of whole turns, as far
 // as the text says where turns begin; and never one of half a picture. What of the pictures is left
 // is said anew.
-func (m *eyes) turnsOut(s *seq, keep, cut int) (from, n int) {
+func (m *pictureInputs) turnsOut(s *seq, keep, cut int) (from, n int) {
 	from, end := keep, keep+cut
 	//rule:G19 TestShiftTurns false
 	if _, answer := m.turns(s.ids); answer > 0 {

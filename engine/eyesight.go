@@ -44,10 +44,10 @@ func (m *Model) ProbeSight(ctx context.Context, tell func(Probe)) error {
 	if !ok {
 		return fmt.Errorf("%w: pictures are probed on one card: name one", ErrUnsupported)
 	}
-	if err := b.m.eyes.sees(m.info.Name); err != nil {
+	if err := b.m.pictures.sees(m.info.Name); err != nil {
 		return err
 	}
-	e := &eyesight{m: m, b: b, l: b.m, v: b.m.eyes.encoder.sees, name: rand.Text()}
+	e := &eyesight{m: m, b: b, l: b.m, v: b.m.pictures.encoder.sees, name: rand.Text()}
 	for _, probe := range []func(context.Context) (Probe, error){e.tensors, e.colours, e.quarters, e.twoPictures, e.deep, e.textAlone,
 		e.across, e.again, e.together} {
 		p, err := probe(ctx)
@@ -219,13 +219,13 @@ func verdict(ok bool, name, gave, good, bad string) Probe {
 func (e *eyesight) tensors(ctx context.Context) (p Probe, err error) {
 	gave := e.v.String()
 	err = e.l.card.Do(ctx, func(axcl.Device) error {
-		ins, outs := e.l.eyes.encoder.enc.Tensors()
+		ins, outs := e.l.pictures.encoder.enc.Tensors()
 		for i, ts := range [][]axcl.Tensor{ins, outs} {
 			for _, t := range ts {
 				gave += fmt.Sprintf("; %s %q %v %v", []string{"in", "out"}[i], t.Name, t.Type, t.Shape)
 			}
 		}
-		gave += fmt.Sprintf("; a call took %v", e.l.eyes.encoder.took.Round(time.Microsecond))
+		gave += fmt.Sprintf("; a call took %v", e.l.pictures.encoder.took.Round(time.Microsecond))
 		return nil
 	})
 	means := fmt.Sprintf("the card and the file agree; a picture becomes %d rows of the prompt", e.v.Rows)
@@ -383,7 +383,7 @@ func (e *eyesight) textAlone(ctx context.Context) (Probe, error) {
 	if err != nil {
 		return Probe{}, err
 	}
-	enc := e.l.eyes.encoder.enc
+	enc := e.l.pictures.encoder.enc
 	if err := e.l.card.Do(ctx, func(axcl.Device) error { return e.l.card.Watched(0, enc.Close) }); err != nil {
 		return Probe{}, err
 	}

@@ -82,8 +82,8 @@ func TestProbesFind(t *testing.T) {
 	}
 	m, b := load(t, dir, openSoft, OpenOptions{})
 	err := b.card.Do(context.Background(), func(axcl.Device) error { // the worker reads them
-		enc := b.m.eyes.encoder.enc
-		b.m.eyes.encoder, b.m.eyes.blind = nil, errors.New("no room")
+		enc := b.m.pictures.encoder.enc
+		b.m.pictures.encoder, b.m.pictures.blind = nil, errors.New("no room")
 		return enc.Close()
 	})
 	if err != nil {

@@ -32,7 +32,7 @@ type lm struct {
 	prover   *prover
 	batch    *batch
 	planner  *planner
-	eyes     *eyes
+	pictures *pictureInputs
 
 	stop       map[int32]bool // ids that end an answer
 	repeatable bool           // every sequence is: see repeatable.go
@@ -82,7 +82,7 @@ func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokeniz
 	m.prover = &prover{core: c, canary: m.canary}
 	m.batch = &batch{core: c, layout: m.layout}
 	m.planner = &planner{core: c, layout: m.layout, batch: m.batch}
-	m.eyes = &eyes{core: c}
+	m.pictures = &pictureInputs{core: c}
 	for _, id := range stop {
 		m.stop[id] = true
 	}
@@ -135,7 +135,7 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) 
 	s.Seq = cache.NewSeq(job.Key, m.shape.Cells, m.shape.Local)
 	s.greedy = e == nil && sm.Greedy() && job.Mask == nil && !job.Sampling.Logprobs
 	s.repeatable, s.prompt = job.Repeatable || m.repeatable, len(job.IDs)
-	if err := m.eyes.show(s, ps); err != nil {
+	if err := m.pictures.show(s, ps); err != nil {
 		return nil, err
 	}
 	s.spec = speculator{guess: none, rate: [2]float64{fromModel: 0.6},
@@ -299,7 +299,7 @@ func (m *lm) step() (did bool, err error) {
 
 // forgetPictures lets everybody leave the cells where numbers for pictures ran out.
 func (m *lm) forgetPictures() {
-	if m.eyes.encoder.ranOut() {
+	if m.pictures.encoder.ranOut() {
 		for _, s := range m.running {
 			m.quit(s, exitRecalled)
 		}

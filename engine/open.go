@@ -161,8 +161,8 @@ func (b *cardBackend) open(ctx context.Context, p *models.Package, tmpl chat.Tem
 	}
 	var sees *models.Vision
 	b.info.Memory = p.TextMemory()
-	if b.m.eyes.encoder != nil {
-		sees, b.info.Memory = b.m.eyes.encoder.sees, p.Memory()
+	if b.m.pictures.encoder != nil {
+		sees, b.info.Memory = b.m.pictures.encoder.sees, p.Memory()
 	}
 	b.info.CardBytes = b.info.Memory.Card
 	m := New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{b.tokenizer, b.m.stop}, Sees: sees})
@@ -481,7 +481,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	if p.PerLayer != nil {
 		m.layerInputs = &layerInputRows{from: p.PerLayer}
 	}
-	m.eyes.blind = blind
+	m.pictures.blind = blind
 	err = m.ready(ctx, dev, p, at.Model, draft, o)
 	if m.pause = nil; err != nil {
 		_ = c.Unload(model)
@@ -505,10 +505,10 @@ func (m *lm) ready(ctx context.Context, dev axcl.Device, p *models.Package, name
 	if err := m.canary.learn(); err != nil {
 		return err
 	}
-	if err := m.openRAM(o.CacheRAM); err != nil || m.eyes.blind != nil {
+	if err := m.openRAM(o.CacheRAM); err != nil || m.pictures.blind != nil {
 		return err
 	}
-	return m.eyes.openEyes(dev, p)
+	return m.pictures.open(dev, p)
 }
 
 // windows says which layers hide what is older than a window, and its size; nil where the cache

@@ -67,7 +67,7 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.Shape, o Open
 		if s.Sight != nil {
 			sees, err := shapeSight(dir, s)
 			if err == nil {
-				b.m.eyes.encoder, err = b.m.eyes.openEncoder(dev, sees, "hollow "+s.Name)
+				b.m.pictures.encoder, err = b.m.pictures.openEncoder(dev, sees, "hollow "+s.Name)
 			}
 			if err != nil {
 				_ = c.Unload(model)

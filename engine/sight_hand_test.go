@@ -132,7 +132,7 @@ func (s *sight) open(t testing.TB, o OpenOptions) (*cardBackend, *eye) {
 		} else if err := probe(b.m); err != nil {
 			return err
 		}
-		b.m.eyes.encoder, err = b.m.eyes.openEncoder(dev, s.v, "digest")
+		b.m.pictures.encoder, err = b.m.pictures.openEncoder(dev, s.v, "digest")
 		card.Attach(b.m, 1)
 		return err
 	})

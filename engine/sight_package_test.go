@@ -33,7 +33,7 @@ func testSightPackage(t *testing.T, open func() (axcl.Device, string, error)) {
 			dir, c := sightPackage(t, a)
 			m, b := load(t, dir, open, OpenOptions{})
 			if !m.Info().Capabilities.Vision {
-				t.Fatalf("it does not see: %v", b.m.eyes.blind)
+				t.Fatalf("it does not see: %v", b.m.pictures.blind)
 			}
 			random := rand.New(rand.NewPCG(7, 7))
 			var looks [][]byte

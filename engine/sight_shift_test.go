@@ -13,7 +13,7 @@ import (
 
 // TestShiftSight: a full context drops whole pictures, and goes on as on what is left.
 func TestShiftSight(t *testing.T) {
-	m := &eyes{core: &core{}, encoder: &encoderCache{sees: &models.Vision{}}}
+	m := &pictureInputs{core: &core{}, encoder: &encoderCache{sees: &models.Vision{}}}
 	p, q := &picture{}, &picture{}
 	for _, tt := range []struct {
 		keep, cut int

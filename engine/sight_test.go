@@ -125,7 +125,7 @@ func TestTextOnly(t *testing.T) {
 			}
 		}
 		if !sees {
-			worker(func() { b.m.eyes.encoder = nil })
+			worker(func() { b.m.pictures.encoder = nil })
 		}
 		job := asks(20, 5, 6, 7, 8, 9)
 		got, _, err := run(b, job)
@@ -178,7 +178,7 @@ func TestSightRefused(t *testing.T) {
 	if got, _, err := run(b, job); err != nil || !slices.Equal(got, s.byHand(t, job)) {
 		t.Errorf("afterwards: %v (%v)", got, err)
 	}
-	if len(b.m.eyes.encoder.held) != 0 || b.m.eyes.encoder.room.Left() != b.m.eyes.encoder.most {
+	if len(b.m.pictures.encoder.held) != 0 || b.m.pictures.encoder.room.Left() != b.m.pictures.encoder.most {
 		t.Error("pictures are held that nobody asks about")
 	}
 	if e.calls.Load() != 1 {
@@ -221,7 +221,7 @@ func TestEncoderFails(t *testing.T) {
 func TestPicturesGo(t *testing.T) {
 	s := newSight(t)
 	b, _ := s.open(t, OpenOptions{Parallel: 5})
-	b.m.eyes.encoder.cache = pictures.NewCache(pictures.NewRoom(3 * 2 * sightRows * sightHidden * 3)) // three of them
+	b.m.pictures.encoder.cache = pictures.NewCache(pictures.NewRoom(3 * 2 * sightRows * sightHidden * 3)) // three of them
 	var wg sync.WaitGroup
 	for i := range 12 {
 		wg.Go(func() {
@@ -267,9 +267,9 @@ func TestPictureNumbers(t *testing.T) {
 			t.Fatalf("%d: %v (%v)", i, got, err)
 		}
 		if i == 0 {
-			b.m.eyes.encoder.mu.Lock()
-			b.m.eyes.encoder.last = math.MinInt32 + sightRows + 2 // one more, then none
-			b.m.eyes.encoder.mu.Unlock()
+			b.m.pictures.encoder.mu.Lock()
+			b.m.pictures.encoder.last = math.MinInt32 + sightRows + 2 // one more, then none
+			b.m.pictures.encoder.mu.Unlock()
 		}
 	}
 	job := asks(4, 5, shot(0), 6) // its first numbers are the third picture's now

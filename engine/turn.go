@@ -179,11 +179,11 @@ func (m *lm) shift(s *seq) {
 	keep := max(0, min(s.job.NumKeep, s.job.NumCtx-2))
 	cut := max((s.job.NumCtx-keep)/2, 1)
 	if len(s.pictures) > 0 {
-		keep, cut = m.eyes.turnsOut(s, keep, cut)
+		keep, cut = m.pictures.turnsOut(s, keep, cut)
 	}
 	s.ids = append(s.ids[:keep], s.ids[keep+cut:]...)
 	s.prompt, s.high = len(s.ids), 0
-	_ = m.eyes.assignPositions(s) // what had positions before has them without some of its turns
+	_ = m.pictures.assignPositions(s) // what had positions before has them without some of its turns
 	s.spec.reset()
 	m.leave(s)
 	m.layout.start(s)
