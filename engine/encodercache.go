@@ -35,9 +35,9 @@ import (
 // picturesNamed is for how many pictures the numbers of their rows are remembered.
 const picturesNamed = 1 << 14
 
-// onTheirWay is the memory for the pictures of all running requests: the encoder's inputs until they
-// are encoded, and the encoded rows. A request that needs more waits for the turn of its key. The
-// whole process shares it.
+// onTheirWay is the memory for the pictures of all running requests: the encoder's inputs until
+// they are encoded, and the encoded rows. A request that needs more waits for the turn of its key.
+// The whole process shares it.
 var onTheirWay = sync.OnceValue(func() *fair.Line { return fair.New(0, budget.Get().Pictures) })
 
 // encoderCache is a model's encoder, and the pictures that it has encoded or will encode.
@@ -79,7 +79,8 @@ type picture struct {
 	room  int64 // bytes it has of the encoder cache's room
 }
 
-// pictureRows says that n rows of a sequence, from row at on, are a picture's rows from row from on.
+// pictureRows says that n rows of a sequence, from row at on, are a picture's rows from row from
+// on.
 type pictureRows struct {
 	at, n, from int
 	nth         int // of the prompt's pictures
