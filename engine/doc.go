@@ -1,7 +1,8 @@
 // Package engine answers requests with a language model on a card.
 //
-// [Open] puts a package (a folder of .axmodel files) on a card and gives a [Model]; [Model.Chat]
-// and [Model.Generate] give an answer as a sequence of events, [Model.Embed] gives vectors:
+// [Open] loads a package (a folder of .axmodel files) onto a card and returns a [Model].
+// [Model.Chat] and [Model.Generate] return an answer as a sequence of events. [Model.Embed] returns
+// vectors:
 //
 //	m, err := engine.Open(ctx, "models/qwen3-0.6b", engine.OpenOptions{})
 //	if err != nil {
@@ -16,82 +17,84 @@
 //		fmt.Print(e.Text)
 //	}
 //
-// Leaving the loop ends the answer; so does ctx. The last event has Done, with the reason, the
-// usage and the times. [Model.Choices] gives several answers to one prompt, which is evaluated once
-// (choices.go).
+// Leaving the loop ends the answer, and so does ctx. The last event has Done set, with the reason,
+// the usage and the times. [Model.Choices] returns several answers to one prompt, which is
+// evaluated once (choices.go).
 //
-// # From which goroutine
+// # Goroutines
 //
-// Models and cards may be used from any number of goroutines at once. Underneath, each card has one
-// goroutine, the worker, which owns the device from open to close and holds its thread; a request
-// is handed to it through a queue, and what it answers comes back through a mailbox, so the card
-// never waits for a reader. The caller closes a Model; that ends its answers with [ErrClosed] and
-// closes the package, and the card if Open opened it. A [Card] opened by [OpenCard] may hold
-// several models and is closed after them.
+// Any number of goroutines may use models and cards at once. Each card has one goroutine, the
+// worker, which owns the device from open to close and is locked to its thread. A request reaches
+// the worker through a queue, and its answer comes back through a mailbox, so the card never waits
+// for a reader. The caller closes a Model. Close ends the model's answers with [ErrClosed] and
+// closes the package, and the card too if Open opened it. A [Card] opened by [OpenCard] may hold
+// several models. Close it after them.
 //
 // # What the worker does
 //
-// The worker (package card) gives each tenant of the card its turns, by seconds: every model that
-// is loaded, and one that is being loaded, a file at a time. What follows is a model's turn; it
-// ends after each piece, a pass or a copy of rows, so that the others have theirs.
+// The worker (package card) gives each tenant of the card its turns, shared out by time. Every
+// loaded model is a tenant, and so is a model that is being loaded. A model's turn ends after each
+// piece, a pass or a copy of rows, so that the other tenants have their turns.
 //
-// A model on a card has a fixed number of cache rows, called cells. A cell's number means nothing,
-// because which cells a row sees is only a mask; so sequences that begin alike share the cells of
-// their beginning, and what is finished stays as a cache until its cells are needed (package
-// cache). A prompt has neighbouring cells reserved for all its rows: each run of them costs copies
-// (reserve.go). Each pass is planned anew (plan.go): the sequence that waited longest leads, alone
-// on the decode group or with all others in a wide pass, whichever brings more rows for the time,
-// by costs measured at load and corrected after every pass (cost.go). Guesses of the next tokens,
-// from the text so far or from a smaller model ([OpenOptions].Draft), ride along where they are
-// measured to pay (speculate.go, draft.go); they are verified by drawing and comparing, so the text
-// is the same without them.
+// A model on a card has a fixed number of cache rows, called cells. Only the mask decides which
+// cells a row sees, so any cell can hold any token. Sequences that begin alike share the cells of
+// their beginning, and the cells of a finished sequence stay as a cache until they are needed
+// (package cache). A prompt has neighbouring cells reserved for all its rows, because each separate
+// run of cells costs copies (reserve.go).
 //
-// Sequences are let in so that together is never slower than one after another (admit.go): in the
-// order they came; while all that run find cells for what they have still to say; a prompt while it
-// finds cells that wide passes see. More is let in as a bet, where what it may cost, rows evaluated
-// again or one by one, is less than what being together saves or than a small part of the work.
-// Whatever comes, all have their answers after at most 1.05 times what one after another takes, and
-// among equals who came first has its first token first. What a card cannot do leaves less to be
-// won by being together, and nothing to be lost.
+// Each pass is planned (plan.go). The sequence that waited longest leads. It runs alone on the
+// decode group, or with all others in a wide pass, whichever brings more rows for the time. The
+// costs are measured at load and corrected after every pass (cost.go). A pass also carries guesses
+// of the next tokens, where measurements show that they pay (speculate.go, draft.go). They come
+// from the text so far or from a smaller model ([OpenOptions].Draft). Each guess is compared with
+// the token that is drawn, so the text is the same without them.
 //
-// Wide passes see the low cells only. Where a prompt lacks them, rows that need not lie low go up,
-// those of answers and of what is not in use, and the rows of a text that goes on come down,
-// between passes and in pieces, wherever the costs say that this is cheaper (relocate.go).
+// Sequences are admitted so that running them together is never slower than one after another
+// (admit.go). They are admitted in the order they came, while all that run find cells for the rest
+// of their answers, and while a prompt finds cells that wide passes see. More are admitted where
+// the possible cost (rows evaluated again, or one by one) is less than what running together saves,
+// or than a small part of the work. All answers are complete after at most 1.05 times the time that
+// one after another takes. Among equal requests, the first to come has its first token first.
 //
-// What has to leave the card may be kept in this machine's memory ([OpenOptions].CacheRAM), and
-// comes back in pieces between passes where that is cheaper than evaluating it (ramtier.go).
+// Wide passes see only the low cells. Where a prompt lacks them, rows that need not lie low are
+// moved up, and the rows of a text that goes on are moved down. This happens in pieces between
+// passes, where the costs say that it is cheaper (relocate.go).
 //
-// Layers may keep a state instead of rows (Qwen3.5). Then a sequence has a slot, a pass carries
-// rows of one sequence, turn about, and what a text may go on from is a snapshot: a slot that is
-// left as it is, at the node of the tree where it was made (slots.go). Such models guess nothing. A
-// snapshot goes to memory and to disk with the rows that it is after, and comes back with them or
-// not at all (ramstates.go, diskstates.go).
+// Rows that leave the card may be saved in this machine's memory ([OpenOptions].CacheRAM). They are
+// restored in pieces between passes, where that is cheaper than evaluating them (ramtier.go).
 //
-// A model with an encoder of pictures sees: a picture is read by who asks, the encoder is called
-// between passes, one call at a time, and its rows take the place of embeddings and of what is
-// added between layers. A row of a picture is a node of the tree like a token, told from others by
-// which picture it is of, so a picture is neither encoded nor evaluated again while its rows are
-// kept (encodercache.go, signs.go).
+// Layers may have a state instead of rows (Qwen3.5). Then a sequence has a slot, and a pass carries
+// rows of one sequence only. A text can be continued from a snapshot: a slot that is not changed
+// any more, attached to the node of the tree after which it was made (slots.go). Such models do not
+// guess. A snapshot is saved to memory and to disk with the rows before it, and they are restored
+// together or not at all (ramstates.go, diskstates.go).
 //
-// None of this is taken for granted: when a package first runs on a card, a probe of a few passes
-// shows what the card does (prove.go, [Proven]), and only what was shown is used. [Stats].Proven
-// says what. Whether the same rows give the same bits wherever they lie is asked too, and told
-// ([Alike]): what needs that whatever the card does asks for it ([Request].Repeatable,
+// A model with an encoder takes pictures. The caller's goroutine reads a picture, and the worker
+// calls the encoder between passes, one call at a time. The encoded rows take the place of
+// embeddings, and some are added between layers. A row of a picture is a node of the tree, as a
+// token's row is, and has its picture's own number. So a picture is not encoded or evaluated again
+// while its rows are cached (encodercache.go, signs.go).
+//
+// Nothing of this is assumed. When a package first runs on a card, a probe of a few passes shows
+// what the card does (prove.go, [Proven]), and the engine uses only what was shown. [Stats].Proven
+// says what that is. The probe also finds out whether the same rows give the same bits in every
+// place ([Alike]). A request that needs this on any card asks for it ([Request].Repeatable,
 // repeatable.go).
 //
 // # Errors
 //
 // A request ends with [*ContextError], [ErrBusy], [ErrRequest], [ErrUnsupported], [ErrDraining],
-// [ErrClosed], ctx's error, or a device's (package axcl). A pass that fails ends the sequences in
-// it, except those that have said nothing, which are tried once more; three failures in a minute, a
-// call that does not return, an error that leaves host and card out of step, and a card that gives
-// other answers than before ([ErrWrong]) end the card for good: every sequence ends with
-// axcl.ErrLost, [CardOptions].Lost is called, and the process should be started anew.
+// [ErrClosed], ctx's error, or a device's error (package axcl). A pass that fails ends its
+// sequences, except those without output, which are tried once more. The card is lost after three
+// failures in a minute, a call that does not return, an error that leaves host and card out of
+// step, or answers that differ from earlier ones ([ErrWrong]). Then every sequence ends with
+// axcl.ErrLost, [CardOptions].Lost is called, and the process should be restarted.
 //
 // # Several cards
 //
-// [OpenOptions].Device may name several cards: with commas each holds the model, behind one queue
-// ([Replicate]); with plus signs each holds some of its layers ([Join]). [OpenCards] opens them
-// once for many models. A copy's card that is lost leaves the others at work: answers that had
-// begun on it end with [*FewerError], and [CardOptions].Lost is called with the last.
+// [OpenOptions].Device may name several cards. With commas, each card holds the model, and they
+// share one queue ([Replicate]). With plus signs, each card holds some of the layers ([Join]).
+// [OpenCards] opens the cards once for many models. When the card of one copy is lost, the others
+// continue: answers that had begun on it end with [*FewerError]. [CardOptions].Lost is called when
+// the last one is lost.
 package engine

@@ -1,16 +1,16 @@
-// Package card is the worker that owns a device, and who may use it when.
+// Package card has the worker that owns a device, and decides who uses it when.
 //
-// What wants a card is a [Tenant]: a text model, a net that is called again and again, a model on
-// its way to the card. It offers pieces of work, and the worker gives turns so that each tenant has
-// its share of the card's seconds and waits for no more than one piece of each other tenant beyond
-// what it had itself ([Tenant] says how). What every kind of work needs is here once: the watchdog,
-// the count of calls that failed, heat, the loss of the card, and checkups. The package knows no
-// kind of work.
+// Each user of a card is a [Tenant]: a text model, a net that is called again and again, or a model
+// that is being loaded. A tenant offers pieces of work. The worker gives out turns so that each
+// tenant has its share of the card's time. A tenant waits until the others have had as much time as
+// itself, and then for at most one piece of each. The package also has what every kind of work
+// needs: the watchdog, the count of failed calls, heat, the loss of the card, and checkups. It does
+// not depend on any kind of work.
 //
-// [Open] starts the worker: one goroutine, locked to its OS thread from open to close, since the
-// vendor's library binds its context to a thread. Who opened a card closes it. The methods of a
-// Card may be called from any goroutine, but for those that say that they are the worker's: tenants
-// call them within Step, and others within [Card.Do].
+// [Open] starts the worker. It is one goroutine, locked to its OS thread from open to close,
+// because the vendor's library binds its context to a thread. The caller of Open closes the card.
+// Any goroutine may call the methods of a Card, except those that are documented as the worker's.
+// Tenants call these within Step, and others within [Card.Do].
 package card
 
 import (
