@@ -151,25 +151,25 @@ type Group struct {
 
 // Shape is what the files say a model is. All layers of a model agree on it.
 type Shape struct {
-	Layers int
-	Hidden int     // length of a hidden row
-	KV     int     // length of a row of K, or of V; of the longest where layers differ
-	Kept   int     // values of K that all layers keep of a row, and as many of V; 0 where that is Layers − Linear times KV
-	Cells  int     // cache rows, the same for every layer: the most that any group sees
-	Out    int     // length of a row the head gives: the vocabulary, or Hidden for an embedding head; 0 without a head
-	Groups []Group // in the model's own order
-	Pos    int     // positions a row carries: 1, or 3 with multimodal RoPE
-	Piece  int     // cells that one Save, Restore or Copy takes at most, of [PieceCells]; 0: rows cannot travel
-	Argmax bool    // the head finds the largest logit on the card
-	Place  bool    // new rows are bound on their cells: no copies
-	Local  bool    // some layers see Pass.LocalCells and LocalRows
-	Whole  bool    // one call takes rows through all layers and gives logits: nothing is added between layers, no hidden row comes out
-	Linear int     // of Layers, how many keep a state in a slot instead of rows of K and V in cells: see Pass.From
-	Shared int     // of Layers, how many use the K and V of one before them, and keep none
-	Given  int     // values of a row that each layer is given beyond the hidden state: see Pass.Given; 0 for none
-	State  int     // bytes that a slot takes: the states of those layers; 0 where there are none
-	Slots  int     // slots that passes may use, numbered from 1; 0 where State is
-	Bytes  int64   // card memory the model holds, as far as known
+	Layers      int
+	Hidden      int     // length of a hidden row
+	KV          int     // length of a row of K, or of V; of the longest where layers differ
+	Kept        int     // values of K that all layers keep of a row, and as many of V; 0 where that is Layers − Linear times KV
+	Cells       int     // cache rows, the same for every layer: the most that any group sees
+	Out         int     // length of a row the head gives: the vocabulary, or Hidden for an embedding head; 0 without a head
+	Groups      []Group // in the model's own order
+	Pos         int     // positions a row carries: 1, or 3 with multimodal RoPE
+	Piece       int     // cells that one Save, Restore or Copy takes at most, of [PieceCells]; 0: rows cannot be copied
+	Argmax      bool    // the head finds the largest logit on the card
+	Place       bool    // new rows are bound on their cells: no copies
+	Local       bool    // some layers see Pass.LocalCells and LocalRows
+	Whole       bool    // one call takes rows through all layers and gives logits: nothing is added between layers, no hidden row comes out
+	Linear      int     // of Layers, how many keep a state in a slot instead of rows of K and V in cells: see Pass.From
+	Shared      int     // of Layers, how many use the K and V of one before them, and keep none
+	LayerInputs int     `json:"Given"` // of a row, values that each layer takes beyond the hidden state: Pass.LayerInputs; 0 for none
+	State       int     // bytes that a slot takes: the states of those layers; 0 where there are none
+	Slots       int     // slots that passes may use, numbered from 1; 0 where State is
+	Bytes       int64   // card memory the model holds, as far as known
 }
 
 // Info is a card's state.

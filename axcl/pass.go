@@ -28,9 +28,10 @@ type Pass struct {
 	Hidden []uint16 // rows × Shape.Hidden, bf16: the rows' embeddings
 	Pos    []uint32 // rows × Shape.Pos: RoPE positions, row by row
 	Cell   []uint32 // the cache row that will keep each row's K and V; no two alike
-	// Given is what the layers are given beyond the hidden state: rows × Shape.Layers ×
-	// Shape.Given, bf16, row by row, of each row layer by layer. Nil where Shape.Given is 0.
-	Given []uint16
+	// LayerInputs are the values that layers take beyond the hidden state, in bf16: rows ×
+	// Shape.Layers × Shape.LayerInputs, row by row, and of each row layer by layer. Nil if
+	// Shape.LayerInputs is 0.
+	LayerInputs []uint16
 
 	// SeeCells is rows × Words(Shape.Cells): bit c of row r's part: row r sees cell c. SeeRows is
 	// rows × Words(rows): bit e of row r's part: row r sees row e of this pass, e < r. Bits at or
@@ -211,8 +212,8 @@ func (p *Pass) checkSizes(s Shape, n int) error {
 		return badPass("%d hidden values for %d rows of %d", len(p.Hidden), n, s.Hidden)
 	case len(p.Pos) != n*max(s.Pos, 1):
 		return badPass("%d positions for %d rows of %d", len(p.Pos), n, max(s.Pos, 1))
-	case len(p.Given) != n*s.Layers*s.Given:
-		return badPass("%d values of layer inputs, for %d rows of %d × %d", len(p.Given), n, s.Layers, s.Given)
+	case len(p.LayerInputs) != n*s.Layers*s.LayerInputs:
+		return badPass("%d values of layer inputs, for %d rows of %d × %d", len(p.LayerInputs), n, s.Layers, s.LayerInputs)
 	case len(p.SeeCells) != n*Words(s.Cells):
 		return badPass("%d words of visible cells for %d rows of %d", len(p.SeeCells), n, Words(s.Cells))
 	case len(p.SeeRows) != n*Words(n):

@@ -58,7 +58,7 @@ func TestSharingLayers(t *testing.T) {
 			continue
 		}
 		s, err := d.Shape(0)
-		if err != nil || s.Shared != 2 || s.Given != 6 || s.KV != 8 || s.Kept != 12 || s.RowBytes() != 48 {
+		if err != nil || s.Shared != 2 || s.LayerInputs != 6 || s.KV != 8 || s.Kept != 12 || s.RowBytes() != 48 {
 			t.Errorf("%s: %+v, %v", tt.name, s, err)
 		}
 	}

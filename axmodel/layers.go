@@ -132,7 +132,7 @@ func (d *Layers) Shape(slots int) (axcl.Shape, error) {
 			s.Kept += width
 		}
 	}
-	s.Linear, s.Given = s.Layers-d.whole-s.Shared, d.Full.Added
+	s.Linear, s.LayerInputs = s.Layers-d.whole-s.Shared, d.Full.Added
 	if s.Kept == (s.Layers-s.Linear)*s.KV {
 		s.Kept = 0
 	}

@@ -73,7 +73,7 @@ func (m *batch) build() error {
 	}
 	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(rows)
 	p.Hidden = grow(p.Hidden, rows*m.shape.Hidden)
-	p.Given = grow(p.Given, rows*m.layerInputWidth())
+	p.LayerInputs = grow(p.LayerInputs, rows*m.layerInputWidth())
 	p.Pos = grow(p.Pos, rows*m.shape.Pos)
 	p.Cell = grow(p.Cell, rows)
 	p.SeeCells = grow(p.SeeCells, rows*cw)

@@ -119,7 +119,7 @@ func (m *canary) add(b *batch) {
 	if g := m.shape.GroupFor(n, reach); g < 0 || m.shape.Groups[g].Rows == 1 || g != m.shape.GroupFor(n+1, reach) {
 		return
 	}
-	row := axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.layerInputWidth())}
+	row := axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), LayerInputs: make([]uint16, m.layerInputWidth())}
 	if m.tokenRow(&row, 0, int32(canaryID%m.vocab())) != nil {
 		return
 	}
@@ -132,7 +132,7 @@ func (m *canary) add(b *batch) {
 	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(n)
 	p.Hidden, p.Pos, p.Cell = append(p.Hidden, row.Hidden...), append(p.Pos, make([]uint32, m.shape.Pos)...),
 		append(p.Cell, uint32(cells[0]))
-	p.Given = append(p.Given, row.Given...)
+	p.LayerInputs = append(p.LayerInputs, row.LayerInputs...)
 	p.SeeCells, p.SeeRows = append(p.SeeCells, make([]uint64, cw)...), append(p.SeeRows, make([]uint64, rw)...)
 	if m.shape.Local {
 		p.LocalCells, p.LocalRows = append(p.LocalCells, make([]uint64, cw)...), append(p.LocalRows, make([]uint64, rw)...)

@@ -48,7 +48,7 @@ func (g *layerInputRows) Row(dst []uint16, id int32, embed []uint16) error {
 }
 
 // layerInputWidth is how many values a row has as inputs of all layers together.
-func (m *core) layerInputWidth() int { return m.shape.Layers * m.shape.Given }
+func (m *core) layerInputWidth() int { return m.shape.Layers * m.shape.LayerInputs }
 
 // tokenRow makes row r of a pass, which has room for it: the token's embedding, and its layer
 // inputs.
@@ -59,7 +59,7 @@ func (m *core) tokenRow(p *axcl.Pass, r int, id int32) error {
 		return err
 	}
 	//rule:G12 TestLayerInputs$ id => id/2
-	return m.layerInputs.Row(p.Given[r*n:][:n], id, row)
+	return m.layerInputs.Row(p.LayerInputs[r*n:][:n], id, row)
 }
 
 // picturedRow makes the layer inputs of a row that a picture's encoder made: the pad token's,
@@ -69,7 +69,7 @@ func (m *core) picturedRow(p *axcl.Pass, r int) error {
 	if n == 0 {
 		return nil
 	}
-	return m.layerInputs.from.Row(p.Given[r*n:][:n], padID, p.Hidden[r*h:][:h])
+	return m.layerInputs.from.Row(p.LayerInputs[r*n:][:n], padID, p.Hidden[r*h:][:h])
 }
 
 // padID is Gemma-4's pad token.

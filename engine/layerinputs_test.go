@@ -47,7 +47,7 @@ func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card 
 			})
 			t.Run("among others", func(t *testing.T) {
 				_, b := load(t, dir, card(t), OpenOptions{CardOptions: still})
-				if s := b.m.shape; s.Given != a.Given.Width || s.Shared != a.Given.Shared || b.m.wide != 16 {
+				if s := b.m.shape; s.LayerInputs != a.Given.Width || s.Shared != a.Given.Shared || b.m.wide != 16 {
 					t.Errorf("%+v", s)
 				}
 				if want := (Proven{Chunk: true, Mixed: true, Scatter: true}); b.m.proven != want {
@@ -65,16 +65,16 @@ func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card 
 func TestLayerInputsCached(t *testing.T) {
 	//proves:G12 Gemma-4: what the host makes of a token
 	made := &countsGiven{}
-	m := &core{prices: prices{shape: axcl.Shape{Hidden: 2, Layers: 3, Given: 1}}, layerInputs: &layerInputRows{from: made}}
-	p := &axcl.Pass{Hidden: []uint16{7, 8, 9, 10}, Given: make([]uint16, 6)}
+	m := &core{prices: prices{shape: axcl.Shape{Hidden: 2, Layers: 3, LayerInputs: 1}}, layerInputs: &layerInputRows{from: made}}
+	p := &axcl.Pass{Hidden: []uint16{7, 8, 9, 10}, LayerInputs: make([]uint16, 6)}
 	for range 2 {
 		if err := m.picturedRow(p, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if want := []string{"0 of [9 10]", "0 of [9 10]"}; !slices.Equal(made.asked, want) ||
-		!slices.Equal(p.Given, []uint16{0, 0, 0, 9, 9, 9}) {
-		t.Errorf("asked for %q, given %v", made.asked, p.Given)
+		!slices.Equal(p.LayerInputs, []uint16{0, 0, 0, 9, 9, 9}) {
+		t.Errorf("asked for %q, given %v", made.asked, p.LayerInputs)
 	}
 	g := &layerInputRows{from: made}
 	wide := make([]uint16, layerInputRoom/2/4) // four of those are kept

@@ -249,7 +249,7 @@ func (m *prover) checkLayerInputs(ctx context.Context, name string) error {
 			return nil, err
 		}
 		if bend != nil {
-			bend(p.Given)
+			bend(p.LayerInputs)
 		}
 		return *results, trials.Run(p)
 	}
@@ -259,7 +259,7 @@ func (m *prover) checkLayerInputs(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	inputs := slices.Clone(p.Given)
+	inputs := slices.Clone(p.LayerInputs)
 	var right, wrong [][]uint16
 	for i := range first + more {
 		out, err := one(row(i, i), nil)
@@ -275,7 +275,7 @@ func (m *prover) checkLayerInputs(ctx context.Context, name string) error {
 		}
 		wrong = append(wrong, out)
 	}
-	w := m.shape.Given
+	w := m.shape.LayerInputs
 	for l := range m.shape.Layers {
 		out, err := one(row(first, 20), func(g []uint16) {
 			for i := range w {

@@ -337,7 +337,7 @@ func (m *split) add(s axcl.Shape) error {
 		return fmt.Errorf("%w: a whole decoder in one file cannot be split over cards: take one card, or a package of one file a layer",
 			axcl.ErrModel)
 	}
-	if s.Given > 0 {
+	if s.LayerInputs > 0 {
 		return fmt.Errorf("%w: a model whose layers have inputs of their own cannot be split over cards: take one card, or "+
 			"several with a copy each", axcl.ErrModel)
 	}

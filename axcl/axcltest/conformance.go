@@ -191,7 +191,7 @@ func checkModel(t TB, d axcl.Device, y Tiny) {
 		len(s.Groups) != len(y.Groups) || s.Bytes <= 0 {
 		t.Errorf("shape %+v", s)
 	}
-	if s.Given != y.Given || s.Shared != y.Shared {
+	if s.LayerInputs != y.Given || s.Shared != y.Shared {
 		t.Errorf("shape %+v, of %d layers %d share and each is given %d values", s, y.Layers, y.Shared, y.Given)
 	}
 	if linear := y.linears(); s.Linear != linear || (linear > 0) != (s.State > 0) || linear > 0 && s.Slots < 1 {

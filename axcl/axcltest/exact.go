@@ -264,7 +264,7 @@ func (e *exact) row(pass []row, r row) (hidden, logits []float64) {
 		addTo(x, down)
 		if f.Flags&axmodel.FlagGemma4 != 0 {
 			g := f.times("per_gate", x)
-			for i, v := range widened(p.Given[l*e.shape.Given:][:e.shape.Given]) {
+			for i, v := range widened(p.LayerInputs[l*e.shape.LayerInputs:][:e.shape.LayerInputs]) {
 				g[i] = gelu(g[i]) * v
 			}
 			addTo(x, f.norm("per_norm", f.times("per_proj", g)))

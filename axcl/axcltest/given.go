@@ -100,8 +100,8 @@ func (y Tiny) givenTensors(rng *rand.Rand, norm func(string, int) axmodel.Tensor
 
 // layerInputs is what a model's layers are given of a token beyond the hidden state.
 func layerInputs(s axcl.Shape, token uint64) []uint16 {
-	if s.Given == 0 {
+	if s.LayerInputs == 0 {
 		return nil
 	}
-	return Rows(token+1<<32, s.Layers, s.Given)
+	return Rows(token+1<<32, s.Layers, s.LayerInputs)
 }

@@ -36,7 +36,7 @@ func build(s axcl.Shape, rows []row, embed func(token uint64) []uint16) *axcl.Pa
 	n, cw, rw := len(rows), axcl.Words(s.Cells), axcl.Words(len(rows))
 	p := &axcl.Pass{SeeCells: make([]uint64, n*cw), SeeRows: make([]uint64, n*rw), HiddenOut: make([]uint16, n*s.Hidden)}
 	for r, x := range rows {
-		p.Hidden, p.Given = append(p.Hidden, embed(x.token)...), append(p.Given, layerInputs(s, x.token)...)
+		p.Hidden, p.LayerInputs = append(p.Hidden, embed(x.token)...), append(p.LayerInputs, layerInputs(s, x.token)...)
 		for k := range max(s.Pos, 1) { // of three components the further ones are others, by the token
 			p.Pos = append(p.Pos, x.pos+uint32(k)*uint32(x.token%5))
 		}

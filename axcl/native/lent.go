@@ -13,7 +13,7 @@ import "unsafe"
 // layers are given in addition.
 func (m *model) layOutLent(f *files) {
 	c, layers := m.c, int(m.c.layers)
-	if c.given.width = C.uint32_t(m.shape.Given); m.shape.Given > 0 {
+	if c.given.width = C.uint32_t(m.shape.LayerInputs); m.shape.LayerInputs > 0 {
 		c.given.dev = array[C.axn_mem](m, layers)
 	}
 	if m.shape.Shared == 0 {

@@ -138,7 +138,7 @@ func write(t testing.TB, y axcltest.Tiny) axcl.LoadSpec {
 func rowPass(s axcl.Shape, past int) *axcl.Pass {
 	p := &axcl.Pass{Hidden: axcltest.Rows(uint64(past), 1, s.Hidden), Pos: []uint32{uint32(past)}, Cell: []uint32{uint32(past)},
 		SeeCells: make([]uint64, axcl.Words(s.Cells)), SeeRows: make([]uint64, 1), Want: []int{0}, Logits: make([]uint16, s.Out),
-		Given: axcltest.Rows(uint64(past)+1, s.Layers, s.Given)}
+		LayerInputs: axcltest.Rows(uint64(past)+1, s.Layers, s.LayerInputs)}
 	for c := range past {
 		p.SeeCells[c/64] |= 1 << (c % 64)
 	}
@@ -149,7 +149,7 @@ func rowPass(s axcl.Shape, past int) *axcl.Pass {
 func widePass(s axcl.Shape, n int, want ...int) *axcl.Pass {
 	w := axcl.Words(n)
 	p := &axcl.Pass{Hidden: axcltest.Rows(77, n, s.Hidden), SeeCells: make([]uint64, n*axcl.Words(s.Cells)), SeeRows: make([]uint64, n*w),
-		Want: want, Logits: make([]uint16, len(want)*s.Out), Given: axcltest.Rows(78, n*s.Layers, s.Given)}
+		Want: want, Logits: make([]uint16, len(want)*s.Out), LayerInputs: axcltest.Rows(78, n*s.Layers, s.LayerInputs)}
 	for r := range n {
 		p.Pos, p.Cell = append(p.Pos, uint32(r)), append(p.Cell, uint32(r))
 		for e := range r {

@@ -29,11 +29,11 @@ func newPerLayer(f *file) *perLayer {
 	return p
 }
 
-// give takes what layer i of a model is given of each of n rows, which lie as axcl.Pass.Given has
+// give takes what layer i of a model is given of each of n rows, which lie as axcl.Pass.LayerInputs has
 // them.
 func (e *engine) give(given []uint16, n, i int, s axcl.Shape) {
 	for r := range n {
-		e.set.Widen(e.row(e.given, r, s.Given), given[(r*s.Layers+i)*s.Given:][:s.Given])
+		e.set.Widen(e.row(e.given, r, s.LayerInputs), given[(r*s.Layers+i)*s.LayerInputs:][:s.LayerInputs])
 	}
 }
 

@@ -231,9 +231,9 @@ func (w *walk) pass(first int, cells []uint32) error {
 	for i := range n {
 		row := w.rows[first+i]
 		w.c.Embed(p.Hidden[i*s.Hidden:(i+1)*s.Hidden], row.Token)
-		if s.Given > 0 {
+		if s.LayerInputs > 0 {
 			for _, v := range w.c.LayerInputs(row.Token) {
-				p.Given = append(p.Given, axcl.BFloat16(float32(v)))
+				p.LayerInputs = append(p.LayerInputs, axcl.BFloat16(float32(v)))
 			}
 		}
 		for k := range max(s.Pos, 1) {

@@ -1,17 +1,16 @@
-// Package prove finds out what a card does with a model beyond what every card is known to do:
-// whether rows that share a call give what they give alone, whether a text's cells may be anywhere,
-// whether states stay as they were, whether wide passes are right.
+// Package prove finds out what a card can do with a model, in addition to what every card does. Do
+// rows that share a call give the same results as alone? May the cells of a text be anywhere? Do
+// states stay unchanged? Are wide passes right?
 //
-// Each probe sends rows together, or in odd places, that were sent alone and in order before, and
-// compares what the last layer gives. A card that treats them wrongly gives what it would for other
-// positions or masks, so each probe also makes those wrong answers on purpose: what comes must be
-// much nearer to the right one. That holds whatever the model's own rounding is.
+// Each probe first sends rows alone and in order. Then it sends them together, or in unusual cells,
+// and compares the outputs of the last layer. A faulty card computes with other positions or masks.
+// So each probe also makes these wrong results on purpose, and a result must be much nearer to the
+// right one than to the wrong ones. This works for any rounding of the model.
 //
-// A probe is a table: the passes to send, each with the names of what its rows give, and what is
-// claimed of those. [Model.Abilities], [Model.Wide] and [Model.Alike] make the tables for a model's
-// shape and go through them. They run on whatever goroutine the card belongs to, before any
-// sequence does, and leave nothing: cells and slots that they used hold what is not asked for.
-// Nothing is to be closed.
+// A probe is a table of passes, with names for the results of their rows, and of claims about these
+// results. [Model.Abilities], [Model.Wide] and [Model.Alike] make the tables for a model's shape
+// and run them. They must run on the goroutine that owns the card, before any sequence does.
+// Afterwards no one may rely on the contents of the cells and slots. Nothing needs to be closed.
 package prove
 
 import (
@@ -97,7 +96,8 @@ func (m *Model) tryHead(head bool, rows ...Row) ([][]uint16, error) {
 func (m *Model) Pass(rows ...Row) (*axcl.Pass, *[]uint16, error) {
 	n, h := len(rows), m.Shape.Hidden
 	cw, rw := axcl.Words(m.Shape.Cells), axcl.Words(n)
-	p := &axcl.Pass{Hidden: make([]uint16, n*h), Given: make([]uint16, n*m.Shape.Layers*m.Shape.Given), Pos: make([]uint32, n*m.Shape.Pos),
+	p := &axcl.Pass{Hidden: make([]uint16, n*h), LayerInputs: make([]uint16, n*m.Shape.Layers*m.Shape.LayerInputs),
+		Pos:      make([]uint32, n*m.Shape.Pos),
 		Cell:     make([]uint32, n),
 		SeeCells: make([]uint64, n*cw), SeeRows: make([]uint64, n*rw)}
 	results, width := &p.HiddenOut, m.Telling()
