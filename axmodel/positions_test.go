@@ -13,7 +13,8 @@ import (
 // as the vendor's do: it is one of three.
 func TestOnePosition(t *testing.T) {
 	//proves:G21
-	h := axmodel.Header{Kind: axmodel.Layer, Flags: axmodel.FlagOnePos | axmodel.FlagShapeOnly, Hidden: 32, Heads: 2, KVHeads: 1, HeadDim: 16,
+	h := axmodel.Header{Kind: axmodel.Layer, Flags: axmodel.FlagOnePos | axmodel.FlagShapeOnly,
+		Hidden: 32, Heads: 2, KVHeads: 1, HeadDim: 16,
 		Intermediate: 24, Rotary: 16, Magnitude: 1, Scale: 1, Pos: 3}
 	read := func(h axmodel.Header) (*axmodel.Meta, error) {
 		var b bytes.Buffer

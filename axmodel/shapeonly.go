@@ -264,9 +264,9 @@ func WriteShape(dir string, s Shape) error {
 // writeEncoder writes the encoder of pictures.
 func (s *Shape) writeEncoder(dir string) error {
 	v := s.Sight
-	h := Header{Kind: Encoder, Flags: FlagShapeOnly | FlagMerger, Weights: uint64(v.Bytes), Activation: GELU, Hidden: v.Width, Heads: v.Heads,
-		HeadDim: v.Width / max(v.Heads, 1), Intermediate: v.Intermediate, Out: s.Hidden, Patch: v.Patch, Merge: v.Merge, Order: InBlocks,
-		Blocks: v.Blocks, Deep: v.Deep, Down: v.Down, Across: v.Across, Scale: 1, Pos: 1,
+	h := Header{Kind: Encoder, Flags: FlagShapeOnly | FlagMerger, Weights: uint64(v.Bytes), Activation: GELU, Hidden: v.Width,
+		Heads: v.Heads, HeadDim: v.Width / max(v.Heads, 1), Intermediate: v.Intermediate, Out: s.Hidden, Patch: v.Patch, Merge: v.Merge,
+		Order: InBlocks, Blocks: v.Blocks, Deep: v.Deep, Down: v.Down, Across: v.Across, Scale: 1, Pos: 1,
 		Tool: "axle hollow"}
 	return WriteFile(filepath.Join(dir, s.EncoderFile()), h, []SoftGroup{h.EncoderGroup()}, nil)
 }
@@ -299,8 +299,8 @@ func ShapeRow(dst []uint16, id int32) {
 	}
 }
 
-// ShapeNext is the token that a head without weights finds most likely after the row, of out tokens; 0
-// where there are none.
+// ShapeNext is the token that a head without weights finds most likely after the row, of out
+// tokens; 0 where there are none.
 func ShapeNext(row []uint16, out, period int) int {
 	if out <= 0 {
 		return 0

@@ -11,9 +11,9 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
-// core is what the parts of a language model on a card share: the card, the cache, what things
-// take, and who waits and runs. Each part (layout, ramTier, diskTier, canary, prover, batch,
-// planner, pictureInputs) has the core and the parts that it needs; none has lm, which has them all.
+// core has what the parts of a language model on a card share: the card, the cache, the costs, and
+// the waiting and running sequences. Each part (layout, ramTier, diskTier, canary, prover, batch,
+// planner, pictureInputs) has the core and the parts that it needs. No part has lm, which has all.
 type core struct {
 	card        *Card
 	model       axcl.Model

@@ -59,8 +59,8 @@ func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card 
 	}
 }
 
-// TestLayerInputsCached: what was made for a token is kept up to the limit and made again behind it;
-// a row of a picture is given what belongs to the pad token and to the row itself, and that is
+// TestLayerInputsCached: what was made for a token is kept up to the limit and made again behind
+// it; a row of a picture is given what belongs to the pad token and to the row itself, and that is
 // nobody else's.
 func TestLayerInputsCached(t *testing.T) {
 	//proves:G12 Gemma-4: what the host makes of a token

@@ -173,8 +173,8 @@ func TestStatesLeft(t *testing.T) {
 	clean(t, b)
 }
 
-// remembers is onFake with this much memory, on a card where evaluating costs much, and copying rows
-// and states costs nothing.
+// remembers is onFake with this much memory, on a card where evaluating costs much, and copying
+// rows and states costs nothing.
 func remembers(t *testing.T, f *fake, o OpenOptions, limit int64) *cardBackend {
 	t.Helper()
 	o.CardOptions, o.CacheRAM = still, NewMemory(limit)

@@ -97,8 +97,8 @@ func (a *ailing) Restore(cells []uint32, from []byte) error {
 	return errors.Join(a.restore, a.fake.Restore(cells, from))
 }
 
-// TestRAMTierFails: a row that cannot be copied is evaluated; an error that the card does not survive
-// ends it.
+// TestRAMTierFails: a row that cannot be copied is evaluated; an error that the card does not
+// survive ends it.
 func TestRAMTierFails(t *testing.T) {
 	//proves:G17
 	failed := &axcl.Error{Op: "axclrtMemcpy", Layer: -1, Code: 0x1234}
@@ -268,8 +268,8 @@ func TestRAMTiersShare(t *testing.T) {
 	}
 }
 
-// TestRAMTiersAtOnce: the workers of several cards take rows from each other in one small memory, and
-// every answer is the one without.
+// TestRAMTiersAtOnce: the workers of several cards take rows from each other in one small memory,
+// and every answer is the one without.
 func TestRAMTiersAtOnce(t *testing.T) {
 	var jobs []Job
 	for i := range 12 { // as much as seven cards hold

@@ -6,7 +6,8 @@ import "github.com/axle-llm/axle/axmodel"
 // Qwen3-0.6B (w8a16, a context of 2047) and Qwen3-4B (Int8, 2559) as the vendor compiles them: for
 // timing on a simulated card.
 func Qwen3Small() Tiny {
-	y := Tiny{ShapeOnly: true, Layers: 28, Hidden: 1024, Heads: 16, KVHeads: 8, HD: 128, Intermediate: 3072, Vocab: 151936, Weights: 15750000,
+	y := Tiny{ShapeOnly: true, Layers: 28, Hidden: 1024, Heads: 16, KVHeads: 8, HD: 128, Intermediate: 3072, Vocab: 151936,
+		Weights:     15750000,
 		HeadWeights: 151936 * 1024, Flags: axmodel.FlagQKNorm}
 	y.Groups = append(y.Groups, axmodel.SoftGroup{Rows: 1, Cells: 2047, Cache: 2047}, axmodel.SoftGroup{Rows: 128, Cells: 0, Cache: 1})
 	for h := 128; h <= 1024; h += 128 {
@@ -17,7 +18,8 @@ func Qwen3Small() Tiny {
 
 // Qwen3Medium: see Qwen3Small.
 func Qwen3Medium() Tiny {
-	y := Tiny{ShapeOnly: true, Layers: 36, Hidden: 2560, Heads: 32, KVHeads: 8, HD: 128, Intermediate: 9728, Vocab: 151936, Weights: 101000000,
+	y := Tiny{ShapeOnly: true, Layers: 36, Hidden: 2560, Heads: 32, KVHeads: 8, HD: 128, Intermediate: 9728, Vocab: 151936,
+		Weights:     101000000,
 		HeadWeights: 151936 * 2560, Flags: axmodel.FlagQKNorm}
 	y.Groups = append(y.Groups, axmodel.SoftGroup{Rows: 1, Cells: 2559, Cache: 2559}, axmodel.SoftGroup{Rows: 128, Cells: 0, Cache: 1})
 	for _, h := range []int{256, 512, 1024, 1536, 2048} {

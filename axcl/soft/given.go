@@ -29,8 +29,8 @@ func newPerLayer(f *file) *perLayer {
 	return p
 }
 
-// give takes what layer i of a model is given of each of n rows, which lie as axcl.Pass.LayerInputs has
-// them.
+// give takes what layer i of a model is given of each of n rows, which lie as axcl.Pass.LayerInputs
+// has them.
 func (e *engine) give(given []uint16, n, i int, s axcl.Shape) {
 	for r := range n {
 		e.set.Widen(e.row(e.given, r, s.LayerInputs), given[(r*s.Layers+i)*s.LayerInputs:][:s.LayerInputs])

@@ -300,8 +300,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestCachesShareRoom: several in one room keep no more than it has; each makes room of its own only,
-// and lets nothing go in vain.
+// TestCachesShareRoom: several in one room keep no more than it has; each makes room of its own
+// only, and lets nothing go in vain.
 func TestCachesShareRoom(t *testing.T) {
 	rows := func(id byte, n int) *Rows { return &Rows{ID: ID{id}, N: n, Hidden: make([]uint16, n*hidden)} }
 	room := NewRoom(2 * hidden * 10)
