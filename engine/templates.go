@@ -18,11 +18,11 @@ var templates templateCache
 
 type templateCache struct {
 	mu    ranked.Mutex[ranked.Templates]
-	order list.List // of *keptTemplate, the one used last in front
+	order list.List // of *cachedTemplate, the one used last in front
 	by    map[ask.Template]*list.Element
 }
 
-type keptTemplate struct {
+type cachedTemplate struct {
 	source ask.Template
 	tmpl   chat.Template
 }
@@ -39,7 +39,7 @@ func (c *templateCache) compile(t ask.Template) (chat.Template, error) {
 	}
 	c.mu.Unlock()
 	if e != nil {
-		return e.Value.(*keptTemplate).tmpl, nil
+		return e.Value.(*cachedTemplate).tmpl, nil
 	}
 	tmpl, err := compileTemplate(t)
 	if err != nil {
@@ -51,10 +51,10 @@ func (c *templateCache) compile(t ask.Template) (chat.Template, error) {
 		c.by = map[ask.Template]*list.Element{}
 	}
 	if c.by[t] == nil {
-		c.by[t] = c.order.PushFront(&keptTemplate{t, tmpl})
+		c.by[t] = c.order.PushFront(&cachedTemplate{t, tmpl})
 	}
 	for c.order.Len() > mostTemplates {
-		delete(c.by, c.order.Remove(c.order.Back()).(*keptTemplate).source)
+		delete(c.by, c.order.Remove(c.order.Back()).(*cachedTemplate).source)
 	}
 	return tmpl, nil
 }

@@ -49,15 +49,15 @@ func strideOf(bytes int) int {
 	return bytes
 }
 
-// mostKept is the most rows that are kept, however much memory there is: bookkeeping is forty bytes
+// mostRAMRows is the most rows that are saved, however much memory there is: bookkeeping is forty bytes
 // a row, and searches look at each.
-const mostKept = 1 << 17
+const mostRAMRows = 1 << 17
 
 // RowsIn is how many rows of this many bytes fit in so much of this machine's memory, of a model
 // alone there, where piece of them are to be copied at once; and how many then are.
 func RowsIn(limit int64, bytes, piece int) (rows, copied int) {
 	stride := strideOf(bytes)
-	n := int(min(limit/int64(stride), mostKept))
+	n := int(min(limit/int64(stride), mostRAMRows))
 	piece = min(piece, max(n/8, 1))
 	waits := (piece*bytes + stride - 1) / stride // where a piece waits on its way counts too
 	return max(n-waits, 0), piece
@@ -89,9 +89,9 @@ func (m *Memory) Open(bytes, piece int, card *Tree) *RAM {
 	r.buf = make([]byte, r.piece*bytes)
 	r.tree = New(n)
 	r.tree.clock = &m.tick
-	r.kept, r.back = make([]int32, card.Size()), make([]int32, n)
-	for i := range r.kept {
-		r.kept[i] = none
+	r.copyOf, r.back = make([]int32, card.Size()), make([]int32, n)
+	for i := range r.copyOf {
+		r.copyOf[i] = none
 	}
 	for i := range r.back {
 		r.back[i] = none
@@ -106,7 +106,7 @@ func (m *Memory) Open(bytes, piece int, card *Tree) *RAM {
 	m.tiers = append(m.tiers, r)
 	dropped := card.dropped
 	card.dropped = func(n int32) {
-		if r.kept[n] = none; dropped != nil {
+		if r.copyOf[n] = none; dropped != nil {
 			dropped(n)
 		}
 	}

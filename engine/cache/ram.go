@@ -33,7 +33,7 @@ type RAM struct {
 	piece  int    // rows that are copied in one call
 	buf    []byte // a piece
 	free   func()
-	kept   []int32 // of each cell: where in memory its row is, if that says so too; or none
+	copyOf []int32 // of each cell: the row in memory with its copy, if back agrees; or none
 	back   []int32 // of each row: the cell, if that says so too; or none
 	ramSnapshots
 }
@@ -64,13 +64,13 @@ func (r *RAM) Size() (rows, used int, bytes, usedBytes int64) {
 }
 
 // link makes row h the copy of cell n's.
-func (r *RAM) link(n, h int32) { r.kept[n], r.back[h] = h, n }
+func (r *RAM) link(n, h int32) { r.copyOf[n], r.back[h] = h, n }
 
 // copied reports whether the row of cell n is in memory.
-func (r *RAM) copied(n int32) bool { return r.kept[n] != none && r.back[r.kept[n]] == n }
+func (r *RAM) copied(n int32) bool { return r.copyOf[n] != none && r.back[r.copyOf[n]] == n }
 
 // onCard reports whether row h is on the card.
-func (r *RAM) onCard(h int32) bool { return r.back[h] != none && r.kept[r.back[h]] == h }
+func (r *RAM) onCard(h int32) bool { return r.back[h] != none && r.copyOf[r.back[h]] == h }
 
 // Copied is how many of the rows in cells are in memory.
 func (r *RAM) Copied(cells ...int32) (n int) {
@@ -92,9 +92,9 @@ func (r *RAM) Relocate(n, to int32) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
 	if r.copied(n) {
-		r.link(to, r.kept[n])
+		r.link(to, r.copyOf[n])
 	}
-	r.kept[n] = none
+	r.copyOf[n] = none
 }
 
 // Forget drops everything: what lies on the card may be wrong, and so may what was copied of it.
@@ -330,7 +330,7 @@ func (r *RAM) Check() error {
 		return fmt.Errorf("rows in memory take %d bytes of %d", used, r.memory.limit)
 	}
 	c, t := r.card, r.tree
-	for n, h := range r.kept {
+	for n, h := range r.copyOf {
 		if !r.copied(int32(n)) {
 			continue
 		}

@@ -174,7 +174,7 @@ func (r *RAM) nextSnapshot() (slot uint32) {
 		r.pending = nil // it went while it was copied
 	}
 	for at, n := range p.node {
-		if n == none || p.interim[at] || r.passed[at] == p.use[at] || r.copied(n) && r.states[r.kept[n]] != nil {
+		if n == none || p.interim[at] || r.passed[at] == p.use[at] || r.copied(n) && r.states[r.copyOf[n]] != nil {
 			continue
 		}
 		if slot == 0 || r.card.used[n] < r.card.used[p.node[slot]] {
