@@ -97,7 +97,7 @@ func row(s axcl.Shape) (*axcl.Pass, error) {
 	if s.State > 0 {
 		p.From, p.To = 1, 1
 	}
-	p.Given = make([]uint16, s.Layers*s.Given)
+	p.LayerInputs = make([]uint16, s.Layers*s.LayerInputs)
 	if s.Out > 0 {
 		p.Want, p.Logits = []int{0}, make([]uint16, s.Out)
 	}
