@@ -423,7 +423,7 @@ func (r *caller) looks(seed uint64, question string) Job {
 	return job
 }
 
-// rest waits until the card has done what it does while nobody asks, and takes down what it was
+// rest waits until the card has done what it does without requests, and takes down what it was
 // asked for.
 func (r *caller) rest(name string, answers []string) {
 	r.t.Helper()

@@ -51,7 +51,7 @@ func TestDraftTrace(t *testing.T) {
 		inside += p.End - p.Start
 		for _, q := range p.Parts {
 			if q.Seq == 0 || q.Rows == 0 {
-				t.Errorf("a draft pass for nobody: %+v", p.Parts)
+				t.Errorf("a draft pass for no sequence: %+v", p.Parts)
 			}
 		}
 	}

@@ -339,7 +339,7 @@ func TestCheckup(t *testing.T) {
 				t.Errorf("%v, want ErrWrong", err)
 			}
 		case <-time.After(2 * time.Hour):
-			t.Error("nobody noticed")
+			t.Error("no error was reported")
 		}
 		_ = b.Close()
 	})

@@ -331,7 +331,7 @@ func TestEncodeEnds(t *testing.T) {
 				t.Errorf("%s, %s: %v", name, what, err)
 			}
 			if err := f(gone); !errors.Is(err, context.Canceled) || errors.Is(err, ErrRequest) {
-				t.Errorf("%s, %s, nobody waits: %v", name, what, err)
+				t.Errorf("%s, %s, no caller waits: %v", name, what, err)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // TestPromptTurns (T16): large prompts are made by turns of their keys, and so are those with
-// templates that the request brings; a small one waits for nobody, and a request that leaves while
+// templates that the request brings; a small one waits for none, and a request that leaves while
 // it waits takes no turn.
 func TestPromptTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

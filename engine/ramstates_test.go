@@ -109,7 +109,7 @@ func TestStatesWhole(t *testing.T) {
 	}
 }
 
-// fails is a fake's copy of which the nth call fails.
+// fails is a fake's copy whose nth call fails.
 func fails(nth int, err error) func(bool) error {
 	n := 0
 	return func(bool) error {

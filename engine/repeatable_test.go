@@ -84,7 +84,7 @@ func said(t testing.TB, b Backend, job Job) string {
 	return out
 }
 
-// TestRepeatableStandsAside: a repeatable answer whose reader does not read keeps nobody out, and
+// TestRepeatableStandsAside: a repeatable answer whose reader does not read keeps no other out, and
 // goes on as it would have.
 func TestRepeatableStandsAside(t *testing.T) {
 	//proves:G14

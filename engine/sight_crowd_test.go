@@ -110,7 +110,7 @@ func TestPicturesRead(t *testing.T) {
 		let()
 	}
 	if len(g.held) != 0 || g.room.Left() != g.most {
-		t.Error("pictures are held that nobody asks about")
+		t.Error("pictures are held that no request asks about")
 	}
 }
 

@@ -179,7 +179,7 @@ func TestSightRefused(t *testing.T) {
 		t.Errorf("afterwards: %v (%v)", got, err)
 	}
 	if len(b.m.pictures.encoder.held) != 0 || b.m.pictures.encoder.room.Left() != b.m.pictures.encoder.most {
-		t.Error("pictures are held that nobody asks about")
+		t.Error("pictures are held that no request asks about")
 	}
 	if e.calls.Load() != 1 {
 		t.Errorf("%d calls", e.calls.Load())

@@ -154,7 +154,7 @@ func TestManyPictures(t *testing.T) {
 		r.Messages = append(r.Messages, chat.Message{Role: "user", Images: [][]byte{large}})
 	}
 	if _, _, err := collect(m.Chat(context.Background(), r)); err != nil || len(p.job.Images) != 16 {
-		t.Errorf("seventeen of the largest: %v, of which %d stayed", err, len(p.job.Images))
+		t.Errorf("seventeen of the largest: %v, and %d stayed", err, len(p.job.Images))
 	}
 	r.Messages = []chat.Message{{Role: "user", Images: slices.Repeat([][]byte{large}, 17)}}
 	if _, _, err := collect(m.Chat(context.Background(), r)); !errors.Is(err, ErrRequest) ||

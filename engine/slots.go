@@ -1,6 +1,6 @@
 package engine
 
-// This file is for models of which layers keep a state (axcl.Pass.From, cache.Snapshots).
+// This file is for models with recurrent layers (axcl.Pass.From, cache.Snapshots).
 //
 // Snapshots are left where the next request is likely to go on from: at the prompt's end but for
 // what a template puts before an answer (thinking is cut out of a history, so that the very end

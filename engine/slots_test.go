@@ -16,7 +16,7 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// TestStatesSameTokens (G12): a model of which layers keep a state says the same alone and among
+// TestStatesSameTokens (G12): a model with recurrent layers says the same alone and among
 // others, with snapshots and without, with few slots and many, over conversations as chat programs
 // edit them.
 func TestStatesSameTokens(t *testing.T) {

@@ -85,7 +85,7 @@ func TestDraft(t *testing.T) {
 				if err := b.card.Do(context.Background(), func(axcl.Device) error {
 					d.cells.Forget()
 					if n, err := cache.Check(d.cells, nil); n != 0 || err != nil {
-						t.Errorf("%d cells of the draft model are held by nobody, %v", n, err)
+						t.Errorf("%d cells of the draft model are held by no sequence, %v", n, err)
 					}
 					return nil
 				}); err != nil {
@@ -96,7 +96,7 @@ func TestDraft(t *testing.T) {
 	}
 }
 
-// poor is a draft model of which every n-th guess is another.
+// poor is a draft model whose every n-th guess is another.
 func poor(errs uint64) *fake {
 	f := newFake()
 	f.errs = errs

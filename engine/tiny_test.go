@@ -285,7 +285,7 @@ func TestTogetherAsAlone(t *testing.T) {
 			}
 			b.m.cells.Forget()
 			if n, err := cache.Check(b.m.cells, nil); n != 0 || err != nil {
-				t.Errorf("%d cells held by nobody, %v", n, err)
+				t.Errorf("%d cells held by no sequence, %v", n, err)
 			}
 		})
 	}

@@ -74,7 +74,7 @@ func testWhole(t *testing.T, card func(t *testing.T) func() (axcl.Device, string
 	}
 }
 
-// A whole decoder of which too much would have to be guessed is refused by name before a card is
+// A whole decoder that leaves too much to be guessed is refused by name before a card is
 // opened.
 func TestWholeRefused(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "package")

@@ -49,8 +49,8 @@ func strideOf(bytes int) int {
 	return bytes
 }
 
-// mostRAMRows is the most rows that are saved, however much memory there is: bookkeeping takes forty
-// bytes a row, and searches look at each.
+// mostRAMRows is the most rows that are saved, however much memory there is. Bookkeeping takes
+// forty bytes a row, and searches look at each.
 const mostRAMRows = 1 << 17
 
 // RowsIn is how many rows of this many bytes fit in so much of this machine's memory, of a model

@@ -15,7 +15,7 @@ type ramSnapshots struct {
 	passed     []uint64         // of each slot: its use in which it was found not to be worth the way
 }
 
-// Pending is a snapshot of which some bytes are in memory. It counts as whole.
+// Pending is a snapshot with some of its bytes in memory. It counts as whole.
 type Pending struct {
 	Slot  uint32
 	State []byte

@@ -5,13 +5,12 @@ import (
 	"iter"
 )
 
-// Snapshots keeps account of the slots that a model's states lie in, of which layers keep one
-// (axcl.Pass.From): a state stands for all rows of a text, cannot be taken apart, and lies in a
-// slot. A sequence has a slot of its own for the state after its rows, which each pass replaces. A
-// slot that is left as it is hangs on the node of the tree after whose row it was, as a snapshot: a
-// text that begins alike goes on from the deepest one there is, and what lies behind that is
-// evaluated again. Making one costs nothing but the slot; the next pass leaves its state in
-// another.
+// Snapshots keeps account of the slots of a model's states (axcl.Pass.From). Its recurrent layers
+// keep one state for all rows of a text. It cannot be taken apart, and lies in a slot. A sequence
+// has a slot of its own for the state after its rows, which each pass replaces. A slot that is left
+// as it is hangs on the node of the tree after whose row it was, as a snapshot: a text that begins
+// alike goes on from the deepest one there is, and what lies behind that is evaluated again. Making
+// one costs nothing but the slot; the next pass leaves its state in another.
 //
 // Interim snapshots, which a better one will follow, go first, then what was used longest ago; one
 // that a sequence goes on from stays.
