@@ -14,32 +14,32 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// This file is how a card is not simply believed at its first load of a package. What it says to a
-// fixed text is compared: with what a sound card is known to say, where that ships with the
-// program; else with what earlier loads of the package said here, on any card. Where two loads
-// differ it is unknown which was wrong, so the load is refused, and what is said by two loads first
-// counts from then on: a card that was wrong once does not keep a sound one out. What two loads of
-// a card and driver have said is not outvoted by the same.
+// This file checks the answers of a card when it first loads a package. Its answer to a fixed text
+// is compared with the known answer of a healthy card, if that is part of the program. Otherwise it
+// is compared with what earlier loads of the package answered on this machine, on any card. If two
+// loads differ, it is unknown which was wrong, so the load is refused. From then on, the first
+// answer that two loads give counts, so a card that was wrong once does not keep a healthy one out.
+// An answer that two loads of a card and driver gave is not outvoted by the same card and driver.
 
-// maxRecord bounds a record's file, and maxSaid the answers in it.
+// maxRecord limits the size of a record's file, and maxSaid the answers in it.
 const maxRecord, maxSaid = 64 << 10, 16
 
 // spoken is an answer of earlier loads.
 type spoken struct {
 	Tokens []int32
 	Loads  int
-	On     string // which card, driver and firmware said so first
-	Counts bool   // two loads said so before any others contradicted
+	On     string // card, driver and firmware that gave it first
+	Counts bool   // two loads gave it before another counted for their card and driver
 }
 
-// record is what earlier loads of a package said.
+// record has the answers that earlier loads of a package gave.
 type record struct {
-	file string // empty: none is kept
+	file string // empty: no record is kept
 	on   string
 	Said []spoken
 }
 
-// recordOf reads a package's record.
+// recordOf reads the record of a package.
 func (m *prover) recordOf(p *models.Package, o OpenOptions) *record {
 	i := m.card.Info()
 	r := &record{on: strings.Join([]string{i.Name, i.Version, i.Firmware}, " ")}
@@ -56,7 +56,7 @@ func (m *prover) recordOf(p *models.Package, o OpenOptions) *record {
 	return r
 }
 
-// note adds an answer, and reports whether it may be believed and with what it was compared.
+// note adds an answer, and reports whether it can be trusted and with what it was compared.
 func (r *record) note(tokens []int32) (with Compared, ok bool) {
 	at := -1
 	for i, s := range r.Said {
@@ -68,7 +68,7 @@ func (r *record) note(tokens []int32) (with Compared, ok bool) {
 	if at < 0 {
 		at = len(r.Said)
 		r.Said = append(r.Said, spoken{Tokens: tokens, On: r.on})
-		if len(r.Said) > maxSaid { // what counts stays before what was said by the way
+		if len(r.Said) > maxSaid { // drop the oldest that does not count, or else the oldest
 			oldest := slices.IndexFunc(r.Said[:maxSaid], func(s spoken) bool { return !s.Counts })
 			r.Said, at = slices.Delete(r.Said, max(oldest, 0), max(oldest, 0)+1), at-1
 		}
@@ -93,7 +93,7 @@ func (r *record) note(tokens []int32) (with Compared, ok bool) {
 	return with, ok
 }
 
-// keep writes the record. What cannot be kept is compared with nothing the next time.
+// keep writes the record. If that fails, the next load has nothing to compare with.
 func (r *record) keep() {
 	if r.file == "" {
 		return
@@ -108,9 +108,9 @@ func (r *record) keep() {
 	}
 }
 
-// believe compares what the card said with what is known of the package, or was said earlier;
-// before is what else was kept of it, nil for nothing. The error wraps ErrWrong and says what to
-// do; nothing of what was proven is kept then.
+// believe compares the card's answer with the known one, or with those of earlier loads. before is
+// the answer kept with what was proven, or nil. An error wraps ErrWrong and says what to do. In
+// that case nothing that was proven is kept.
 func (m *prover) believe(p *models.Package, o OpenOptions, before []int32) error {
 	if m.canary.sample == nil {
 		return nil

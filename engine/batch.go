@@ -9,32 +9,32 @@ import (
 	"github.com/axle-llm/axle/engine/pictures"
 )
 
-// This file puts a pass together: cells for its rows, the rows, their positions and what each sees,
+// This file builds a pass: the cells for its rows, the rows, their positions, what each row sees,
 // and which results are wanted.
 
-// share is a sequence's part of a pass: ids[from:from+n] and then its drafts.
+// share is the part of a pass that belongs to one sequence: ids[from:from+n], then its drafts.
 type share struct {
 	s     *seq
 	from  int // index into s.ids of the first row
 	n     int // rows of known ids
 	draft []int32
 	row   int     // first row in the pass
-	want  int     // index of its first wanted row in Pass.Want, or −1
-	out   int     // the first row whose last layer's output is wanted, or −1
-	wants int     // how many, of either
-	cells []int32 // that its rows come to, which were reserved; nil: any
-	rest  bool    // part of a prompt, in what room others left of the pass: no turn of its own
+	want  int     // index in Pass.Want of its first wanted row, or −1
+	out   int     // first row whose output of the last layer is wanted, or −1
+	wants int     // number of wanted rows, of either kind
+	cells []int32 // reserved cells for its rows; nil: any cells
+	rest  bool    // part of a prompt, in room that others left: does not count as the sequence's turn
 }
 
 func (h *share) rows() int { return h.n + len(h.draft) }
 
-// batch is the pass under way: whose rows it carries, and in which cells they come to lie.
+// batch is the current pass: whose rows it carries, and in which cells they will lie.
 type batch struct {
 	*core
 	layout *layout
-	window int // local layers see rows whose position is within this many of a row's own; 0: there are none
+	window int // a row of a local layer sees this many rows, itself included; 0: no local layers
 	passes uint64
-	// highUntil is the pass until which new rows may lie high: there was nothing to be had lower.
+	// Until this pass, new rows may lie high: no lower cells could be freed.
 	highUntil uint64
 
 	pass   axcl.Pass
@@ -48,8 +48,8 @@ type batch struct {
 
 var errNoCells = errors.New("engine: no cells left")
 
-// build fills m.pass from the shares. It fails with errNoCells, having taken nothing, when there
-// are not enough cells.
+// build fills m.pass from the shares. If there are not enough cells, it takes none and returns
+// errNoCells.
 func (m *batch) build() error {
 	p := &m.pass
 	rows := 0
@@ -119,7 +119,7 @@ func (m *batch) build() error {
 				p.SeeRows[r*rw+e/64] |= 1 << (e % 64)
 			}
 			if m.shape.Local {
-				// A window counts rows, not positions: it begins this many rows back, in the cells
+				// A window counts rows, not positions. It begins this many rows back, in the cells
 				// or in this pass.
 				from := h.from + j - m.window + 1
 				s.Window(from)
@@ -171,8 +171,8 @@ func (m *batch) build() error {
 	return nil
 }
 
-// room takes the cells of a pass of this many rows: those that are reserved for its sequences, and
-// others for the rest.
+// room takes the cells for a pass of this many rows: those reserved for its sequences, and other
+// cells for the rest.
 func (m *batch) room(rows int) bool {
 	claimed := 0
 	for i := range m.shares {
@@ -204,8 +204,8 @@ func (m *batch) room(rows int) bool {
 	return true
 }
 
-// anywhere takes cells for this many rows, of shares that have none. Where not all of them can lie
-// low, those do that a later wide pass has to see.
+// anywhere takes cells for this many rows of shares that have no reserved cells. If not all of them
+// can lie low, the rows that a later wide pass must see get the low cells.
 func (m *batch) anywhere(rows int) (ok bool) {
 	m.taken = m.taken[:0]
 	if rows == 0 {
@@ -223,7 +223,7 @@ func (m *batch) anywhere(rows int) (ok bool) {
 	}
 	//rule:G16 TestNeverWorse$ len(m.shares) == 1 && m.wide > => m.wide <
 	if len(m.shares) == 1 && m.wide > 0 && above > m.wideReach && m.cells.Free()-m.cells.FreeBelow(m.wideReach) >= rows {
-		m.taken = m.cells.TakeFrom(m.taken[:0], rows, m.wideReach) // it has no use for near cells, others have
+		m.taken = m.cells.TakeFrom(m.taken[:0], rows, m.wideReach) // it does not need near cells, and others do
 		return true
 	}
 	if seen == 0 || seen == rows || m.cells.FreeBelow(m.wideReach) >= rows {
@@ -252,10 +252,10 @@ func (m *batch) anywhere(rows int) (ok bool) {
 	return true
 }
 
-// makeLow lets cached rows go where n new rows would otherwise lie so high that passes become
-// dearer. Where wide passes pay, all who run pay for a dearer group in every pass to come;
-// elsewhere a prompt that cannot be seen by wide passes goes row by row. Both are weighed against
-// what it takes to evaluate the cached text again, times the chance that anybody asks for it.
+// makeLow evicts cached rows if n new rows would otherwise lie so high that passes cost more. Where
+// wide passes pay, rows that need a larger group make each later pass more expensive for all
+// running sequences. A prompt that wide passes cannot see goes row by row. The cost is compared
+// with that of evaluating the cached text again, times the chance that it is requested.
 func (m *batch) makeLow(n int) {
 	const passesToCome, chance = 64, 0.5
 	if n == 0 {
@@ -301,11 +301,12 @@ func (m *batch) makeLow(n int) {
 		far := min(max(length-m.wideReach-m.wide, 0), drop)
 		return (float64(far)*one+float64(drop-far)/float64(m.wide)*wide)*chance <= worth
 	}) {
-		m.highUntil = m.passes + 16 // the search walks all branches: not again at once
+		m.highUntil = m.passes + 16 // the search walks all branches, so it is not repeated at once
 	}
 }
 
-// rowError is a share whose id has no embedding: the others of its pass can do nothing about it.
+// rowError is the error of a share with an id that has no embedding. The other shares of its pass
+// are not at fault.
 type rowError struct {
 	share int
 	error
@@ -317,7 +318,8 @@ func (m *batch) giveBack() {
 	m.taken = m.taken[:0]
 }
 
-// grow gives a slice of length n, its contents undefined, reusing memory where it is long enough.
+// grow returns a slice of length n with undefined contents. It reuses the memory of s where that is
+// large enough.
 func grow[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n, n+n/4)
@@ -325,7 +327,7 @@ func grow[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// account publishes the pass.
+// account adds the pass to the published numbers.
 func (m *batch) account(took time.Duration, drafts int) string {
 	kind := "prefill"
 	decodes := 0
@@ -355,8 +357,8 @@ func (m *batch) account(took time.Duration, drafts int) string {
 	return kind
 }
 
-// claim takes the cells of a share's rows from those reserved for its sequence, and reports whether
-// it did.
+// claim takes the cells for the rows of a share from those reserved for its sequence, and reports
+// whether it did.
 func (m *batch) claim(h *share) bool {
 	s := h.s
 	h.cells = nil
@@ -364,9 +366,9 @@ func (m *batch) claim(h *share) bool {
 	case !m.layout.reserves(s):
 		return false
 	case h.n == 1 && len(m.shares) > 1:
-		return false // rows of several answers lie beside each other: so they are one run
+		return false // rows of several answers lie side by side, in one run
 	case h.n > 1 && s.pending() < m.wide && len(s.Reserved) == 0:
-		return false // short prompts share a pass, and lie beside each other too
+		return false // short prompts share a pass, and also lie side by side
 	case !m.layout.reserve(s, h.rows(), 0):
 		return false
 	}
@@ -374,8 +376,8 @@ func (m *batch) claim(h *share) bool {
 	return true
 }
 
-// states fills in where the pass's state comes from and goes to. It fails with errNoCells where
-// there is no slot.
+// states sets the slots from which the pass reads its state and to which it writes it. If there is
+// no slot, it returns errNoCells.
 func (m *batch) states() error {
 	s := m.shares[0].s
 	to, ok := m.cache.Into(&s.Seq)
@@ -389,8 +391,8 @@ func (m *batch) states() error {
 	return nil
 }
 
-// lost is what follows a pass that failed: the slot that it was to fill holds nothing, and a
-// sequence whose own it was goes on from what is kept. unsent says that the pass was never run.
+// lostState follows a pass that failed. The slot that the pass was to fill holds nothing, and a
+// sequence that owned the slot continues from what is cached. unsent says that the pass never ran.
 func (m *batch) lostState(unsent bool) {
 	if m.pass.To == 0 || len(m.shares) == 0 {
 		return
@@ -403,8 +405,8 @@ func (m *batch) lostState(unsent bool) {
 	}
 }
 
-// moved is what follows a pass that ran: its sequence's state is that after its new rows, and is
-// kept where it is of use.
+// moved follows a pass that ran. The state of its sequence is now the one after the new rows, and
+// it is kept where it is of use.
 func (m *batch) moved(h *share) {
 	s := h.s
 	m.cache.Passed(&s.Seq, m.pass.To)
@@ -415,7 +417,7 @@ func (m *batch) moved(h *share) {
 	m.mark(s, !slices.Contains(s.stops, len(s.Path)))
 }
 
-// clearTaken clears the cells that build took for a pass that failed, and gives them back.
+// clearTaken clears the cells that build took for a failed pass, and gives them back.
 func (m *batch) clearTaken() error {
 	cells := unsigned(m.taken)
 	slices.Sort(cells)

@@ -13,14 +13,15 @@ import (
 
 // core has what the parts of a language model on a card share: the card, the cache, the costs, and
 // the waiting and running sequences. Each part (layout, ramTier, diskTier, canary, prover, batch,
-// planner, pictureInputs) has the core and the parts that it needs. No part has lm, which has all.
+// planner, pictureInputs) knows the core and the parts that it needs. No part knows lm, which has
+// them all.
 type core struct {
 	card        *Card
 	model       axcl.Model
 	embed       rowSource
 	layerInputs *layerInputRows      // nil: layers have no further inputs
 	tokenizer   *tokenizer.Tokenizer // nil: texts are ids
-	pause       func() error         // while it is loaded: see breathe
+	pause       func() error         // set during the load: see breathe
 	trace       *tracer              // nil: passes are not traced
 	prices
 
@@ -56,7 +57,7 @@ func newCore(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Token
 	return m
 }
 
-// vocab is how many ids may be asked for: those that have an embedding, where that is known.
+// vocab returns how many ids may be used: those with an embedding, if that is known.
 func (m *core) vocab() int {
 	n := m.shape.Out
 	if m.tokenizer != nil {
@@ -77,8 +78,8 @@ func (m *core) bytes(id int32) []byte {
 	return m.tokenizer.Bytes(id)
 }
 
-// turns are where the last two turns of a prompt begin: at the last control token that occurs more
-// than once, and where it occurs before. 0 where there is none.
+// turns returns where the last two turns of a prompt begin: at the last control token that occurs
+// more than once, and where it occurred before that. Without one, both are 0.
 func (m *core) turns(ids []int32) (turn, answer int) {
 	if m.tokenizer == nil {
 		return 0, 0
@@ -95,15 +96,15 @@ func (m *core) turns(ids []int32) (turn, answer int) {
 	return turn, answer
 }
 
-// stops are the lengths of s's prompt at which its state is to be kept, ascending: where the last
-// turn of the user begins, and the turn after it, which is to be answered.
+// stops returns the lengths of s's prompt at which its state is to be kept, in ascending order:
+// where the last turn of the user begins, and where the answer's turn begins.
 func (m *core) stops(s *seq) (at []int) {
 	end := s.prompt
 	turn, answer := m.turns(s.ids[:end])
 	if answer == 0 || answer < end-4*beforeEnd || answer >= end {
 		answer = end - beforeEnd
 	}
-	// One that saves less than a few rows is not worth a pass.
+	// A snapshot that saves only a few rows is not worth a pass.
 	if turn > 0 && turn+beforeEnd < answer {
 		at = append(at, turn)
 	}
@@ -113,7 +114,7 @@ func (m *core) stops(s *seq) (at []int) {
 	return at
 }
 
-// leave takes a sequence off its cells; they stay as a cache.
+// leave takes a sequence off its cells, which stay as a cache.
 func (m *core) leave(s *seq) {
 	if m.drafter != nil {
 		m.drafter.leave(s)
@@ -121,21 +122,21 @@ func (m *core) leave(s *seq) {
 	m.cache.Leave(&s.Seq)
 }
 
-// exit is how a running sequence gives up its cells: see quit.
+// exit is the reason for which a running sequence gives up its cells: see quit.
 type exit uint8
 
 const (
 	exitEnded     exit = iota // it has its answer, or its caller left
 	exitFailed                // it met an error
-	exitRetried               // it met an error and has said nothing: it begins anew
+	exitRetried               // it met an error and has no output yet: it begins anew
 	exitPreempted             // its cells are needed: it begins anew from the front of the queue
-	exitAside                 // its reader does not read: it goes on from what is left of its cells
-	exitRecalled              // whatever lies on the card may be wrong: it begins anew
+	exitAside                 // its reader is slow: it later continues from what is left of its cells
+	exitRecalled              // anything on the card may be wrong: it begins anew
 )
 
-// exits has what becomes of a sequence. Its rows stay as a cache, and its state too where snapshot
-// is set; prune takes away those that only it needed, from the card and from memory: nothing is to
-// build on what may have gone wrong.
+// exits says what happens to a sequence for each exit. Its rows stay as a cache, and with snapshot
+// its state too. With prune, the rows that only it used are removed from the card and from memory,
+// because they may be wrong and nothing may build on them.
 var exits = [...]struct{ snapshot, prune, out, anew, queue bool }{
 	exitEnded:     {snapshot: true, out: true},
 	exitFailed:    {prune: true, out: true},
@@ -170,7 +171,8 @@ func (m *core) quit(s *seq, e exit) {
 	}
 }
 
-// again takes the sequence's last row back: it goes through the card once more, with its logits.
+// again takes back the last row of the sequence, which goes through the card once more, with
+// logits.
 func (m *core) again(s *seq) {
 	n := m.cells.Tip(&s.Seq)
 	if !m.limits.Back { // its state cannot be taken back
@@ -184,9 +186,9 @@ func (m *core) again(s *seq) {
 	s.doubt = true
 }
 
-// restartLow sends a sequence back to the queue that stands on cells beyond what wide passes see,
-// and has a picture to come: it begins anew when those that run have ended, and finds the lowest
-// cells then.
+// restartLow sends a sequence back to the queue whose cells lie beyond what wide passes see
+// although a picture is still to come. It begins anew, on the lowest cells, when the running
+// sequences have ended.
 func (m *core) restartLow(s *seq) {
 	s.low = true
 	m.quit(s, exitPreempted)
@@ -196,7 +198,7 @@ func (m *core) remove(s *seq) {
 	m.running = slices.DeleteFunc(m.running, func(r *seq) bool { return r == s })
 }
 
-// requeue puts a sequence back in front of the queue, to begin anew.
+// requeue puts a sequence back at the front of the queue, to begin anew.
 func (m *core) requeue(s *seq) {
 	if s.embed != nil {
 		s.embed.reset()
@@ -204,7 +206,7 @@ func (m *core) requeue(s *seq) {
 	m.queue.putBack(s)
 }
 
-// live is how many run whose readers read.
+// live returns how many running sequences have readers that keep up.
 func (m *core) live() (n int) {
 	for _, r := range m.running {
 		if !r.box.full() {
@@ -214,8 +216,7 @@ func (m *core) live() (n int) {
 	return n
 }
 
-// aside takes the sequences whose readers do not read off their cells, and reports whether there
-// was one.
+// aside takes the sequences with slow readers off their cells, and reports whether there were any.
 func (m *core) aside() (any bool) {
 	for _, r := range m.running {
 		if r.box.full() && len(r.Path) > 0 {
@@ -226,14 +227,14 @@ func (m *core) aside() (any bool) {
 	return any
 }
 
-// repeating reports whether a repeatable sequence runs, or waits to run again, or one that needs
-// the lowest cells for its pictures: none is admitted beside it.
+// repeating reports whether a running sequence must be alone: a repeatable one, or one that needs
+// the lowest cells for its pictures. None is admitted beside it.
 func (m *core) repeating() bool {
 	return slices.ContainsFunc(m.running, func(s *seq) bool { return (s.repeatable || s.low && s.shown() > len(s.Path)) && !s.box.full() })
 }
 
-// mark leaves a sequence's state at the node that it stands on, for others; interim says that a
-// better one is to come. The sequence goes on from it.
+// mark keeps a snapshot of a sequence's state at its current node, for others to continue from.
+// interim says that a better one will follow.
 func (m *core) mark(s *seq, interim bool) {
 	//rule:G17 TestStatesLeft || s.RestoreTo > 0 =>
 	if s.repeatable || s.RestoreTo > 0 {
@@ -242,7 +243,7 @@ func (m *core) mark(s *seq, interim bool) {
 	m.cache.Snapshot(&s.Seq, interim, m.places())
 }
 
-// places are where the sequences stand that run.
+// places yields the places of the running sequences.
 func (m *core) places() iter.Seq[*cache.Seq] {
 	return func(yield func(*cache.Seq) bool) {
 		for _, s := range m.running {
@@ -253,7 +254,7 @@ func (m *core) places() iter.Seq[*cache.Seq] {
 	}
 }
 
-// unsigned is the cells as the card takes them.
+// unsigned converts cells to the card's type.
 func unsigned(cells []int32) []uint32 {
 	out := make([]uint32, len(cells))
 	for i, c := range cells {
@@ -262,14 +263,14 @@ func unsigned(cells []int32) []uint32 {
 	return out
 }
 
-// scratch is a slot for a pass that belongs to no sequence, and what gives it back.
+// scratch returns a slot for a pass that belongs to no sequence, and a function that gives it back.
 func (m *core) scratch() (slot uint32, back func(), ok bool) {
 	slot, ok = m.cache.Scratch()
 	return slot, func() { m.cache.Give(slot) }, ok
 }
 
-// sequent makes the rows of a pass see each other as those of one sequence do, where the model
-// keeps a state, and go on from where it says.
+// sequent makes the rows of a pass those of one sequence, for a model with states: each row sees
+// those before it, and the state is read from slot from and written to slot to.
 func (m *core) sequent(p *axcl.Pass, from, to uint32) {
 	if !m.limits.Stops {
 		return
@@ -283,7 +284,7 @@ func (m *core) sequent(p *axcl.Pass, from, to uint32) {
 	}
 }
 
-// restores reports whether a sequence can go on from rows that were elsewhere.
+// restores reports whether a sequence can continue from rows that were elsewhere.
 func (m *core) restores() bool {
 	return m.proven.Scatter && (!m.limits.Stops || m.proven.Kept)
 }
@@ -291,14 +292,14 @@ func (m *core) restores() bool {
 // moves reports whether rows can be moved.
 func (m *core) moves() bool { return m.costs.move.Run > 0 }
 
-// distrust forgets what is not in use, on the card and in memory.
+// distrust forgets all rows that are not in use, on the card and in memory.
 func (m *core) distrust() {
 	m.cells.Forget()
 	m.ram.Forget()
 }
 
-// clear clears cells. A call that fails is a strike, and is made again: until it has worked, no
-// pass may be.
+// clear clears cells. A call that fails is a strike, and is repeated: no pass may run until it has
+// succeeded.
 func (m *core) clear(cells []uint32) error {
 	for {
 		err := m.card.Watched(0, func() error { return m.model.Clear(cells) })
@@ -313,7 +314,7 @@ func (m *core) clear(cells []uint32) error {
 
 // wipe clears every cell of the model, and of its draft model.
 func (m *core) wipe() error {
-	const piece = 256 // cells in one call: the watchdog counts calls
+	const piece = 256 // cells in one call: the watchdog times each call
 	cells := make([]uint32, m.shape.Cells)
 	for c := range cells {
 		cells[c] = uint32(c)
@@ -330,9 +331,9 @@ func (m *core) wipe() error {
 	return nil
 }
 
-// breathe lets other models have their turns while this one is loaded: it stands behind each piece
-// that takes the card's time, and never where something is being timed. The error says that the
-// card is over.
+// breathe gives other models their turns while this one is loaded. It is called before each piece
+// that takes the card's time, and never while something is timed. An error means that the card is
+// lost.
 func (m *core) breathe() error {
 	if m.pause == nil {
 		return nil

@@ -22,23 +22,24 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// This file looks whether a model on this card sees what it is shown. Wrong answers about pictures
-// read as well as right ones, so each probe holds what comes against what must come: colours and
-// corners against what was drawn, and everything else against the same rows put through the card by
-// hand, and against what a wrong answer would be. What is near enough to the right one passes, bits
-// or not: a card may round otherwise in another pass.
+// This file tests whether a model on this card sees what it is shown. Wrong answers about pictures
+// read as well as right ones, so each probe compares results with expected ones. Answers about
+// colours and corners are compared with what was drawn. All other results are compared with those
+// of the same rows, put through the card by hand, and with those of a wrong answer. A result passes
+// if it is near enough to the right one. It need not have the same bits, because a card may round
+// differently in another pass.
 
-// Probe is one look at how a model sees, and what it showed.
+// Probe is one test of how a model sees, and its result.
 type Probe struct {
 	Name  string      `json:"name"`
 	State cards.State `json:"state"`
-	Gave  string      `json:"gave"`  // what came
-	Means string      `json:"means"` // what that says of card and package
+	Gave  string      `json:"gave"`  // the result
+	Means string      `json:"means"` // what the result says about the card and the package
 }
 
-// ProbeSight makes the nine probes and tells each as it is done. Nothing else may be asked of the
-// model meanwhile, and all that is cached of it goes. Errors: ErrUnsupported for a model that does
-// not see, with the reason, or that several cards hold; the card's; ctx's.
+// ProbeSight runs the nine probes and passes each result to tell. Nothing else may use the model
+// meanwhile, and all its cached rows are dropped. Errors: ErrUnsupported, with the reason, for a
+// model that does not see or that several cards hold; the card's errors; the error of ctx.
 func (m *Model) ProbeSight(ctx context.Context, tell func(Probe)) error {
 	b, ok := m.b.(*cardBackend)
 	if !ok {
@@ -64,12 +65,11 @@ type eyesight struct {
 	b    *cardBackend
 	l    *lm
 	v    *models.Vision
-	name string // of these probes: what others left is not known to them
+	name string // of this run: it finds nothing that earlier runs cached
 	keys int
 }
 
-// The pictures that are asked about most: four coloured quarters, and the same quarters in other
-// places.
+// The pictures of most questions: four coloured quarters, and the same quarters in other places.
 var (
 	corners = []string{"top left", "top right", "bottom left", "bottom right"}
 	painted = []string{"red", "green", "blue", "yellow"}
@@ -77,7 +77,7 @@ var (
 		"yellow": {240, 220, 20, 255}}
 )
 
-// drawn is a picture of four quarters, as a png of the encoder's size.
+// drawn returns a picture of four quarters, as a PNG of the encoder's size.
 func (e *eyesight) drawn(colours ...string) []byte {
 	w, h := e.v.Layout.Width, e.v.Layout.Height
 	m := image.NewNRGBA(image.Rect(0, 0, w, h))
@@ -91,7 +91,7 @@ func (e *eyesight) drawn(colours ...string) []byte {
 
 func asPNG(m image.Image) []byte {
 	var b bytes.Buffer
-	_ = png.Encode(&b, m) // into memory
+	_ = png.Encode(&b, m) // cannot fail: it writes to memory
 	return b.Bytes()
 }
 
@@ -101,7 +101,7 @@ func (e *eyesight) a() []byte { return e.drawn(painted...) }
 
 func (e *eyesight) other() []byte { return e.drawn("blue", "yellow", "yellow", "green") }
 
-// key is one under which nothing is known.
+// key returns a new key, under which nothing is cached.
 func (e *eyesight) key() string {
 	e.keys++
 	return fmt.Sprintf("probe %s %d", e.name, e.keys)
@@ -117,7 +117,7 @@ func (e *eyesight) request(msgs []chat.Message) Request {
 	return r
 }
 
-// says is the model's answer in words.
+// says returns the model's answer to words and a picture.
 func (e *eyesight) says(ctx context.Context, words string, picture []byte) (string, error) {
 	var sb strings.Builder
 	for ev, err := range e.m.Chat(ctx, e.request(about(words, picture))) {
@@ -129,14 +129,14 @@ func (e *eyesight) says(ctx context.Context, words string, picture []byte) (stri
 	return strings.TrimSpace(sb.String()), nil
 }
 
-// prompt is a conversation as ids, and its pictures.
+// prompt returns a conversation as ids, and its pictures.
 func (e *eyesight) prompt(ctx context.Context, msgs []chat.Message) ([]int32, [][]byte, error) {
 	r := e.request(msgs)
 	ids, _, images, err := e.m.prompt(ctx, &r, true, new(Cut))
 	return ids, images, err
 }
 
-// logits are those behind a prompt, as a request for an answer gets them.
+// logits returns the logits after a prompt, as a request for an answer gets them.
 func (e *eyesight) logits(ctx context.Context, msgs []chat.Message, key string, repeatable bool) ([]float32, Usage, error) {
 	ids, images, err := e.prompt(ctx, msgs)
 	if err != nil {
@@ -181,7 +181,7 @@ func (e *eyesight) logits(ctx context.Context, msgs []chat.Message, key string, 
 	}
 }
 
-// off is how far b is from a, relative to a.
+// off returns the distance of b from a, relative to a.
 func off(a, b []float32) float64 {
 	var d, n float64
 	for i := range a {
@@ -191,15 +191,15 @@ func off(a, b []float32) float64 {
 	return math.Sqrt(d / max(n, math.SmallestNonzeroFloat64))
 }
 
-// near reports whether got is right's value, and not nearer to a wrong one; away is how far that
-// is.
+// near reports whether got is close to right, and not closer to wrong. d and away are the distances
+// of got and wrong from right.
 func near(right, got, wrong []float32) (d, away float64, ok bool) {
 	d, away = off(right, got), off(right, wrong)
 	//rule:G21 TestProbesFind <= min(0.1, away/2) => >= 0
 	return d, away, away > 1e-6 && d <= min(0.1, away/2)
 }
 
-// howNear says so.
+// howNear puts the two distances of near into words.
 func howNear(d, away float64) string {
 	if d == 0 {
 		return fmt.Sprintf("the same bits, a wrong picture's are %.2g away", away)
@@ -207,7 +207,7 @@ func howNear(d, away float64) string {
 	return fmt.Sprintf("%.2g away, a wrong picture's are %.2g away", d, away)
 }
 
-// verdict is a probe that went well or not.
+// verdict returns the probe of a success or of a problem.
 func verdict(ok bool, name, gave, good, bad string) Probe {
 	if ok {
 		return Probe{name, cards.OK, gave, good}
@@ -215,7 +215,7 @@ func verdict(ok bool, name, gave, good, bad string) Probe {
 	return Probe{name, cards.Problem, gave, bad}
 }
 
-// tensors tells what the card says of the encoder.
+// tensors reports what the card says about the encoder.
 func (e *eyesight) tensors(ctx context.Context) (p Probe, err error) {
 	gave := e.v.String()
 	err = e.l.card.Do(ctx, func(axcl.Device) error {
@@ -232,7 +232,7 @@ func (e *eyesight) tensors(ctx context.Context) (p Probe, err error) {
 	return Probe{"the encoder's tensors", cards.OK, gave, means}, err
 }
 
-// colours asks for the colour of a plain picture.
+// colours asks for the colour of a plain picture, once for red and once for blue.
 func (e *eyesight) colours(ctx context.Context) (Probe, error) {
 	red, err := e.says(ctx, "Which colour is this?", e.plain("red"))
 	if err != nil {
@@ -257,7 +257,7 @@ func judgeColours(red, blue string) Probe {
 	return p
 }
 
-// colourIn is the first colour that a text names.
+// colourIn returns the first colour that a text names.
 func colourIn(text string) (name string) {
 	text, at := strings.ToLower(text), math.MaxInt
 	for _, c := range []string{"red", "green", "blue", "yellow", "black", "white", "orange", "purple", "pink", "brown", "gray", "grey"} {
@@ -268,7 +268,7 @@ func colourIn(text string) (name string) {
 	return name
 }
 
-// squares is a picture of four coloured squares on white, one in each quarter.
+// squares returns a picture of four coloured squares on white, one in each quarter.
 func (e *eyesight) squares(colours ...string) []byte {
 	w, h := e.v.Layout.Width, e.v.Layout.Height
 	m := image.NewNRGBA(image.Rect(0, 0, w, h))
@@ -352,7 +352,7 @@ func (e *eyesight) twoPictures(ctx context.Context) (Probe, error) {
 		"one picture's answer is given for another, or pictures make no difference: answers about pictures cannot be trusted"), nil
 }
 
-// deep leaves out what is added between layers.
+// deep compares an answer with and without the rows that are added between layers.
 func (e *eyesight) deep(ctx context.Context) (Probe, error) {
 	const name = "rows added between layers"
 	if len(e.v.Deep) == 0 {
@@ -376,7 +376,7 @@ func (e *eyesight) deep(ctx context.Context) (Probe, error) {
 		"they are added, and they matter", "they are lost on the way, or change nothing: answers read well and are wrong"), err
 }
 
-// textAlone asks for text with the encoder on the card and without it.
+// textAlone sends a text with the encoder on the card, and again without it.
 func (e *eyesight) textAlone(ctx context.Context) (Probe, error) {
 	text := about("Say yes.")
 	with, _, err := e.logits(ctx, text, e.key(), true)
@@ -399,7 +399,7 @@ func (e *eyesight) textAlone(ctx context.Context) (Probe, error) {
 		"an encoder beside the layers changes answers to text: the card is not to be trusted with both"), nil
 }
 
-// across lets a pass end in the middle of a picture, and lets none.
+// across compares a pass that ends in the middle of a picture with one that does not.
 func (e *eyesight) across(ctx context.Context) (Probe, error) {
 	const name = "a picture across passes"
 	msgs := about(sameWords, e.a())
@@ -429,8 +429,8 @@ func (e *eyesight) across(ctx context.Context) (Probe, error) {
 		"a picture that lies across passes is seen otherwise: its rows, or their positions, go wrong there"), nil
 }
 
-// again asks a second question about the same picture, where the first is known and where nothing
-// is.
+// again asks a second question about the same picture, once with the first question cached and once
+// with nothing cached.
 func (e *eyesight) again(ctx context.Context) (Probe, error) {
 	const name = "a second turn"
 	turn := func(picture []byte) []chat.Message {
@@ -452,8 +452,8 @@ func (e *eyesight) again(ctx context.Context) (Probe, error) {
 	}
 	wrong, _, err := e.logits(ctx, turn(e.other()), e.key(), false)
 	d, away, ok := near(fresh, known, wrong)
-	// Where rows cannot be reused (a state that does not keep, a card that needs its cells in
-	// order) it is right, and slower.
+	// Where rows cannot be reused (a state that is not kept, or a card that needs its cells in
+	// order), the answer is right, but slower.
 	reused := u.Cached >= e.v.Rows || !e.l.restores()
 	return verdict(ok && calls == 0 && cold.Cached == 0 && reused, name,
 		fmt.Sprintf("%d of %d rows were known, %d calls of the encoder; against all anew: %s", u.Cached, u.Prompt, calls, howNear(d, away)),

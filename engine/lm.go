@@ -13,16 +13,16 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
-// This file is a language model on a card, as the card's worker sees it: its queue, who comes in,
-// and one pass after the other.
+// This file is a language model on a card, as the card's worker sees it: its queue, its running
+// sequences, and its passes.
 
-// rowSource gives the embedding of a token (models.Embeddings is one).
+// rowSource returns the embedding of a token. models.Embeddings implements it.
 type rowSource interface {
 	Row(dst []uint16, id int32) error
 }
 
-// lm is a language model on a card. Everything in it belongs to the card's worker, except what is
-// said to be otherwise.
+// lm is a language model on a card. All of it belongs to the card's worker, except where a comment
+// says otherwise.
 type lm struct {
 	*core
 	layout   *layout
@@ -35,31 +35,31 @@ type lm struct {
 	pictures *pictureInputs
 
 	stop       map[int32]bool // ids that end an answer
-	repeatable bool           // every sequence is: see repeatable.go
+	repeatable bool           // every sequence is repeatable: see repeatable.go
 	parallel   int
 	admitted   uint64
 	turn       turn
 	drawn      drawn // the map of the cells: see map.go
 }
 
-// embedding collects the rows of a sequence that asks for a vector: the head's where it gives
-// vectors, else the last layer's.
+// embedding collects the rows of a sequence that asks for a vector: those of the head if it gives
+// vectors, otherwise those of the last layer.
 type embedding struct {
-	pooling string // mean over all rows, the first row, or (else) the last
-	hidden  bool   // the last layer's
+	pooling string // mean of all rows, first row, or (otherwise) the last
+	hidden  bool   // rows of the last layer
 	sum     []float64
 	n       int
-	picks   []int32 // not nil: of the head's logits for the last row, these
+	picks   []int32 // if not nil: collect these logits of the last row
 }
 
-// reset begins anew: all rows go through the card again.
+// reset clears the vector: all rows go through the card again.
 func (e *embedding) reset() {
 	clear(e.sum)
 	e.n = 0
 }
 
-// whole reports whether the sequence's rows must all go through the card, cached or not: their
-// outputs are needed.
+// whole reports whether all rows of the sequence must go through the card, cached or not, because
+// their outputs are needed.
 func (s *seq) whole() bool {
 	return s.embed != nil && (s.embed.pooling == "mean" || s.embed.pooling == "first")
 }
@@ -93,8 +93,8 @@ func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokeniz
 	return m
 }
 
-// openDisk gives the model its use of a disk, and openRAM, after it, of memory: what they measure
-// is measured before anything runs.
+// openDisk opens the model's disk tier, and openRAM, which comes after it, the RAM tier. Both
+// measure costs, so they must run before any sequence.
 func (m *lm) openDisk(d cache.Medium, digest, model string) (err error) {
 	m.diskTier, err = openDiskTier(m.core, d, digest, model)
 	return err
@@ -154,7 +154,7 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) 
 	return s, nil
 }
 
-// reaches are how many cells each of the groups sees.
+// reaches returns how many cells each of the groups sees.
 func reaches(groups []axcl.Group) (cells []int) {
 	for _, g := range groups {
 		cells = append(cells, g.Cells)
@@ -162,7 +162,7 @@ func reaches(groups []axcl.Group) (cells []int) {
 	return cells
 }
 
-// reap lets go of sequences whose caller left.
+// reap ends the sequences whose caller has left.
 func (m *lm) reap() {
 	left := func(s *seq) bool {
 		if !s.gone.Load() && s.ctx.Err() == nil {
@@ -182,7 +182,7 @@ func (m *lm) reap() {
 		m.quit(s, exitEnded)
 		m.tally(s, func(st *Stats) {
 			if s.pleased.Load() {
-				st.Done++ // the reader had what it wanted: a stop string, its one tool call
+				st.Done++ // the reader had all that it needed: a stop string, or its one tool call
 			} else {
 				st.Cancelled++
 			}
@@ -197,8 +197,8 @@ func (m *lm) reap() {
 	}
 }
 
-// fit builds the planned pass, and makes it smaller as long as cells are lacking. False: nothing is
-// left of it.
+// fit builds the planned pass, and makes it smaller while cells are lacking. It returns false if
+// nothing is left of the pass.
 func (m *lm) fit() bool {
 	for {
 		err := m.batch.build()
@@ -220,8 +220,8 @@ func (m *lm) fit() bool {
 	}
 }
 
-// turn is how far a turn of the model's has come. It ends after each piece, so that other tenants
-// have theirs, and goes on behind it.
+// turn is the progress of one turn of the model. It pauses after each piece so that other tenants
+// get their turns, and then continues.
 type turn struct {
 	at       turnStage
 	restored bool // rows came from disk
@@ -229,25 +229,25 @@ type turn struct {
 	passed   bool // a pass has run
 	saved    bool // rows went to memory
 	trace    *tracer
-	took     time.Duration // by the last pass
+	took     time.Duration // of the last pass
 }
 
-// turnStage is a part of a turn.
+// turnStage is one stage of a turn.
 type turnStage uint8
 
 const (
 	begun         turnStage = iota
-	restoringDisk           // who left goes, and rows come from disk
-	restoringRAM            // who waits is let in, and rows come to where the pass will want them
+	restoringDisk           // sequences without a caller end, and rows come from disk
+	restoringRAM            // waiting sequences are admitted; rows are moved and restored for the pass
 	encoding                // a picture
 	passing
-	checking  // the canary row, where it is overdue
-	savingRAM // rows that had no other place than the card go to memory, where the next pass may want their cells
-	toDisk    // to disk, at times, where the model is never idle
+	checking  // the canary row, if it is overdue
+	savingRAM // rows that are on the card only are saved to memory, if their cells may soon be needed
+	toDisk    // a save to disk, now and then, because the model may never be idle
 )
 
 // step does the next piece of the model's turn, and reports whether there was one. A fatal error is
-// returned for the card to end on.
+// returned, and ends the card.
 func (m *lm) step() (did bool, err error) {
 	for t := &m.turn; ; {
 		switch t.at++; t.at {
@@ -268,7 +268,7 @@ func (m *lm) step() (did bool, err error) {
 			if t.passed, did, err = m.onePass(); !t.passed || err != nil { // nothing follows
 				again := t.worked && !did && err == nil
 				if *t = (turn{took: t.took}); again {
-					continue // with what came
+					continue // with the rows that came
 				}
 				return did, err
 			}
@@ -297,7 +297,7 @@ func (m *lm) step() (did bool, err error) {
 	}
 }
 
-// forgetPictures lets everybody leave the cells where numbers for pictures ran out.
+// forgetPictures takes all sequences off their cells if the numbers for pictures have run out.
 func (m *lm) forgetPictures() {
 	if m.pictures.encoder.ranOut() {
 		for _, s := range m.running {
@@ -307,19 +307,19 @@ func (m *lm) forgetPictures() {
 	}
 }
 
-// onePass runs one pass, where there is one to run. It reports whether it ran and is to be followed
-// by what follows a pass, and whether anything was done.
+// onePass runs one pass, if there is one to run. passed says that the pass ran and the stages after
+// it are due. did says that anything was done.
 func (m *lm) onePass() (passed, did bool, err error) {
 	b, tr := m.batch, m.turn.trace
 	if m.turn.worked {
-		tr = m.begin() // what was done before was a piece of its own
+		tr = m.begin() // earlier pieces of the turn are not part of this trace
 	}
 	if m.planner.plan() == nil {
 		return false, false, nil
 	}
 	if h := &b.shares[0]; !m.proven.Scatter && len(h.s.Path) == 0 {
-		m.layout.start(h.s) // it had stood aside for another
-		m.planner.plan()    // where it stands now decides which pass is the best
+		m.layout.start(h.s) // it had given up its cells to another
+		m.planner.plan()    // its new place decides which pass is best
 	}
 	tr.lap(planTime)
 	if !m.fit() {
@@ -344,7 +344,7 @@ func (m *lm) onePass() (passed, did bool, err error) {
 	}
 	m.turn.took = took
 	//rule:G19 TestPictureCosts len(b.pass.Add) == 0 => true
-	if len(b.pass.Add) == 0 { // one that stops between layers says nothing of those that do not
+	if len(b.pass.Add) == 0 { // a pass that stops between layers says nothing about others
 		m.costs.observe(g, len(b.pass.Want), b.pass.Cell, took)
 	}
 	m.ledger.lost += m.costs.copies(b.pass.Cell)
@@ -367,9 +367,9 @@ func (m *lm) onePass() (passed, did bool, err error) {
 	return true, true, m.spoiled()
 }
 
-// shrink makes a pass smaller that found no cells: guesses go first, then the cells of those whose
-// readers do not read, then the youngest other sequence goes back to the queue. It reports false
-// when the pass is over.
+// shrink makes a pass smaller that found no cells. First it drops the guesses, then it frees the
+// cells of sequences with slow readers, then it sends the youngest sequence back to the queue. It
+// returns false if nothing is left of the pass.
 func (m *lm) shrink() bool {
 	for i := range m.batch.shares {
 		if len(m.batch.shares[i].draft) > 0 {

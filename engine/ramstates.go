@@ -1,11 +1,11 @@
 package engine
 
-// This file keeps snapshots of states (slots.go) in this machine's memory (cache.RAM). Rows go
-// first, then the state; they come back in the same order, and the sequence that asked goes on from
-// them when the last byte is there, and not before. What does not come whole is evaluated. Both
-// ways a piece at most is copied between two passes.
+// This file saves snapshots of states (slots.go) in this machine's memory (cache.RAM). The rows go
+// first, then the state, and they are restored in the same order. The sequence continues from them
+// only when the last byte is there. What is not restored completely is evaluated. In both
+// directions, at most one piece is copied between two passes.
 
-// priceStates measures what a state costs on its way, in an unused slot.
+// priceStates measures the cost of saving and restoring a state, in an unused slot.
 func (t *ramTier) priceStates() error {
 	if !t.limits.Stops {
 		return nil
@@ -29,8 +29,8 @@ func (t *ramTier) priceStates() error {
 	return nil
 }
 
-// restorableState is inMemory for a model with states: how far a snapshot reaches that is worth its
-// way, beyond what s goes on from.
+// restorableState is restorable for a model with states. It returns the length of the text before a
+// snapshot that is worth restoring, or 0 for none.
 func (t *ramTier) restorableState(s *seq) int {
 	length, rows := t.StateBeyond(&s.Seq, s.ids[:len(s.ids)-1])
 	if length == 0 || t.StateIn+t.In.Cost(rows, t.Piece())+t.redo(length, len(s.ids)) >= t.redo(len(s.Path), len(s.ids)) {
@@ -39,16 +39,16 @@ func (t *ramTier) restorableState(s *seq) int {
 	return length
 }
 
-// restoreState brings the next piece of what s waits for, rows and then the state, and reports
-// whether it still waits. The error is one that the card does not survive.
+// restoreState restores the next piece that s waits for: its rows first, then the state. An error
+// means that the card is lost.
 func (t *ramTier) restoreState(s *seq) (err error) {
 	p, to := t.cells.Snapshots(), s.RestoreTo
 	if !s.Own {
-		// On what the card has of the rows, whether a state is kept after them or not.
+		// s starts on the rows that the card has, even if no state is kept after them.
 		path := t.cells.Match(s.Key, s.ids, to)
 		t.cells.Stand(&s.Seq, path)
 		if s.State = p.After(path); s.State != 0 && len(path) == to {
-			s.RestoreTo = 0 // somebody was quicker
+			s.RestoreTo = 0 // another sequence has restored it already
 			return nil
 		}
 	}
@@ -95,7 +95,7 @@ func (t *ramTier) restoreState(s *seq) (err error) {
 	return nil
 }
 
-// giveUp ends a sequence's wait: it goes on from what the card has.
+// giveUp ends the wait of a sequence, which continues from what the card has.
 func (t *ramTier) giveUp(s *seq) {
 	t.leave(s)
 	t.layout.rest(s)
@@ -104,11 +104,11 @@ func (t *ramTier) giveUp(s *seq) {
 	}
 }
 
-// saveState is save for a model with states: a piece of the snapshot that was used longest ago of
-// those that memory has not.
+// saveState is save for a model with states. It saves a piece of the snapshot that was used longest
+// ago among those that are not in memory.
 func (t *ramTier) saveState() (bool, error) {
 	rows, h, again := t.ChooseState(func(length, had, missing int) bool {
-		const chance = 0.5 // of being asked for
+		const chance = 0.5 // that it is requested
 		saves := t.redo(0, length) - t.redo(0, had) - t.StateIn - t.In.Cost(length-had, t.Piece())
 		return chance*saves > t.StateOut+t.Out.Cost(missing, t.Piece())
 	})

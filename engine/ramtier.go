@@ -8,40 +8,39 @@ import (
 	"github.com/axle-llm/axle/engine/cache"
 )
 
-// Memory is how much of this machine's memory may keep rows that had to leave a card: one limit for
-// all models that are given it ([OpenOptions].CacheRAM), to the byte. Whatever of theirs was used
-// longest ago goes first, whichever model's it is; so an idle model makes room for a busy one.
-// Nothing is kept of a model that was unloaded. A nil Memory keeps nothing.
+// Memory is the part of this machine's memory that may hold rows that left a card. It is one limit,
+// in bytes, for all models that share it ([OpenOptions].CacheRAM). The rows that were used longest
+// ago are dropped first, whichever model they belong to, so an idle model makes room for a busy
+// one. All rows of a model are dropped when it is unloaded. A nil Memory holds nothing.
 type Memory = cache.Memory
 
-// NewMemory is a Memory of this many bytes; nil for none.
+// NewMemory returns a Memory of this many bytes, or nil for none.
 func NewMemory(limit int64) *Memory { return cache.NewMemory(limit) }
 
-// RowsIn is how many rows of this many bytes fit in so much of this machine's memory, of a model
-// alone there, where piece of them are to be copied at once; and how many then are.
+// RowsIn returns how many rows of this many bytes fit in limit bytes of memory, for one model
+// alone, where piece rows should be copied at once. copied is how many then are.
 func RowsIn(limit int64, bytes, piece int) (rows, copied int) {
 	return cache.RowsIn(limit, bytes, piece)
 }
 
-// ramTier is the RAM tier of a model (cache.RAM), and what went there and came back.
+// ramTier is the RAM tier of a model (cache.RAM), with counts of what it saved and restored.
 //
-// Rows are copied in pieces of at most Shape.Piece rows, one between two passes: who waits for a
-// pass waits for one piece more. They are copied when the card has nothing else to do, and while
-// answers are written when cells are about to run out; what an answer has begun to need is never
-// kept waiting for it. What a row is worth is a matter of the cost table: see restorable
-// and worthSaving.
+// Rows are copied in pieces of at most Shape.Piece rows, one between two passes, so a pass is
+// delayed by at most one piece. Rows are saved when the card has nothing else to do, and also while
+// answers are written if cells are about to run out. Rows that an answer has begun to need never
+// wait for saves. The cost table decides what a row is worth: see restorable and worthSaving.
 type ramTier struct {
 	*core
 	layout *layout
 	*cache.RAM
-	hits     struct{ rows, bytes uint64 } // brought back
+	hits     struct{ rows, bytes uint64 } // restored
 	outBytes uint64
-	saved    float64 // seconds that evaluating what came back would have taken longer
+	saved    float64 // seconds that restoring saved, compared with evaluating
 }
 
-// openRAMTier measures what moving rows costs, opens a tier in memory, and measures what its rows
-// cost. Where rows cannot be copied, or a sequence's cells must be in order, it gives nil: there is
-// none. It must run before anything is on the card.
+// openRAMTier measures the cost of moving rows, opens a tier in memory, and measures the cost of
+// its rows. It returns nil if rows cannot be copied or if a sequence's cells must be in order. It
+// must run before anything is on the card.
 func openRAMTier(c *core, l *layout, memory *Memory) (*ramTier, error) {
 	if err := l.priceMoves(); err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func openRAMTier(c *core, l *layout, memory *Memory) (*ramTier, error) {
 	return t, nil
 }
 
-// priceRows measures both ways with one row and with a piece, on unused cells.
+// priceRows measures both directions with one row and with a piece, on unused cells.
 func (t *ramTier) priceRows() error {
 	cells := make([]uint32, t.Piece())
 	for i := range cells {
@@ -81,7 +80,7 @@ func (t *ramTier) priceRows() error {
 	return err
 }
 
-// close gives the tier's memory back.
+// close releases the tier's memory.
 func (t *ramTier) close() {
 	if t != nil {
 		t.Off = true
@@ -89,8 +88,8 @@ func (t *ramTier) close() {
 	}
 }
 
-// restorable decides how far the text of s is to be brought back beyond what it stands on: 0 where
-// nothing is there, or evaluating is cheaper.
+// restorable returns to which length the text of s is to be restored, or 0 if memory has nothing
+// more of it or evaluating is cheaper.
 func (t *ramTier) restorable(s *seq) int {
 	if t == nil || t.Off || s.whole() || s.repeatable {
 		return 0
@@ -102,8 +101,8 @@ func (t *ramTier) restorable(s *seq) int {
 	if more == 0 {
 		return 0
 	}
-	// All of it, or so much that the rest goes in wide passes: what they see ends somewhere, and
-	// they begin at the end of what is there.
+	// All of it, or as much as lets the rest go in wide passes: up to the end of what they see, or
+	// up to a multiple of their rows.
 	best, to := t.redo(len(s.Path), len(s.ids)), 0
 	for _, n := range []int{more, min(more, t.wideReach-len(s.Path)), more - more%max(t.wide, 1)} {
 		if n > 0 && t.proven.Chunk || n == more {
@@ -115,8 +114,8 @@ func (t *ramTier) restorable(s *seq) int {
 	return to
 }
 
-// restore brings one piece back of a sequence that wants more than it stands on, and reports
-// whether there was one.
+// restore restores one piece for a sequence that waits for rows from memory, and reports whether
+// there was one.
 func (t *ramTier) restore() (bool, error) {
 	if t == nil {
 		return false, nil
@@ -132,15 +131,15 @@ func (t *ramTier) restore() (bool, error) {
 			return true, t.restoreState(s)
 		default:
 			err := t.restorePiece(s)
-			s.relocating = t.moves() // first it is seen whether the cells for the rest of it lie well
+			s.relocating = t.moves() // relocate first checks the cells for the rest of it
 			return true, err
 		}
 	}
 	return false, nil
 }
 
-// restorePiece brings the next piece of s back. What cannot be had is evaluated. The error is one
-// that the card does not survive.
+// restorePiece restores the next piece of s. What cannot be restored is evaluated. An error means
+// that the card is lost.
 func (t *ramTier) restorePiece(s *seq) error {
 	from := t.Next(&s.Seq, s.ids)
 	defer t.Release(from)
@@ -186,18 +185,18 @@ func (t *ramTier) restorePiece(s *seq) error {
 	return nil
 }
 
-// worthSaving reports whether copying a piece of n rows in this many runs is worth it, of a text
-// of which rows [from, to) are not in memory: it may be asked for or not, and then comes back, or
-// is evaluated.
+// worthSaving reports whether it pays to save a piece of n rows in this many runs. The rows [from,
+// to) of its text are not in memory. The text may or may not be requested. If it is, the rows are
+// either restored or evaluated.
 func (t *ramTier) worthSaving(n, runs, from, to int) bool {
 	const chance = 0.5
 	again := (t.redo(0, to) - t.redo(0, from)) * float64(n) / float64(to-from)
 	return chance*(again-t.In.Cost(n, t.Piece())) > float64(runs)*t.Out.Run+float64(n)*t.Out.Row
 }
 
-// save copies one piece of what is on the card only, of the text that has to leave it next, and
-// reports whether there was one. Where the card has something to do it is done only when cells are
-// about to run out, and no prompt waits. The error is one that the card does not survive.
+// save saves one piece of rows that are on the card only, of the text that will be evicted next,
+// and reports whether there was one. With busy set it does so only if cells are about to run out
+// and no prompt waits. An error means that the card is lost.
 func (t *ramTier) save(busy bool) (bool, error) {
 	if t == nil || t.Off || busy && t.cache.Ample(t.wideReach) {
 		return false, nil
@@ -205,7 +204,7 @@ func (t *ramTier) save(busy bool) (bool, error) {
 	if busy {
 		//rule:G16 TestNeverWorse$ false
 		if t.ledger.lost > tithe*t.ledger.done {
-			return false, nil // memory that is too small for all that comes by would be filled over and over
+			return false, nil // a memory too small for all texts would be filled again and again
 		}
 		for _, s := range t.running {
 			if !s.box.full() && s.pending() > 1 {
@@ -240,11 +239,11 @@ func (t *ramTier) saveRows(p cache.Piece) (bool, error) {
 	return true, nil
 }
 
-// idle is what the card does when no sequence has anything for it to do: one piece goes to memory,
-// or within the card, and it looks again.
+// idle does one piece of work while no sequence needs the card: it saves rows to memory, or moves
+// rows within the card.
 func (m *lm) idle() (bool, error) {
 	if m.diskTier.waiting() > 0 {
-		return false, nil // rows come from disk at any moment: how quick it is decides when, not what the card does meanwhile
+		return false, nil // rows may come from disk at any moment: the disk's speed must decide only when they come
 	}
 	for _, s := range m.running {
 		if !s.box.full() {

@@ -8,30 +8,29 @@ import (
 	"github.com/axle-llm/axle/engine/cache"
 )
 
-// This file moves rows to other cells. Where a row lies means nothing but to wide passes, which see
-// the low cells only. A sequence that has nothing to do but answer goes row by row wherever it
-// lies, and what is not in use may lie anywhere; the rows of a prompt whose next ones are to go in
-// wide passes must lie low. So rows go up where a prompt lacks near cells, and down where a text
-// that goes on lies too high for its further rows to go together, each where the cost table says
-// that this is cheaper than what would be done without it: waiting, evaluating again, and feeding
-// row by row.
+// This file moves rows to other cells. Only wide passes depend on where a row lies: they see the
+// low cells only. An answering sequence goes row by row, wherever it lies, and unused rows may lie
+// anywhere. The rows of a prompt must lie low if the next ones are to go in wide passes. So rows
+// are moved up where a prompt lacks near cells. They are moved down where a text lies too high for
+// its further rows to go together. Both happen only where the cost table says that this is cheaper
+// than the alternative: waiting, evaluating again, or feeding row by row.
 //
-// Rows move between passes, one piece at a time as they do between card and memory, so that no
-// stream's gap grows by more; a sequence whose cells are being made ready takes part in no pass
-// meanwhile. Admission counts on it (beyond, in admit.go), and the ledger bears what it takes.
-// While there is work, rows move for the sake of near cells alone: joining a pass's new rows in one
-// run takes as many copies as it saves, since a row goes home by a copy as it goes elsewhere. An
-// idle card joins its free cells (tidy, in reserve.go).
+// Rows move between passes, one piece at a time, as they do between card and memory. So no stream's
+// gap grows by more than a piece. A sequence whose cells are being prepared takes part in no pass
+// meanwhile. Admission relies on these moves (beyond, in admit.go), and the ledger is charged for
+// them. While there is work, rows move only to free near cells. To free one run for the new rows of
+// a pass would take as many copies as it saves, because moving a row takes a copy, and so does the
+// way of a new row to its cell. An idle card joins its free cells (tidy, in reserve.go).
 
-// layout is where rows lie: it reserves cells, moves rows, and tells whether there is room.
+// layout decides where rows lie: it reserves cells, moves rows, and tells whether there is room.
 type layout struct {
 	*core
 	carried uint64 // rows that were moved to other cells
 }
 
-// priceMoves measures what moving costs, with one row and with a piece, on unused cells. Where rows
-// cannot lie anywhere, or a row is not what it was after it was moved, the price stays zero and
-// nothing is moved.
+// priceMoves measures the cost of moving one row and of moving a piece, on unused cells. If rows
+// cannot lie anywhere, or a row has changed after a move, the price stays zero and nothing is
+// moved.
 func (m *layout) priceMoves() error {
 	m.costs.move = cache.CopyCost{}
 	n := min(m.shape.Piece, m.shape.Cells/2)
@@ -57,11 +56,11 @@ func (m *layout) priceMoves() error {
 		return nil
 	}
 	m.costs.move = price
-	m.costs.run = m.costs.move.Run // a pass's rows go home by the same copies
+	m.costs.run = m.costs.move.Run // the rows of a pass reach their cells by the same copies
 	return nil
 }
 
-// priced measures what a call that moves rows costs, with one row and with n.
+// priced measures the cost of a call that moves rows, with one row and with n.
 func (m *core) priced(n int, call func(rows int) error) (cache.CopyCost, error) {
 	var took [2]float64
 	for i, rows := range []int{1, n} {
@@ -74,8 +73,8 @@ func (m *core) priced(n int, call func(rows int) error) (cache.CopyCost, error) 
 	return cache.Measured(took[0], took[1], n), nil
 }
 
-// relocate makes cells ready for the prompts that run, one piece a call, and reports whether there
-// was one. The error is one that the card does not survive.
+// relocate prepares cells for the running prompts, one piece for each call, and reports whether it
+// moved one. An error means that the card is lost.
 func (m *layout) relocate() (bool, error) {
 	for _, s := range m.running {
 		s.relocating = false
@@ -104,8 +103,8 @@ func (m *layout) relocate() (bool, error) {
 	return false, nil
 }
 
-// wait keeps s, whose cells are being made ready, out of passes, and the prompts that would take
-// those cells.
+// wait keeps s out of passes while its cells are being prepared, and also the prompts that would
+// take those cells.
 func (m *layout) wait(s *seq) {
 	s.relocating = true
 	for _, r := range m.running {
@@ -114,7 +113,7 @@ func (m *layout) wait(s *seq) {
 	}
 }
 
-// high gives the rows of path that wide passes do not see, ascending.
+// high returns the rows of path that wide passes do not see, in ascending order.
 func (m *layout) high(path []int32) (rows []int32) {
 	for _, n := range path {
 		if int(n) >= m.wideReach {
@@ -125,8 +124,8 @@ func (m *layout) high(path []int32) (rows []int32) {
 	return rows
 }
 
-// relocatesDown reports whether it is cheapest to move the rows of path that lie too high, so that
-// the rest of s goes in wide passes.
+// relocatesDown reports whether it is cheapest to move down the rows of path that lie too high, so
+// that the rest of s goes in wide passes.
 func (m *layout) relocatesDown(s *seq, path []int32) bool {
 	rest := len(s.ids) - len(path)
 	if !m.moves() || s.repeatable || s.whole() || !m.chunks(rest) || len(path) > m.wideReach {
@@ -155,8 +154,8 @@ func (m *layout) relocatesDown(s *seq, path []int32) bool {
 	return cost < other
 }
 
-// relocateDown moves a piece of what s stands on down, where that pays; where it no longer does,
-// what lies too high is evaluated again if that is the cheaper way.
+// relocateDown moves down a piece of the rows of s, where that pays. Where it no longer pays, the
+// rows that lie too high are evaluated again if that is cheaper.
 func (m *layout) relocateDown(s *seq) (bool, error) {
 	if !m.relocatesDown(s, s.Path) {
 		if s.down {
@@ -192,13 +191,13 @@ func (m *layout) relocateDown(s *seq) (bool, error) {
 	return m.move(from, m.cells.TakeIn(nil, len(from), 0, m.wideReach))
 }
 
-// lacks is how many rows the rest of a prompt lacks below the wide passes' reach: all but its last
-// pass's must lie there.
+// lacks returns how many cells the rest of a prompt lacks below the wide passes' reach. All its
+// rows except those of its last pass must lie there.
 func (m *layout) lacks(s *seq, below int) int {
 	return min((s.pending()-1)/m.wide*m.wide, m.wideReach-len(s.Path)) - below
 }
 
-// relocateUp moves a piece up of what lies low and need not, where s lacks near cells.
+// relocateUp moves up a piece of rows that need not lie low, where s lacks near cells.
 func (m *layout) relocateUp(s *seq) (bool, error) {
 	n := m.wide
 	if m.reserves(s) && (s.pending() >= n || len(s.Reserved) > 0) {
@@ -214,7 +213,7 @@ func (m *layout) relocateUp(s *seq) (bool, error) {
 	}
 	below := m.cells.AvailableBelow(m.wideReach)
 	if below >= n {
-		return false, nil // what is not in use goes
+		return false, nil // unused rows are evicted instead
 	}
 	lack := m.lacks(s, below)
 	rows, cost := m.answering(nil, lack)
@@ -228,7 +227,7 @@ func (m *layout) relocateUp(s *seq) (bool, error) {
 	return m.moveUp(rows)
 }
 
-// moveUp moves a piece of rows up, where what was used longest ago makes room.
+// moveUp moves a piece of rows up. It evicts the rows there that were used longest ago.
 func (m *layout) moveUp(rows []int32) (bool, error) {
 	rows = rows[:min(len(rows), m.shape.Piece)]
 	m.cells.Places().EvictAbove(len(rows), m.wideReach)
@@ -236,10 +235,10 @@ func (m *layout) moveUp(rows []int32) (bool, error) {
 	return m.move(rows, m.cells.TakeIn(nil, len(rows), m.wideReach, m.cells.Size()))
 }
 
-// answering gives up to n low rows, ascending, that only sequences stand on which have nothing to
-// do but answer, and what moving them costs: the copies, and what those sequences save no more by
-// sharing passes. It is empty where there is no room for them higher up. s, which may not run yet,
-// keeps what it stands on.
+// answering returns up to n low rows, in ascending order, that only answering sequences use, and
+// the cost of moving them. The cost is that of the copies, and what those sequences no longer save
+// by sharing passes. The result is empty where there is no room higher up. The rows of s, which may
+// not run yet, stay where they are.
 func (m *layout) answering(s *seq, n int) (rows []int32, cost float64) {
 	if n <= 0 {
 		return nil, 0
@@ -257,7 +256,7 @@ func (m *layout) answering(s *seq, n int) (rows []int32, cost float64) {
 	}
 	var answers []*seq
 	for _, r := range m.running {
-		// Guesses ride in wide passes: who has right ones stays low.
+		// Guesses go in wide passes, so a sequence whose guesses are often right stays low.
 		if r.pending() > 1 || r.repeatable || r.embed != nil || 4*r.usage.Accepted > r.usage.Output {
 			pin(r)
 		} else if !r.box.full() {
@@ -306,9 +305,9 @@ func (m *layout) answering(s *seq, n int) (rows []int32, cost float64) {
 	return rows, m.priceOf(rows) + lost
 }
 
-// vacate moves a piece up of the rows that lie in the given cells, reserved for s, where that takes
-// less than half of what evaluating them and what hangs on them again would, times the chance that
-// anybody asks for them.
+// vacate moves up a piece of the rows that lie in the given cells, which are reserved for s. It
+// does so only if the moves take less than half of the time to evaluate those rows, and the rows
+// that depend on them, again, times the chance that they are requested.
 func (m *layout) vacate(s *seq, cells []int32) (bool, error) {
 	const chance = 0.5
 	c := m.cells
@@ -318,7 +317,7 @@ func (m *layout) vacate(s *seq, cells []int32) (bool, error) {
 		return false, nil
 	}
 	length, top := 0, 0
-	var all, now []int32 // of the text's rows, which will have to go, and which come first
+	var all, now []int32 // rows of the text: all that must go, and those that go first
 	for _, k := range c.Through(cells[at]) {
 		length++
 		if int(k) < m.wideReach && slices.Contains(s.Reserved, k) {
@@ -337,9 +336,9 @@ func (m *layout) vacate(s *seq, cells []int32) (bool, error) {
 	return m.move(now, c.TakeIn(nil, len(now), m.wideReach, c.Size()))
 }
 
-// relocateCached moves a piece up of the low rows of what was used longest ago and no sequence
-// stands on, until n rows are free below, where that takes less than half of what evaluating them
-// again or bringing them back would, times the chance that anybody asks for them.
+// relocateCached moves up a piece of the low rows that were used longest ago and that no sequence
+// uses, until n low cells are free. It does so only if that takes less than half of the time to
+// evaluate or restore them, times the chance that they are requested.
 func (m *layout) relocateCached(n int) (bool, error) {
 	const chance = 0.5
 	free := m.cells.Free() - m.cells.FreeBelow(m.wideReach) - 16*len(m.running)
@@ -349,7 +348,7 @@ func (m *layout) relocateCached(n int) (bool, error) {
 	}
 	oldest, rows, length := m.cells.Places().OldestBelow(m.wideReach)
 	if oldest == none || length > m.wideReach {
-		return false, nil // it would not come down again
+		return false, nil // it would not be moved down again
 	}
 	rows = rows[:min(len(rows), free, max(lack, m.shape.Piece))]
 	again := m.redo(length-len(rows), length)
@@ -358,7 +357,7 @@ func (m *layout) relocateCached(n int) (bool, error) {
 			again = min(again, t.In.Cost(len(rows), t.Piece()))
 		}
 	}
-	// There, and back if somebody asks.
+	// Up, and down again if the rows are requested.
 	if m.priceOf(rows)*(1+chance) >= chance/2*again || m.ledger.lost > tithe/2*m.ledger.done {
 		return false, nil
 	}
@@ -366,9 +365,9 @@ func (m *layout) relocateCached(n int) (bool, error) {
 	return m.move(rows, m.cells.TakeIn(nil, len(rows), m.wideReach, m.cells.Size()))
 }
 
-// move makes the rows of from, ascending, those of the cells of to, which are taken: as many as are
-// copied in the time of a piece that is one run. It reports whether there were any. The error is
-// one that the card does not survive.
+// move moves rows from the cells of from, ascending, to the cells of to, which are taken. It moves
+// as many as can be copied in the time of a piece that is one run, and reports whether there were
+// any. An error means that the card is lost.
 func (m *layout) move(from, to []int32) (bool, error) {
 	slices.Sort(to)
 	a, b, n := unsigned(from), unsigned(to), m.most(from, to)
@@ -381,7 +380,7 @@ func (m *layout) move(from, to []int32) (bool, error) {
 	took, ok, err := m.mover.Carry(b, func() error { return m.model.Copy(b, a) })
 	if !ok {
 		//rule:G18 TestMoveFails , m.costs.move = to, cache.CopyCost{} => = to
-		back, m.costs.move = to, cache.CopyCost{} // those of from are as they were
+		back, m.costs.move = to, cache.CopyCost{} // the rows of from are unchanged
 		return true, err
 	}
 	sec := took.Seconds()
@@ -401,7 +400,8 @@ func (m *layout) move(from, to []int32) (bool, error) {
 	return true, nil
 }
 
-// most is how many rows go from cells to cells in the time of a piece that is one run.
+// most returns how many rows can be copied from cells to cells in the time of a piece that is one
+// run.
 func (m *layout) most(from, to []int32) int {
 	return m.costs.move.Most(min(len(from), len(to)), m.shape.Piece, func(i int) bool {
 		return from[i] == from[i-1]+1 && to[i] == to[i-1]+1

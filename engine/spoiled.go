@@ -9,19 +9,19 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// This file is what follows results that are no numbers, or all alike, and passes that failed. What
-// such a pass left in its cells must not stay: a card reads every cell that its shape group
-// reaches, and the mask, which is added to a score, hides no NaN. One that is left behind would
-// spoil every later pass of every sequence.
+// This file handles passes that failed, and results that are not numbers or are all alike. The rows
+// of such a pass must not stay in its cells. A card reads every cell that its shape group reaches,
+// and the mask, which is added to a score, hides no NaN. One NaN left in a cell would spoil every
+// later pass of every sequence.
 
-// looked notes what the looks at one pass's results found.
+// looked is what the checks of one pass's results found.
 type looked struct {
-	bad   error // the first that was none; nil when all were sound
-	alike bool  // and it was no NaN: values all alike, which a text can have that says nothing
-	sound bool  // another sequence's results were as they should be
+	bad   error // the first error; nil: all results were sound
+	alike bool  // the bad row had no NaN but equal values, as a meaningless text may give
+	sound bool  // another row's results were sound
 }
 
-// noteRow notes what a look at a row of results found, and gives err.
+// noteRow records the check of a row of results, and returns err.
 func (m *canary) noteRow(row []uint16, err error) error {
 	switch {
 	case err == nil:
@@ -42,7 +42,8 @@ func alike(row []uint16) bool {
 	return len(row) > 0 && row[0]&0x7f80 != 0x7f80
 }
 
-// senseless is an error where a row holds what is no number, or nothing but one number.
+// senseless returns an error if a row holds a value that is not a finite number, or if all its
+// values are equal.
 func senseless(row []uint16) error {
 	bad := len(row) > 1 && alike(row)
 	for _, v := range row {
@@ -54,8 +55,8 @@ func senseless(row []uint16) error {
 	return nil
 }
 
-// unasked looks at rows of a pass that gives no logits, a prompt's that has more to come: what is
-// wrong with them would stay in the cache.
+// unasked checks a row of a pass without logits, such as a chunk of a prompt that has more to come.
+// An error in it would stay in the cache.
 func (m *canary) unasked(b *batch, h *share) error {
 	if b.pass.HiddenOut == nil {
 		return nil
@@ -65,8 +66,8 @@ func (m *canary) unasked(b *batch, h *share) error {
 	return m.noteRow(row, senseless(row))
 }
 
-// fault ends a sequence that met an error; one whose results made no sense, and whose reader has
-// nothing yet, begins anew, once.
+// fault ends a sequence that met an error. If its results made no sense and its reader has no
+// tokens yet, the sequence begins anew, once.
 func (m *lm) fault(s *seq, err error) {
 	if !errors.Is(err, sampler.ErrBadLogits) || s.usage.Output > 0 || s.retried {
 		m.end(s, err)
@@ -76,20 +77,20 @@ func (m *lm) fault(s *seq, err error) {
 	m.quit(s, exitRetried)
 }
 
-// errAgain is a token that is not taken before its logits were looked at.
+// errAgain says that a token is not taken before its logits are checked.
 var errAgain = errors.New("engine: the row is to be run again")
 
-// spoiled clears up after a pass with bad results: nothing builds on what lies on the card, all of
-// it is cleared, and the card is asked what it said at load. Sequences that run go on from their
-// ids. It counts as a strike. The error is one that the card does not survive.
+// spoiled cleans up after a pass with bad results. Nothing builds on the rows on the card: all
+// cells are cleared, and the card is asked again for the answers that it gave at load. Running
+// sequences continue from their ids. It counts as a strike. An error means that the card is lost.
 func (m *lm) spoiled() error {
 	found := m.canary.looked
 	if found.bad == nil || found.alike && found.sound {
-		return nil // the pass was sound: it is this one text whose logits are alike
+		return nil // the pass was sound: only this text has equal logits
 	}
 	for _, s := range slices.Clone(m.running) {
 		if s.usage.Output > s.sure+1 {
-			m.end(s, found.bad) // tokens that were not looked at are with its reader already
+			m.end(s, found.bad) // its reader already has tokens that were not checked
 			continue
 		}
 		m.quit(s, exitRecalled)
@@ -105,14 +106,14 @@ func (m *lm) spoiled() error {
 		return err
 	}
 	if found.alike {
-		return nil // the card is right about what is known, and such a text can be sent on purpose
+		return nil // the card's known answers are right, and such a text can be sent on purpose
 	}
 	//rule:D6 TestSpoiledStrikes m.card.Strike(found.bad) => nil
 	return m.card.Strike(found.bad)
 }
 
-// check holds the card's answers to what is known against those it gave at load. It reports whether
-// they could be had.
+// check compares the card's answers with those it gave at load. asked is false if the card could
+// not be asked.
 func (m *canary) check() (asked bool, err error) {
 	if m.sample == nil && m.row.hidden == nil {
 		return true, nil

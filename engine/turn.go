@@ -9,9 +9,10 @@ import (
 	"github.com/axle-llm/axle/sampler/grammar"
 )
 
-// This file is what follows a pass: its rows are kept, its logits become tokens, and sequences end.
+// This file has what follows a pass: its rows are kept, its logits become tokens, and sequences
+// end.
 
-// settle keeps the rows that a share brought, and turns its logits into tokens.
+// settle keeps the rows of a share and turns its logits into tokens.
 func (m *lm) settle(h *share) {
 	s := h.s
 	rows := m.batch.taken[h.row : h.row+h.rows()]
@@ -24,7 +25,7 @@ func (m *lm) settle(h *share) {
 	defer func() {
 		m.cells.Give(rest...)
 		if h.cells != nil && len(rest) > 0 && len(s.Path) > 0 {
-			m.cells.Places().ReserveAgain(&s.Seq, rest) // what was not guessed right leaves no hole
+			m.cells.Places().ReserveAgain(&s.Seq, rest) // wrong guesses leave no hole
 		}
 	}()
 	if s.embed != nil {
@@ -65,19 +66,20 @@ func (m *lm) settle(h *share) {
 	}
 }
 
-// checkEvery is how often a greedy sequence's logits are looked at, though the largest one's index
-// is all it needs: a card that computes nonsense without saying so is found by its logits (the
-// first token's, and those of every few later ones).
+// checkEvery says how often the logits of a greedy sequence are checked, although the sequence
+// needs only the index of the largest. A card that silently computes nonsense is found by its
+// logits. Those of the first token are checked, and those of every checkEvery-th after it.
 const checkEvery = 16
 
-// unchecked reports whether the sequence's next token may be taken by its index alone.
+// unchecked reports whether the next token of the sequence may be taken by its index, without a
+// check of the logits.
 func (s *seq) unchecked() bool {
 	return s.greedy && s.usage.Output%checkEvery != 0 && !s.doubt
 }
 
-// draw samples one token from wanted row w of the pass. A greedy sequence takes the index that came
-// with the pass even where logits came too: both ways must give the same text, and the head may
-// tell logits apart that are equal in bf16.
+// draw samples one token from wanted row w of the pass. A greedy sequence takes the index that the
+// pass returned, even if logits came too. Both ways must give the same text, and the head may
+// distinguish logits that are equal in bf16.
 func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 	var logits []uint16
 	if m.batch.pass.Logits != nil {
@@ -92,7 +94,7 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 			s.sure, s.doubt = s.usage.Output, false
 			//rule:D6 TestZeroIsLookedAt false
 		} else if id == 0 {
-			return 0, nil, errAgain // what the largest of nonsense is, too
+			return 0, nil, errAgain // nonsense also gives index 0
 		}
 		if id < 0 || int(id) >= m.shape.Out {
 			return 0, nil, m.canary.noteRow(nil, fmt.Errorf("engine: sampling: %w: the largest is said to be number %d of %d",
@@ -119,8 +121,8 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 	return c.ID, lp, nil
 }
 
-// emit takes a sampled token into the sequence and hands it to the caller. It reports false when
-// the sequence is over or was cut.
+// emit adds a sampled token to the sequence and passes it to the caller. It reports false if the
+// sequence has ended or was cut.
 func (m *lm) emit(s *seq, id int32, lp *Logprob) bool {
 	now := m.card.Now()
 	if s.usage.Output == 0 {
@@ -139,7 +141,7 @@ func (m *lm) emit(s *seq, id int32, lp *Logprob) bool {
 	}
 	if s.job.Mask != nil {
 		if err := s.job.Mask.Accept(id); err != nil {
-			if errors.As(err, new(*grammar.Error)) { // the grammar of the request is at fault
+			if errors.As(err, new(*grammar.Error)) { // the request's grammar is at fault
 				err = fmt.Errorf("%w: %w", ErrRequest, err)
 			}
 			m.end(s, err)
@@ -173,8 +175,8 @@ func (m *lm) emit(s *seq, id int32, lp *Logprob) bool {
 	return true
 }
 
-// shift drops the older half of what is not to be kept, as Ollama does, and evaluates the rest
-// anew: the card cannot move positions.
+// shift drops the older half of the ids that need not be kept, as Ollama does. The rest is
+// evaluated again, because the card cannot move positions.
 func (m *lm) shift(s *seq) {
 	keep := max(0, min(s.job.NumKeep, s.job.NumCtx-2))
 	cut := max((s.job.NumCtx-keep)/2, 1)
@@ -183,13 +185,13 @@ func (m *lm) shift(s *seq) {
 	}
 	s.ids = append(s.ids[:keep], s.ids[keep+cut:]...)
 	s.prompt, s.high = len(s.ids), 0
-	_ = m.pictures.assignPositions(s) // what had positions before has them without some of its turns
+	_ = m.pictures.assignPositions(s) // cannot fail: the text had positions, and only lost turns
 	s.spec.reset()
 	m.leave(s)
 	m.layout.start(s)
 }
 
-// finish ends a sequence well.
+// finish ends a sequence without an error.
 func (m *lm) finish(s *seq, reason string) {
 	t := Token{Final: reason}
 	if s.text != nil {
@@ -203,15 +205,15 @@ func (m *lm) finish(s *seq, reason string) {
 	s.box.put(t)
 }
 
-// end ends a sequence with an error. What it has on the card may be what went wrong: nothing is to
-// build on it.
+// end ends a sequence with an error. Its rows on the card may be the cause, so nothing may build on
+// them.
 func (m *lm) end(s *seq, err error) {
 	m.quit(s, exitFailed)
 	m.tally(s, func(st *Stats) { st.Failed++ })
 	s.box.fail(err)
 }
 
-// collect adds a share's rows to its vector.
+// collect adds the rows of a share to the vector of its sequence.
 func (m *lm) collect(h *share) {
 	s, e := h.s, h.s.embed
 	from, first := m.batch.pass.Logits, h.want
@@ -243,9 +245,9 @@ func (m *lm) collect(h *share) {
 	}
 }
 
-// failed handles a pass that went wrong. The sequences in it lose what it touched; a sequence that
-// has said nothing yet is tried once more. Three failures in a minute, or an error that leaves card
-// and host out of step, end the card.
+// failed handles a pass that failed. Its sequences lose what the pass touched. A sequence that has
+// no output yet is tried once more. Three failures within a minute end the card, and so does an
+// error that leaves card and host out of step.
 func (m *lm) failed(err error) error {
 	//rule:D5 TestFatal$ drop
 	if axcl.Fatal(err) {
