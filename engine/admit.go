@@ -1,31 +1,31 @@
 package engine
 
-// This file decides who is let in beside those that run, so that together is never slower than one
-// after another: see doc.go.
+// This file decides which sequences are admitted next to the running ones, so that running together
+// is never slower than one after another: see doc.go.
 //
-// A prompt whose rows lie beyond what wide passes see goes row by row, fifty times as dear; a
-// sequence that is sent back to the queue for want of cells may have to be evaluated again. So a
-// sequence waits until its prompt finds near cells, and until all whose answers have a known end
-// can come to it. What goes beyond that is a bet, and the ledger says what may be lost: a small
-// part of what one after another has taken or will have taken until then, and what being together
-// will save.
+// A prompt with rows beyond what wide passes see goes row by row, which costs fifty times as much.
+// A sequence that returns to the queue for lack of cells may have to be evaluated again. So a
+// sequence waits until its prompt finds near cells, and until there are cells for all answers up to
+// their limits. To admit more is a bet. The ledger says how much may be lost on it: a small part of
+// the time that the work, done and to come, takes one after another, plus what running together
+// saves.
 
-// ledger is the account of a time in which the card was never idle, in seconds by the cost table.
+// ledger is the account of a period in which the card was never idle, in seconds by the cost table.
 type ledger struct {
-	done float64 // what the rows that went through would have taken in their sequences' turns
-	lost float64 // what rows took that had been through before, or went one by one where they might have gone together
+	done float64 // what the rows so far would have taken one sequence after another
+	lost float64 // what it cost to evaluate rows again, or one by one instead of together
 }
 
-// tithe is which part of the work may be lost by letting in more than surely fits; the rest up to a
-// twentieth is for dearer shape groups.
+// tithe is the part of the work that may be lost by admitting more than is sure to fit. The rest,
+// up to a twentieth, is for more expensive shape groups.
 const tithe = 1.0 / 32
 
-// leastAhead is how many tokens each answer can come to at least before cells run out.
+// leastAhead is how many more tokens each answer must have cells for, at least.
 const leastAhead = 16
 
-// admit starts queued sequences, in order, while their prompts fit beside what is running. A
-// sequence whose reader does not read keeps no sequence out: it gives up its place, and its cells
-// where they are needed, and finds what is left of them when it goes on.
+// admit starts queued sequences, in order, while their prompts fit next to the running ones. A
+// sequence with a slow reader keeps none out. It gives up its place, and its cells if they are
+// needed, and later continues from what is left of them.
 func (m *lm) admit() {
 	for !m.card.Hot() {
 		live := m.live()
@@ -38,7 +38,7 @@ func (m *lm) admit() {
 			return
 		}
 		if (s.repeatable || s.low) && live > 0 {
-			m.requeue(s) // it has the card when those that run have ended
+			m.requeue(s) // it gets the card when the running ones have ended
 			return
 		}
 		if live == 0 {
@@ -73,12 +73,12 @@ func (m *lm) admit() {
 	}
 }
 
-// fits reports whether s may run beside the others: whether there are cells for all until they end,
-// or what may come of letting it in all the same is worth it.
+// fits reports whether s may run next to the others: whether there are cells for all until they
+// end, or whether the risk of admitting it is worth it.
 func (m *layout) fits(s *seq) bool {
 	if !m.proven.Mixed || !m.proven.Chunk {
-		// Prompts cannot share passes: they go one after the other, and what one has the next
-		// finds.
+		// Prompts cannot share passes, so they go one after the other, and each finds the rows of
+		// those before it.
 		for _, r := range m.running {
 			if !r.box.full() && r.pending() > 1 {
 				return false
@@ -99,22 +99,22 @@ func (m *layout) fits(s *seq) bool {
 			oldest = r
 		}
 	}
-	stakes -= m.redo(0, len(oldest.ids)) // it is the last to be sent back
+	stakes -= m.redo(0, len(oldest.ids)) // it would be the last to return to the queue
 	have := m.cells.Available() - pending
 	far := m.beyond(s)
 	if have >= rooms && far == 0 {
 		return true
 	}
 	if !m.proven.Mixed || !m.proven.Chunk {
-		return false // nothing is saved by being together
+		return false // running together saves nothing
 	}
-	ahead := 0 // tokens that each can still come to
+	ahead := 0 // tokens that each can still produce
 	if have >= rooms {
 		stakes, ahead = 0, rooms
 	} else if ahead = have / n; ahead < leastAhead {
 		return false
 	}
-	// What those tokens would take in turn, and what passes save that carry a row of each.
+	// The time for those tokens one after another, and what passes save that carry a row of each.
 	work, rounds := 0.0, 0.0
 	count := func(r *seq) {
 		k := float64(min(max(r.room(), 0), ahead))
@@ -135,8 +135,8 @@ func (m *layout) fits(s *seq) bool {
 	return m.ledger.lost+stakes+far <= tithe*(m.ledger.done+work)+saves
 }
 
-// beyond is what it costs that rows of prompts, the others' and that of s, lie beyond what wide
-// passes see: 0 where they find near cells. Prompts that crowd each other out of the ladder's reach
+// beyond returns the cost of rows of prompts, of s and of the others, that lie beyond what wide
+// passes see. It is 0 if they find near cells. Prompts that crowd each other out of the near cells
 // go row by row.
 func (m *layout) beyond(s *seq) float64 {
 	if m.wide == 0 {
@@ -156,18 +156,19 @@ func (m *layout) beyond(s *seq) float64 {
 			prompts += r.pending()
 			//rule:G16 TestNeverWorse$ false
 		} else if r.pending() > 1 && r.down {
-			prompts += r.pending() + len(m.high(r.Path)) // which come down
+			prompts += r.pending() + len(m.high(r.Path)) // which are moved down
 		}
 	}
-	// The rows of a prompt's last wide pass may lie anywhere, since nothing has to see them in it,
-	// but lie low while there is room. Answers take a row of each pass until then, and a cell.
+	// The rows of a prompt's last wide pass may lie anywhere, because no later wide pass sees them,
+	// but they lie low while there is room. Until then, each answer takes a row and a cell in each
+	// pass.
 	chunk := m.wide
 	if m.proven.Mixed {
 		chunk = max(m.wide-others, 1)
 	}
 	need := min(s.pending(), m.wideReach+m.wide)
 	if float64(need)*m.lone(s.Reach()) <= m.costs.group[g] {
-		need = 0 // it goes row by row wherever they lie
+		need = 0 // it goes row by row, wherever its rows lie
 	} else if s.Reach() > m.wideReach {
 		if need = 0; s.down && m.relocatesDown(s, s.Path) {
 			need = min(s.pending()+len(m.high(s.Path)), m.wideReach+m.wide)
@@ -176,7 +177,7 @@ func (m *layout) beyond(s *seq) float64 {
 	have := m.cells.AvailableBelow(m.wideReach) - prompts - others*(need+prompts+chunk)/chunk
 	rows := 0
 	if prompts > 0 && have < 0 {
-		rows = min((chunk-1-have)/chunk*chunk, prompts) // of the others: s stands on what was left to them
+		rows = min((chunk-1-have)/chunk*chunk, prompts) // rows of the others: s has taken cells that were left to them
 	}
 	if need > 0 {
 		fit := max(have, 0) / chunk * chunk
@@ -188,7 +189,7 @@ func (m *layout) beyond(s *seq) float64 {
 	alone := float64(rows) * (m.lone(m.wideReach+1) - m.costs.group[g]/float64(m.wide))
 	//rule:G18 TestMoves$ false
 	if m.moves() && need > 0 && rows > 0 {
-		// Unless there are cells below once those go up that only answer.
+		// Unless enough low cells become free when the rows of answering sequences are moved up.
 		lack := rows
 		if prompts == 0 {
 			lack = min(rows, (need-1)/m.wide*m.wide-have)
@@ -200,8 +201,8 @@ func (m *layout) beyond(s *seq) float64 {
 	return alone
 }
 
-// between is how much more the passes of a prompt take whose rows come between those of others, as
-// far up as wide passes see, than where they begin at the first cell.
+// between returns how much more time the passes of a prompt take if its rows lie between those of
+// others, as far up as wide passes see, than if they begin at the first cell.
 func (m *layout) between(s *seq) (sec float64) {
 	far := m.stretch(m.wideReach, m.wide)
 	for n := len(s.Path) + m.wide; n < min(len(s.ids), m.wideReach); n += m.wide {
@@ -210,8 +211,8 @@ func (m *layout) between(s *seq) (sec float64) {
 	return sec
 }
 
-// enter puts a share's rows into the account: what they would have taken in turn, and what was lost
-// on them.
+// enter adds the rows of a share to the ledger: what they would have taken one sequence after
+// another, and what was lost on them.
 func (m *core) enter(h *share) {
 	s := h.s
 	for i := h.from; i < h.from+h.n; i++ {

@@ -18,18 +18,18 @@ import (
 type cardBackend struct {
 	card      *Card
 	m         *lm
-	draft     *lm // a draft model's, or nil
+	draft     *lm // the draft model, or nil
 	tokenizer *tokenizer.Tokenizer
 	info      Info
 	sampling  sampler.Params
-	pooling   string // of vectors: last (or empty), mean, first
+	pooling   string // for vectors: last (or empty), mean, first
 	ends      []int32
-	took      int64        // card memory, as c.ours has it
-	closer    func() error // after all else
+	took      int64        // card memory, as counted in card.ours
+	closer    func() error // called last
 	closing   sync.Once
 }
 
-// Encode ends with ctx: a package's rules may make much of a text.
+// Encode ends with ctx, because a package's rules may take long for a text.
 func (b *cardBackend) Encode(ctx context.Context, pieces []chat.Piece, first bool) ([]int32, error) {
 	return encodePieces(ctx, b.tokenizer, pieces, first)
 }
@@ -56,7 +56,7 @@ func (b *cardBackend) Complete(ctx context.Context, job Job) iter.Seq2[Token, er
 			tokens, err, closed := s.box.take(buf)
 			buf = tokens
 			if len(tokens) >= boxRoom {
-				b.m.card.Wake() // the sequence stood aside until its reader caught up
+				b.m.card.Wake() // the sequence waited until its reader caught up
 			}
 			for _, t := range tokens {
 				if !yield(t, nil) {
@@ -79,7 +79,7 @@ func (b *cardBackend) Complete(ctx context.Context, job Job) iter.Seq2[Token, er
 	}
 }
 
-// sight is how pictures stand in a prompt; nil where the model does not see.
+// sight returns how pictures are placed in a prompt, or nil if the model does not see.
 func (b *cardBackend) sight() *models.Vision {
 	if b.m.pictures.encoder == nil {
 		return nil
@@ -93,7 +93,7 @@ func (b *cardBackend) reached(end int) bool {
 	return ok
 }
 
-// hold reads a job's pictures; they are the sequence's until release is called.
+// hold reads the pictures of a job. The sequence may use them until release is called.
 func (b *cardBackend) hold(ctx context.Context, job *Job) (ps []*picture, release func(), err error) {
 	n := len(job.Images)
 	if n == 0 {
@@ -108,10 +108,10 @@ func (b *cardBackend) hold(ctx context.Context, job *Job) (ps []*picture, releas
 	return b.m.pictures.encoder.hold(ctx, job.Key, job.Images)
 }
 
-// forgetCaller tells the worker that s's caller has gone.
+// forgetCaller tells the worker that the caller of s has gone.
 func (m *lm) forgetCaller(s *seq) {
 	if s.ctx.Err() == nil {
-		s.pleased.Store(true) // and that it is not for want of a client, which may be gone too by the time the worker looks
+		s.pleased.Store(true) // the caller has all it needs; ctx may have ended when the worker looks
 	}
 	s.gone.Store(true)
 	m.queue.forget(s)
@@ -119,12 +119,12 @@ func (m *lm) forgetCaller(s *seq) {
 }
 
 // embedAhead is how many inputs of one call are in the queue at a time: enough to fill wide passes,
-// few enough to leave room for others.
+// and few enough to leave room for others.
 const embedAhead = 64
 
 func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error) {
-	// A head that gives logits gives no vector: then a vector is what the last layer gives, before
-	// the norm, which is the head's.
+	// A head that gives logits gives no vector. Then the vector is the output of the last layer,
+	// before the norm, which belongs to the head.
 	hidden := !b.info.Embedding || b.m.shape.Out != b.m.shape.Hidden
 	if b.m.shape.Whole {
 		return nil, fmt.Errorf("%w: %s gives logits and no vectors: it is a whole decoder in one file; take an embedding model",
@@ -141,7 +141,7 @@ func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) (
 }
 
 // Scores implements the optional interface behind [Model.Rerank]. The first prompt runs alone, so
-// that the others find in the cache what all begin with; these share passes.
+// that the others find their common beginning in the cache. The others share passes.
 func (b *cardBackend) Scores(ctx context.Context, n int, prompt func(int) ([]int32, error), ids []int32, key string) (
 	[][]float32, Usage, error,
 ) {
@@ -163,8 +163,9 @@ func (b *cardBackend) Scores(ctx context.Context, n int, prompt func(int) ([]int
 	return out, u, nil
 }
 
-// collectAll runs a sequence for each of out, on the ids that input gives when they are needed, and
-// fills out with what its embedding collected: zeros for no ids. The usage has the tokens of all.
+// collectAll runs a sequence for each of out, and fills out with what its embedding collected, or
+// with zeros if there are no ids. input returns the ids when they are needed. The usage has the
+// tokens of all.
 func (b *cardBackend) collectAll(ctx context.Context, out [][]float32, input func(int) ([]int32, error), key string,
 	collect func() *embedding,
 ) (u Usage, err error) {
@@ -177,7 +178,7 @@ func (b *cardBackend) collectAll(ctx context.Context, out [][]float32, input fun
 		}
 	}()
 	next := 0
-	var ids []int32 // of next, where the queue had no room for it
+	var ids []int32 // of next, if the queue had no room for it
 	for i := range out {
 		for ; next < len(out) && next < i+embedAhead; next++ {
 			if ids == nil {
@@ -192,7 +193,7 @@ func (b *cardBackend) collectAll(ctx context.Context, out [][]float32, input fun
 			}
 			s, err := b.m.submit(ctx, Job{IDs: ids, Limit: 1, Sampling: sampler.Defaults(), Key: key}, e)
 			if errors.Is(err, ErrBusy) && next > i {
-				break // the queue has no room for more of ours now
+				break // the queue has no room for more now
 			}
 			if err != nil {
 				return u, err
@@ -214,7 +215,7 @@ func (b *cardBackend) collectAll(ctx context.Context, out [][]float32, input fun
 					u.Prompt, u.Cached = u.Prompt+t.Usage.Prompt, u.Cached+t.Usage.Cached
 				}
 				b.m.forgetCaller(s)
-				seqs[i] = nil // thousands of inputs are not kept with all that each was read with
+				seqs[i] = nil // frees its memory: there may be thousands of inputs
 				break
 			}
 			select {

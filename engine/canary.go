@@ -10,38 +10,38 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// This file is how a card that computes plausibly wrong things is found while it works: a server
-// that is never idle would never come to the hourly look. Every few minutes of work a row whose
-// results are known from load, the canary, a text's first token that sees nothing, rides along in a
-// pass that has room: it costs a call of the head. Where no pass has room for a while longer, it
-// has one of its own.
+// This file finds a card that has begun to compute plausible but wrong results while it works. A
+// server that is never idle would never run the hourly checkup. So every few minutes of work, a row
+// whose results are known from load joins a pass that has room. This row, the canary, is a text's
+// first token, which sees nothing. It costs one row of the head. If no pass has room for a while
+// longer, the row gets a pass of its own.
 
-// canaryID is the token of the canary row, the first of the fixed text.
+// canaryID is the token of the canary row, the first token of the fixed text.
 const canaryID = 7
 
-// canaryFar is how far the row's results may be from what they were, relative to their length:
-// other shape groups round otherwise, by a hundredth or two; what is wrong is off by its own
-// length.
+// canaryFar is how far the results of the row may be from the known ones, relative to their length.
+// Other shape groups round differently, by one or two hundredths. Wrong results are off by about
+// their own length.
 const canaryFar = 0.1
 
-// canaryRow has the row's results as they were at load; the zero canaryRow was not made.
+// canaryRow has the results of the row at load. The zero canaryRow was not run.
 type canaryRow struct {
 	hidden, logits []uint16
-	worked         float64 // seconds of passes since it was last looked at
-	waited         int     // passes without room for it since it was due
-	cell           int32   // where it lies in the pass under way, or none
-	want           int     // its place among the pass's wanted rows
+	worked         float64 // seconds of passes since the last check
+	waited         int     // passes since the check was due
+	cell           int32   // its cell in the current pass, or none
+	want           int     // its index among the wanted rows of the pass
 }
 
-// canary holds what the card says against what it said at load: to a fixed text while nothing runs,
-// and of a row with known results while passes do.
+// canary compares the card's results with those at load: the answer to a fixed text while nothing
+// runs, and a row with known results while passes run.
 type canary struct {
 	*core
-	sample  []int32          // what the card said to the fixed text at load; nil: not asked
-	checked time.Duration    // when it was last asked
-	checker *sampler.Sampler // finds logits that are nonsense
+	sample  []int32          // the card's answer to the fixed text at load; nil: not asked
+	checked time.Duration    // when the card was last asked
+	checker *sampler.Sampler // finds nonsensical logits
 	row     canaryRow
-	looked  looked // at the pass that ran last
+	looked  looked // of the last pass
 }
 
 func newCanary(c *core) *canary {
@@ -51,7 +51,7 @@ func newCanary(c *core) *canary {
 	return &canary{core: c, checked: c.card.Now(), checker: checker, row: canaryRow{cell: none}}
 }
 
-// learn makes the canary row's results, at load.
+// learn records the results of the canary row, at load.
 func (m *canary) learn() (err error) {
 	m.row.cell = none
 	if m.card.o.CheckWork < 0 || m.shape.Cells < 2 {
@@ -68,7 +68,7 @@ func (m *canary) learn() (err error) {
 	return nil
 }
 
-// run sends the canary row alone.
+// run runs the canary row alone.
 func (m *canary) run() (hidden, logits []uint16, err error) {
 	cells, ok := m.cells.Take(nil, 1, 0, false)
 	if !ok {
@@ -93,8 +93,8 @@ func (m *canary) run() (hidden, logits []uint16, err error) {
 	return *results, p.Logits, nil
 }
 
-// overdue reports whether the row is to be looked at, and whether it has waited for room long
-// enough.
+// overdue reports whether the row is due for a check, and whether it has waited long enough to get
+// a pass of its own.
 func (m *canary) overdue() (due, now bool) {
 	if m.row.hidden == nil {
 		return false, false
@@ -103,7 +103,8 @@ func (m *canary) overdue() (due, now bool) {
 	return m.row.worked >= every, m.row.worked >= every*4/3 && m.row.waited >= 8
 }
 
-// add adds the canary row to the pass that was built, where it is due and costs no dearer pass.
+// add adds the canary row to the pass that was built, if the row is due and the pass becomes no
+// more expensive.
 func (m *canary) add(b *batch) {
 	p := &b.pass
 	n := p.Rows()
@@ -153,8 +154,8 @@ func (m *canary) add(b *batch) {
 	}
 }
 
-// remove takes the canary row out of a pass that has run, and looks at it. An error says that the
-// pass's results are not to be used.
+// remove takes the canary row out of a pass that has run, and checks it. An error means that the
+// results of the pass must not be used.
 func (m *canary) remove(b *batch) error {
 	cell := m.row.cell
 	if cell == none {
@@ -172,7 +173,7 @@ func (m *canary) remove(b *batch) error {
 	}
 	switch err := senseless(hidden); {
 	case err != nil:
-		_ = m.noteRow(hidden, err) // no numbers are a fault of another kind
+		_ = m.noteRow(hidden, err) // results that are not numbers are handled by spoiled
 	case !m.row.as(hidden, logits):
 		return fmt.Errorf("%w: a known row in a pass of %d", ErrWrong, n+1)
 	}
@@ -182,14 +183,14 @@ func (m *canary) remove(b *batch) error {
 	return nil
 }
 
-// as reports whether the row's results are what they were.
+// as reports whether the results of the row are the known ones, within canaryFar.
 func (k *canaryRow) as(hidden, logits []uint16) bool {
 	return prove.Distance(k.hidden, hidden) <= canaryFar && (logits == nil || prove.Distance(k.logits, logits) <= canaryFar)
 }
 
-// wrong follows a pass whose canary row came out otherwise: where the row alone does too, the card
-// is lost; else it was this pass, which counts as one that failed, and nothing builds on what lies
-// in the cache, since it is unknown since when.
+// wrong handles a pass with wrong results for the canary row. If the row alone gives wrong results
+// too, the card is lost. Otherwise the pass counts as failed, and nothing builds on the rows in the
+// cache, because it is unknown when the errors began.
 func (m *lm) wrong(err error) error {
 	hidden, logits, e := m.canary.run()
 	switch {
@@ -208,7 +209,7 @@ func (m *lm) wrong(err error) error {
 	return nil
 }
 
-// lookCanary sends the row alone where no pass has had room for it.
+// lookCanary runs the row alone if no pass has had room for it.
 func (m *lm) lookCanary() error {
 	if _, now := m.canary.overdue(); !now {
 		return nil

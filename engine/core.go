@@ -292,7 +292,7 @@ func (m *core) restores() bool {
 // moves reports whether rows can be moved.
 func (m *core) moves() bool { return m.costs.move.Run > 0 }
 
-// distrust forgets all rows that are not in use, on the card and in memory.
+// distrust forgets the rows on the card that are not in use, and all rows in memory.
 func (m *core) distrust() {
 	m.cells.Forget()
 	m.ram.Forget()
@@ -331,9 +331,8 @@ func (m *core) wipe() error {
 	return nil
 }
 
-// breathe gives other models their turns while this one is loaded. It is called before each piece
-// that takes the card's time, and never while something is timed. An error means that the card is
-// lost.
+// breathe gives other models their turns while this one is loaded. It is called between pieces of
+// the load, never while something is timed. An error means that the card is lost.
 func (m *core) breathe() error {
 	if m.pause == nil {
 		return nil

@@ -8,23 +8,23 @@ import (
 )
 
 // drafter guesses with a second, smaller model on the same card. It keeps a shadow of each
-// sequence: the same ids in cells of the draft model. Its guesses are its most likely tokens, so
-// they are verified like any others: by drawing and comparing, which leaves the output what it
-// would have been. All of it belongs to the card's worker.
+// sequence: the same ids in cells of the draft model. Its guesses are its most likely tokens. They
+// are verified like all guesses, by drawing a token and comparing, so the output stays the same.
+// All of it belongs to the card's worker.
 type drafter struct {
-	*core  // the draft model's; its queue is not used
+	*core  // the draft model's core; its queue is not used
 	layout *layout
 	batch  *batch
 }
 
-// drafting is the model as a draft model of another.
+// drafting returns the model as a draft model of another.
 func (m *lm) drafting() *drafter { return &drafter{core: m.core, layout: m.layout, batch: m.batch} }
 
-// peekEvery is how often a draft model that does not pay is asked all the same, to learn whether it
+// peekEvery is how often a draft model that does not pay is asked anyway, to learn whether it
 // would.
 const peekEvery = 48
 
-// cost is what one guess for each of n sequences takes that see this many cells at the most.
+// cost returns the time of one guess for each of n sequences that see at most this many cells.
 func (d *drafter) cost(n, reach int) float64 {
 	c := d.costs
 	reach = min(reach, d.shape.Cells)
@@ -35,14 +35,14 @@ func (d *drafter) cost(n, reach int) float64 {
 	return alone + float64(n)*c.head
 }
 
-// follow brings the sequence's shadow to its ids: rows of a text that went another way are left,
-// for the cache.
+// follow updates the sequence's shadow to its ids. Rows of a text that went another way stay as a
+// cache.
 func (d *drafter) follow(s *seq) *seq {
 	sh := s.shadow
 	if sh == nil {
 		sh = &seq{answer: answer{ctx: s.ctx}, Seq: cache.NewSeq(s.Key, d.shape.Cells, d.shape.Local),
 			job: Job{Key: s.job.Key, Limit: -1, NumCtx: d.shape.Cells}, greedy: true}
-		sh.usage.Output = 1 // its logits need no check: a wrong guess costs time only
+		sh.usage.Output = 1 // its logits need no check: a wrong guess costs only time
 		s.shadow = sh
 	}
 	sh.admit = s.admit
@@ -61,8 +61,8 @@ func (d *drafter) follow(s *seq) *seq {
 }
 
 // guess appends up to n[i] guesses to seqs[i].spec.draft. A sequence whose shadow is far behind
-// gets none yet, but a pass of catching up. It reports false when the draft model failed; then it
-// is not asked again.
+// gets no guess yet, but a pass to catch up. guess returns false if the draft model failed, which
+// is then not asked again.
 func (d *drafter) guess(seqs []*seq, n []int) bool {
 	for _, s := range seqs {
 		d.follow(s)
@@ -76,7 +76,7 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 		tr.lap(planTime)
 		if err := d.batch.build(); errors.Is(err, errNoCells) {
 			for _, s := range seqs {
-				d.leave(s) // their rows stay as a cache until they are needed, which is now
+				d.leave(s) // their rows become a cache, whose cells can be used
 			}
 			return true
 		} else if err != nil {
@@ -117,8 +117,8 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 	}
 }
 
-// share gives the shadows of those that still want guesses their shares of the next pass. After the
-// first round those that are behind go on catching up another time.
+// share gives the shadows that still need guesses their shares of the next pass. After the first
+// round, shadows that are behind wait for a later call to catch up.
 func (d *drafter) share(seqs []*seq, n []int, round int) {
 	d.batch.shares = d.batch.shares[:0]
 	room := max(d.wide, 1)

@@ -2,24 +2,24 @@ package engine
 
 import "github.com/axle-llm/axle/axcl"
 
-// This file makes the layer inputs of some models (Gemma-4): what each layer takes of a row beyond
-// the hidden state. The host makes it of the token and its embedding, which takes tens of millions
-// of multiplications; rows of tokens that come again are kept.
+// This file computes the layer inputs of some models (Gemma-4): what each layer takes for a row
+// next to the hidden state. The host computes them from the token and its embedding, with tens of
+// millions of multiplications. The rows of repeated tokens are cached.
 
-// layerInputSource makes such rows (models.PerLayer is one).
+// layerInputSource computes such rows. models.PerLayer implements it.
 type layerInputSource interface {
 	Row(dst []uint16, id int32, embed []uint16) error
 }
 
-// layerInputRoom is how many bytes of rows are kept.
+// layerInputRoom is how many bytes of rows are cached.
 const layerInputRoom = 32 << 20
 
-// layerInputRows keeps what was made last, up to layerInputRoom. It belongs to the card's worker.
+// layerInputRows caches the newest rows, up to layerInputRoom. It belongs to the card's worker.
 type layerInputRows struct {
 	from layerInputSource
 	rows map[int32][]uint16
-	ring []int32 // of rows, in the order they came
-	next int     // of ring, once it is full: what goes
+	ring []int32 // keys of rows, in the order they came
+	next int     // index in a full ring of the row to drop next
 }
 
 func (g *layerInputRows) Row(dst []uint16, id int32, embed []uint16) error {
@@ -38,7 +38,7 @@ func (g *layerInputRows) Row(dst []uint16, id int32, embed []uint16) error {
 		g.ring = append(g.ring, id)
 		g.rows[id] = append([]uint16(nil), dst...)
 	} else if most > 0 {
-		row := g.rows[g.ring[g.next]] // its memory serves again
+		row := g.rows[g.ring[g.next]] // its memory is reused
 		delete(g.rows, g.ring[g.next])
 		copy(row, dst)
 		g.rows[id], g.ring[g.next] = row, id
@@ -47,10 +47,10 @@ func (g *layerInputRows) Row(dst []uint16, id int32, embed []uint16) error {
 	return nil
 }
 
-// layerInputWidth is how many values a row has as inputs of all layers together.
+// layerInputWidth returns how many values a row has as inputs of all layers together.
 func (m *core) layerInputWidth() int { return m.shape.Layers * m.shape.LayerInputs }
 
-// tokenRow makes row r of a pass, which has room for it: the token's embedding, and its layer
+// tokenRow fills row r of a pass, which has room for it, with the token's embedding and its layer
 // inputs.
 func (m *core) tokenRow(p *axcl.Pass, r int, id int32) error {
 	h, n := m.shape.Hidden, m.layerInputWidth()
@@ -62,8 +62,8 @@ func (m *core) tokenRow(p *axcl.Pass, r int, id int32) error {
 	return m.layerInputs.Row(p.LayerInputs[r*n:][:n], id, row)
 }
 
-// picturedRow makes the layer inputs of a row that a picture's encoder made: the pad token's,
-// by that row.
+// picturedRow computes the layer inputs of a row of a picture: those of the pad token, with the row
+// as its embedding.
 func (m *core) picturedRow(p *axcl.Pass, r int) error {
 	h, n := m.shape.Hidden, m.layerInputWidth()
 	if n == 0 {

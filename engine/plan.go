@@ -6,33 +6,33 @@ import (
 )
 
 // This file decides what the next pass carries: whose rows, how many, and with which guesses.
-// batch.go puts them together.
+// batch.go builds the pass.
 
-// planner chooses what the next pass carries. Its fields beside the parts below it are scratch.
+// planner chooses what the next pass carries. Its fields after batch are scratch space.
 type planner struct {
 	*core
 	layout *layout
 	batch  *batch
 
 	ready  []*seq
-	tried  []int // of fill
+	tried  []int // used by bestReach
 	asking []*seq
 	askFor []int
 }
 
-// plan chooses the next pass: who takes part, with how many rows.
+// plan chooses the sequences of the next pass, and how many rows of each.
 //
-// The sequence that waited longest leads. It goes alone on the decode group, or in a wide pass with
-// all the others that reach, whichever gives more rows for the time: a wide pass costs what its
-// group costs, however many rows it carries, and every row alone costs the decode group. Rows that
-// must go through the head cost the same either way and do not count.
+// The sequence that waited longest leads. It goes alone on the decode group, or with others in a
+// wide pass that reaches them, whichever gives more rows for the time. A wide pass costs as much as
+// its group, however many rows it carries, and each row alone costs as much as the decode group.
+// Rows that must go through the head cost the same either way and do not count.
 func (m *planner) plan() []share {
 	ready := m.ready[:0]
 	for _, s := range m.running {
 		if !s.box.full() {
 			m.adopt(s)
 			if s.relocating || m.cache.Waits(&s.Seq) || s.unseen() != nil {
-				continue // its rows come piece by piece, or its cells are made ready so, or they come from the encoder
+				continue // it waits for restored rows, for prepared cells, or for the encoder
 			}
 			ready = append(ready, s)
 		}
@@ -56,8 +56,8 @@ func (m *planner) plan() []share {
 		return m.inTurn(ready[0])
 	}
 	if !m.proven.Scatter {
-		// The one that has the card's cells keeps them to its end: in turns, each would have to
-		// begin anew.
+		// The sequence that has the card's cells keeps them to its end. If they took turns, each
+		// would have to begin anew.
 		if i := slices.IndexFunc(ready, func(s *seq) bool { return len(s.Path) > 0 }); i > 0 {
 			ready[0], ready[i] = ready[i], ready[0]
 		}
@@ -77,9 +77,9 @@ func (m *planner) plan() []share {
 	return m.alone(lead)
 }
 
-// alone gives the sequence one row on the decode group; where the model has none that reaches, the
-// narrowest that does. A picture's row goes through no decode group: there it takes what follows
-// with it.
+// alone gives the sequence one row on the decode group, or on the narrowest group that reaches if
+// the model has no such decode group. A picture's row cannot use a decode group, so it takes the
+// rows after it along.
 func (m *planner) alone(s *seq) []share {
 	n := 1
 	if s.pictureNext() {
@@ -89,7 +89,7 @@ func (m *planner) alone(s *seq) []share {
 	return m.batch.shares
 }
 
-// adopt moves a sequence over ids that another one has put through the card in the meantime.
+// adopt moves a sequence over ids that another sequence has put through the card in the meantime.
 func (m *planner) adopt(s *seq) {
 	if !m.proven.Scatter || s.whole() || s.repeatable || m.limits.Stops {
 		return
@@ -100,7 +100,7 @@ func (m *planner) adopt(s *seq) {
 			return
 		}
 		if int(n) >= m.wideReach && s.Reach() <= m.wideReach || !m.proven.Chunk {
-			// All of what is there, or nothing.
+			// All of the cached rows, or none.
 			if path := m.cells.Beyond(&s.Seq, s.ids[len(s.Path):], s.pending()-1); len(m.layout.worth(s, path)) < len(path) {
 				return
 			}
@@ -112,8 +112,8 @@ func (m *planner) adopt(s *seq) {
 	}
 }
 
-// fill builds the wide pass with the best use of its time, and reports whether it beats one row
-// alone for the leader (ready[0]).
+// fill builds the wide pass that makes the best use of its time, and reports whether it is better
+// than one row alone for the leader (ready[0]).
 func (m *planner) fill(ready []*seq) bool {
 	leadReach := ready[0].Reach()
 	best, limit := m.bestReach(ready)
@@ -134,10 +134,10 @@ func (m *planner) fill(ready []*seq) bool {
 	return len(m.batch.shares) > 0
 }
 
-// bestReach is how far the sequences of the next wide pass may reach so that its time is used best,
-// and how many times faster that is than the same rows one by one; −1 where no wide pass is faster.
-// Sequences that reach far make the pass dearer for all: the reaches in use are tried as limits,
-// lowest first.
+// bestReach returns how far the sequences of the next wide pass may reach for the best use of its
+// time, and how many times faster the pass then is than the same rows one by one. bestLimit is −1
+// if no wide pass is faster. Sequences that reach far make the pass more expensive for all, so the
+// reaches in use are tried as limits.
 func (m *planner) bestReach(ready []*seq) (best float64, bestLimit int) {
 	leadReach := ready[0].Reach()
 	limits := m.tried[:0]
@@ -151,7 +151,7 @@ func (m *planner) bestReach(ready []*seq) (best float64, bestLimit int) {
 	m.tried = limits
 	best, bestLimit = 1.0, -1
 	for _, limit := range limits {
-		rows, alone, answers := 0, 0.0, 0 // and what they take one by one
+		rows, alone, answers := 0, 0.0, 0 // alone: seconds for the rows one by one
 		room := m.widest(limit)
 		for _, s := range ready {
 			if r := s.Reach(); r <= limit {
@@ -177,8 +177,8 @@ func (m *planner) bestReach(ready []*seq) (best float64, bestLimit int) {
 	return best, bestLimit
 }
 
-// share gives the sequences that reach no farther than limit their shares of a wide pass: running
-// answers first, one row each, then prompts in turn.
+// share gives the sequences that reach no farther than limit their shares of a wide pass: first one
+// row for each running answer, then the prompts in turn.
 func (m *planner) share(ready []*seq, limit int) {
 	room := m.widest(limit)
 	for _, s := range ready {
@@ -197,7 +197,8 @@ func (m *planner) share(ready []*seq, limit int) {
 		}
 		n := min(s.pending(), room)
 		if n < s.pending() {
-			// What a later pass has to see lies low, or the rest of it would go row by row.
+			// Rows that a later pass must see need low cells, otherwise the rest of the prompt
+			// would go row by row.
 			if low > 0 {
 				n = min(n, low)
 				low -= n
@@ -211,10 +212,10 @@ func (m *planner) share(ready []*seq, limit int) {
 	}
 }
 
-// twinRows is how many rows another's text must save: for fewer no sequence waits a pass.
+// twinRows is how many rows another's text must save before a sequence waits one pass for it.
 const twinRows = 8
 
-// twin reports whether a sequence already in this pass brings the very text that s would: s waits a
+// twin reports whether a sequence in this pass already brings the same text as s. Then s waits one
 // pass and adopts its cells.
 func (m *planner) twin(s *seq) bool {
 	if !m.proven.Scatter || s.whole() {

@@ -2,20 +2,20 @@ package engine
 
 import "github.com/axle-llm/axle/axcl"
 
-// prices is what things take on a card that are done with one model's rows, by its shape, by what
-// it was shown to do and by the cost table.
+// prices computes the time of operations on one model's rows, from the shape, from what the card
+// was shown to do, and from the cost table.
 type prices struct {
 	shape  axcl.Shape
 	proven Proven
 	costs  costs
 
 	decode    int // the smallest group that takes one row
-	wide      int // most rows of a wide pass; 0: there is none
-	wideReach int // farthest cell a wide pass sees
+	wide      int // most rows of a wide pass; 0: no wide passes
+	wideReach int // cells that wide passes can see, from the first
 	minWide   int // rows of the narrowest wide group
 }
 
-// groups finds out which of the shape's groups do what.
+// groups finds out the use of each of the shape's groups.
 func (p *prices) groups() {
 	p.decode = p.shape.GroupFor(1, 0)
 	p.wide, p.wideReach, p.minWide = 0, 0, 0
@@ -30,8 +30,8 @@ func (p *prices) groups() {
 	}
 }
 
-// lone is what a row takes that goes alone and sees this many cells: the group it runs on is the
-// smallest that reaches.
+// lone returns the time of a row that goes alone and sees this many cells. It runs on the smallest
+// group that reaches.
 func (p *prices) lone(reach int) float64 {
 	if g := p.shape.GroupFor(1, min(reach, p.shape.Cells)); g >= 0 {
 		return p.costs.group[g]
@@ -39,7 +39,7 @@ func (p *prices) lone(reach int) float64 {
 	return p.costs.group[p.decode]
 }
 
-// widest is the most rows of a pass that sees this many cells.
+// widest returns the most rows of a pass that sees this many cells.
 func (p *prices) widest(cells int) (rows int) {
 	for _, g := range p.shape.Groups {
 		if g.Cells >= cells {
@@ -49,7 +49,7 @@ func (p *prices) widest(cells int) (rows int) {
 	return rows
 }
 
-// redo is what it takes to evaluate rows [from, to) of a text that lies low.
+// redo returns the time to evaluate rows [from, to) of a text that lies low.
 func (p *prices) redo(from, to int) (sec float64) {
 	for from < to {
 		n := 1
@@ -66,9 +66,9 @@ func (p *prices) redo(from, to int) (sec float64) {
 // chunks reports whether this many rows of a prompt go in a wide pass.
 func (p *prices) chunks(rows int) bool { return p.proven.Chunk && rows > 1 || rows >= p.minWide }
 
-// stretch is what this many rows of a prompt take that see this many cells: no less than what rows
-// take that see fewer, whatever was measured. Else a busy moment in which a small group was
-// measured would send prompts to high cells for good.
+// stretch returns the time of this many rows of a prompt that see reach cells. It is never less
+// than the measured time of rows that see fewer. Otherwise a small group that was measured in a
+// busy moment would send prompts to high cells for good.
 func (p *prices) stretch(reach, rows int) (sec float64) {
 	wide := p.shape.GroupFor(p.minWide, reach)
 	if wide < 0 || !p.chunks(rows) {
@@ -77,8 +77,8 @@ func (p *prices) stretch(reach, rows int) (sec float64) {
 	return p.atLeast(wide, p.costs.group[wide])
 }
 
-// atLeast is sec, or what groups of as many rows as g that see fewer cells take, where that is
-// more.
+// atLeast returns sec, or the time of a group with as many rows as g that sees fewer cells, if that
+// is more.
 func (p *prices) atLeast(g int, sec float64) float64 {
 	for i, other := range p.shape.Groups {
 		if g >= 0 && other.Rows == p.shape.Groups[g].Rows && other.Cells < p.shape.Groups[g].Cells {
@@ -88,7 +88,7 @@ func (p *prices) atLeast(g int, sec float64) float64 {
 	return sec
 }
 
-// dear is how much more a row of a prompt takes that goes alone, than in a wide pass.
+// dear returns how much more time a row of a prompt takes alone than in a wide pass.
 func (p *prices) dear() float64 {
 	g := p.shape.GroupFor(p.minWide, p.wideReach)
 	if g < 0 {
@@ -97,8 +97,8 @@ func (p *prices) dear() float64 {
 	return p.lone(p.wideReach+1) - p.costs.group[g]/float64(p.wide)
 }
 
-// priceOf is what moving the rows takes to cells in as many runs: a piece is at most Shape.Piece
-// rows.
+// priceOf returns the time to move the rows to cells in as many runs. A piece is at most
+// Shape.Piece rows.
 func (p *prices) priceOf(rows []int32) float64 {
 	if len(rows) == 0 {
 		return 0

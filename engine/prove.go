@@ -19,16 +19,16 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// prover finds out, at load, what the card does and what passes cost.
+// prover finds out, at load, what the card can do and what passes cost.
 type prover struct {
 	*core
 	canary   *canary
 	alike    Alike
-	compared Compared // with what the card's answers to a fixed text were
+	compared Compared // what the card's answers to a fixed text were compared with
 }
 
-// prove measures what passes cost, and finds out what the card does beyond what every card is known
-// to do: see package prove.
+// prove measures the cost of passes, and finds out what the card can do beyond what every card can:
+// see package prove.
 func (m *prover) prove(ctx context.Context, p *models.Package, o OpenOptions) error {
 	if o.Proven != nil {
 		return m.assume(ctx, p, o)
@@ -36,7 +36,7 @@ func (m *prover) prove(ctx context.Context, p *models.Package, o OpenOptions) er
 	kept, file := recall(p, m.card.Info(), o)
 	if kept != nil && len(kept.Tokens) > 0 {
 		if known := models.KnownAnswers(p.Digest()); known != nil && differs(kept.Tokens, known) != nil {
-			kept = nil // a card that was wrong said so
+			kept = nil // it was recorded while the card was wrong
 		}
 	}
 	if kept != nil && kept.fits(m) {
@@ -50,12 +50,12 @@ func (m *prover) prove(ctx context.Context, p *models.Package, o OpenOptions) er
 		case sound:
 			return m.believe(p, o, kept.Tokens)
 		}
-		m.proven, m.alike = Proven{}, Alike{} // it is not what it was: all of it is found out again
+		m.proven, m.alike = Proven{}, Alike{} // the card has changed: everything is tested again
 	}
 	return m.findOut(ctx, p, o, file)
 }
 
-// assume takes what the card can do from the options, and measures the rest.
+// assume takes the card's abilities from the options, and measures the rest.
 func (m *prover) assume(ctx context.Context, p *models.Package, o OpenOptions) error {
 	m.proven = *o.Proven
 	if err := m.measure(ctx); err != nil {
@@ -72,7 +72,7 @@ func (m *prover) assume(ctx context.Context, p *models.Package, o OpenOptions) e
 	return m.believe(p, o, nil)
 }
 
-// findOut measures and proves all of it, and keeps the outcome in file, where there is one.
+// findOut measures and tests everything, and writes the results to file, if there is one.
 func (m *prover) findOut(ctx context.Context, p *models.Package, o OpenOptions, file string) error {
 	if err := m.measure(ctx); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (m *prover) findOut(ctx context.Context, p *models.Package, o OpenOptions, 
 		}
 	}
 	if file != "" {
-		// What cannot be remembered is found out again.
+		// If it cannot be written, the next load tests again.
 		if b, err := json.Marshal(found); err == nil && os.MkdirAll(o.Remember, 0o755) == nil {
 			_ = os.WriteFile(file, b, 0o644)
 		}
@@ -129,9 +129,10 @@ func (m *prover) findOut(ctx context.Context, p *models.Package, o OpenOptions, 
 	return nil
 }
 
-// reprove takes what was found out before, and looks in short whether the card still does it: the
-// fixed text goes through two wide passes and a row, which takes about as long as its rows one
-// after the other. It reports whether wide passes are what they were. ErrWrong: rows alone are not.
+// reprove takes the results of an earlier load, and briefly tests whether they still hold. The
+// fixed text goes through two wide passes and a row, which takes about as long as its rows one by
+// one. sound says that wide passes still give the same results. ErrWrong means that single rows do
+// not.
 func (m *prover) reprove(name string, kept *memory) (sound bool, err error) {
 	m.proven, m.alike, m.costs.head = kept.Proven, kept.Alike, kept.Head
 	copy(m.costs.group, kept.Groups)
@@ -156,8 +157,8 @@ func (m *prover) reprove(name string, kept *memory) (sound bool, err error) {
 	return false, m.canary.remember(kept.Tokens)
 }
 
-// recall is what was kept of the package on such a card, nil for nothing, and the file that it is
-// kept in, empty for none.
+// recall returns what was recorded of the package on such a card, or nil, and the record's file, or
+// an empty string.
 func recall(p *models.Package, info axcl.Info, o OpenOptions) (kept *memory, file string) {
 	if o.Remember == "" {
 		return nil, ""
@@ -171,17 +172,17 @@ func recall(p *models.Package, info axcl.Info, o OpenOptions) (kept *memory, fil
 	return kept, file
 }
 
-// memory is what is kept of a package on a card, so that the next start need not find it out: what
-// was proven, what the card said to a fixed text, and what passes cost. Costs are corrected while
-// running anyway.
+// memory is the record of a package on a card, so that the next load need not test everything: what
+// was proven, the card's answer to a fixed text, and the cost of passes. The costs are corrected
+// while passes run.
 type memory struct {
-	Sound  bool // it passed the checks of sharedkv.go: an empty or older record does not stand for them
+	Sound  bool // it passed the checks of sharedkv.go; false in an empty or older record
 	Proven Proven
 	Alike  Alike
 	Tokens []int32
 	Groups []float64
 	Head   float64
-	// Together is what the card said to the same text in wide passes; nil: it was not asked.
+	// Together is the card's answer to the same text in wide passes; nil: not asked.
 	Together *together
 }
 
@@ -198,22 +199,22 @@ func (k *memory) fits(m *prover) bool {
 	return true
 }
 
-// sampleLen is the length of that text, and of what is compared.
+// sampleLen is the length of the fixed text, and of the answer.
 const sampleLen = 8
 
-// ErrWrong is a card that computes something else than it did before, without an error.
+// ErrWrong means that a card computes something else than before, without an error.
 var ErrWrong = prove.ErrWrong
 
-// Proven says what a model on this card was shown to do, beyond what every card does. What was not
-// shown is not used.
+// Proven says what a model on this card was shown to do, beyond what every card does. Only what was
+// shown is used.
 type Proven = prove.Proven
 
 // Alike says whether the same rows gave the same bits in other cells when the package first ran on
 // the card.
 type Alike = prove.Alike
 
-// remember takes the card's answers to a fixed text, and holds them against want where that is
-// known. It must run where no sequence does.
+// remember records the card's answer to the fixed text, and compares it with want unless that is
+// nil. It must run while no sequence does.
 func (m *canary) remember(want []int32) (err error) {
 	if !m.speaks() || m.shape.Cells < 2*sampleLen {
 		return nil
@@ -228,7 +229,8 @@ func (m *canary) remember(want []int32) (err error) {
 // speaks is false for an embedding model.
 func (m *canary) speaks() bool { return m.shape.Out >= m.vocab() }
 
-// differs allows for a near tie that another place in the cache rounds otherwise.
+// differs returns an error if got differs from want in more than a quarter of the tokens. A near
+// tie may be rounded differently in another place of the cache.
 func differs(got, want []int32) error {
 	wrong := 0
 	for i := range got {
@@ -243,8 +245,8 @@ func differs(got, want []int32) error {
 	return nil
 }
 
-// say runs the fixed text row by row on free cells and gives the largest logit's index after each
-// row.
+// say runs the fixed text row by row on free cells, and returns the index of the largest logit
+// after each row.
 func (m *canary) say() ([]int32, error) {
 	rows, ok := m.cells.Take(nil, sampleLen, 0, false)
 	if !ok {
@@ -281,12 +283,12 @@ func (m *canary) say() ([]int32, error) {
 	return out, nil
 }
 
-// againAfter is how soon a checkup that could not be made is tried again: three such, and the card
-// is lost.
+// againAfter is how soon a checkup that could not run is repeated. After three of these the card is
+// lost.
 const againAfter = 20 * time.Second
 
-// Checkup looks, when nothing runs, whether the card still says what it said at load. The error is
-// one that the card does not survive.
+// Checkup tests, while nothing runs, whether the card still gives the answer that it gave at load.
+// An error means that the card is lost.
 func (m *lm) Checkup() error {
 	m.canary.checked = m.card.Now()
 	if m.canary.sample == nil || len(m.running) > 0 {
@@ -294,7 +296,7 @@ func (m *lm) Checkup() error {
 	}
 	if !m.proven.Scatter {
 		//rule:D6 TestCheckupInOrder drop
-		m.cells.Forget() // such a card is right about its first cells only, and those are a cache of what ran last
+		m.cells.Forget() // such a card needs its first cells, which are a cache of the last sequence
 	}
 	asked, err := m.canary.check()
 	if !asked {
@@ -303,7 +305,7 @@ func (m *lm) Checkup() error {
 	return err
 }
 
-// trials is the model as probes see it: with what was proven so far.
+// trials returns the model as the probes use it, with what was proven so far.
 func (m *core) trials() *prove.Model {
 	t := &prove.Model{Shape: m.shape, Vocab: m.vocab(), Row: m.tokenRow, Stepped: m.proven.Stepped,
 		Run: func(p *axcl.Pass) error {
@@ -316,7 +318,7 @@ func (m *core) trials() *prove.Model {
 	return t
 }
 
-// sampleID is token i of the fixed text.
+// sampleID returns token i of the fixed text.
 func (m *canary) sampleID(i int) int32 { return int32((i*131 + 7) % m.vocab()) }
 
 // measure runs each shape group once, on unused cells.
@@ -331,8 +333,7 @@ func (m *prover) measure(ctx context.Context) error {
 			return err
 		}
 		if spent > budget {
-			// An unmeasured group is taken to cost what its rows and reach suggest, until it has
-			// run.
+			// The cost of an unmeasured group is guessed until it has run.
 			m.costs.group[g] = m.guess(g)
 			continue
 		}
@@ -362,7 +363,7 @@ func (m *prover) measure(ctx context.Context) error {
 	return nil
 }
 
-// guess scales a measured group of as many rows, or the decode group.
+// guess returns the cost of a measured group with as many rows, or of the decode group.
 func (m *prover) guess(g int) float64 {
 	best := m.costs.group[m.decode]
 	for i, c := range m.costs.group {
@@ -373,7 +374,7 @@ func (m *prover) guess(g int) float64 {
 	return max(best, 1e-6)
 }
 
-// blank is a pass of rows that see as far as the group reaches, without meaning.
+// blank returns a pass of meaningless rows that see as far as the group reaches.
 func (m *prover) blank(g axcl.Group) (*axcl.Pass, error) {
 	// One visible cell chooses the group; the rows go elsewhere.
 	top, first := min(g.Cells, m.shape.Cells)-1, 0

@@ -9,14 +9,14 @@ import (
 	"github.com/axle-llm/axle/internal/ranked"
 )
 
-// queue is who waits for a model's cells, every sequence that a caller still reads from, and the
-// published numbers. Callers use it as well as the worker, from any goroutine.
+// queue has the sequences that wait for a model's cells, every sequence that a caller still reads,
+// and the published numbers. Callers use it as well as the worker, from any goroutine.
 type queue struct {
-	mu      ranked.Mutex[ranked.Model] // guards what follows
-	most    int                        // that may wait
+	mu      ranked.Mutex[ranked.Model] // guards the fields below
+	most    int                        // most sequences that may wait
 	waiting []*seq
 	open    map[*seq]struct{} // every sequence whose caller still waits
-	closing error             // what new ones are told
+	closing error             // the error for new sequences
 	stats   Stats
 }
 
@@ -40,8 +40,9 @@ func (q *queue) push(s *seq) error {
 	return nil
 }
 
-// crowd makes room in a full queue for one of key's: the last that came of the client (key) with
-// the most in it goes, if that client has at least two more than this one. q.mu is held.
+// crowd makes room in a full queue for a sequence of the client key. It drops the newest sequence
+// of the client with the most sequences in the queue, if that client has at least two more than
+// key. q.mu is held.
 func (q *queue) crowd(key string) bool {
 	waiting := map[string]int{}
 	most := key
@@ -64,8 +65,8 @@ func (q *queue) crowd(key string) bool {
 	return false
 }
 
-// pop takes the first sequence off the queue, or gives nil. Among clients (keys) the one with the
-// fewest sequences running comes first, however many each has in the queue.
+// pop takes the first sequence off the queue, or returns nil. The client with the fewest running
+// sequences comes first, however many each has in the queue.
 func (q *queue) pop(running []*seq) *seq {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,7 +95,7 @@ func (q *queue) pop(running []*seq) *seq {
 	return s
 }
 
-// putBack puts a sequence in front.
+// putBack puts a sequence at the front.
 func (q *queue) putBack(s *seq) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,14 +104,14 @@ func (q *queue) putBack(s *seq) {
 	}
 }
 
-// forget drops a sequence whose caller has gone; the worker takes it off the queue.
+// forget drops a sequence whose caller has gone. The worker takes it off the queue.
 func (q *queue) forget(s *seq) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.open, s)
 }
 
-// reap drops those that left.
+// reap drops the waiting sequences whose caller has left.
 func (q *queue) reap(left func(s *seq) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,7 +120,7 @@ func (q *queue) reap(left func(s *seq) bool) {
 	q.stats.Cancelled += uint64(waited - len(q.waiting))
 }
 
-// fail ends every sequence, those that run too, and takes no more.
+// fail ends every sequence, also the running ones, and accepts no more.
 func (q *queue) fail(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -136,7 +137,7 @@ func (q *queue) fail(err error) {
 	q.waiting = nil
 }
 
-// len is how many wait.
+// len returns how many sequences wait.
 func (q *queue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -150,7 +151,7 @@ func (q *queue) update(f func(*Stats)) {
 	f(&q.stats)
 }
 
-// published are the numbers, for the caller to keep.
+// published returns a copy of the numbers.
 func (q *queue) published() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -163,5 +164,5 @@ func (q *queue) published() Stats {
 	return st
 }
 
-// surveyEvery is how often cells are counted while a model runs: counting walks all of them.
+// surveyEvery is how often cells are counted while a model runs. Counting walks all of them.
 const surveyEvery = 100 * time.Millisecond

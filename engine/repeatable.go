@@ -3,22 +3,23 @@ package engine
 import "slices"
 
 // A repeatable sequence (Request.Repeatable) gives the same bits each time it runs, whatever ran
-// before it and waits beside it. Where sums run in the cells' order, or a wide pass rounds
-// otherwise than a lone row, the bits depend on three things other than the text: in which cells
-// its rows lie, which rows share its passes, and how the text was cut into passes. So it lies in
-// cells 0, 1, 2 …, every row evaluated anew; it is alone in its passes, and has the card for
-// itself, since another's rows would be where its next ones must lie; and its passes are cut by its
-// own length alone, never by what passes were measured to cost, and without guesses.
+// before it or waits. If sums run in the order of the cells, or a wide pass rounds differently than
+// a single row, the bits depend on more than the text: in which cells its rows lie, which rows
+// share its passes, and how the text was divided into passes. So every row is evaluated again, in
+// cells 0, 1, 2 and so on. The sequence is alone in its passes. It has the card to itself, because
+// the rows of another would lie where its next ones must lie. Its passes are divided by its own
+// length only, never by measured costs, and have no guesses.
 //
-// It runs when those that run have ended, and none is admitted until it has. One whose reader does
-// not read stands aside like any other: what others leave in its cells goes when it is alone again.
+// It runs when the running sequences have ended, and none is admitted until it has ended. If its
+// reader is slow it stands aside like any other. Rows that others leave in its cells are dropped
+// when it is alone again.
 
-// repeatableLeast is how many rows of a prompt are worth a wide pass: a number, not a measurement,
-// so that the cut is the same on every day.
+// repeatableLeast is how many rows of a prompt are worth a wide pass. It is a constant, not a
+// measurement, so that the division is always the same.
 const repeatableLeast = 4
 
-// sharers leaves of those that are ready who may share a pass: all that are not repeatable, else
-// one that is, which has begun before others.
+// sharers returns the ready sequences that may share a pass: all that are not repeatable, or else
+// one repeatable sequence, preferably one that has begun.
 func (m *planner) sharers(ready []*seq) []*seq {
 	if i := slices.IndexFunc(ready, func(s *seq) bool { return !s.repeatable }); i >= 0 {
 		return slices.DeleteFunc(ready, func(s *seq) bool { return s.repeatable })

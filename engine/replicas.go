@@ -19,22 +19,22 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// replicas is one backend over several that hold the same model on different cards. A sequence goes
-// where most of its beginning was seen last, unless that card has more to do than another by more
-// than busier sequences; a sequence whose card is lost before its first token, or whose queue is
-// full, goes elsewhere.
+// replicas is one backend for several that hold the same model on different cards. A sequence goes
+// to the replica that last had the most of its beginning, unless that replica has more than busier
+// sequences more than another. If its card is lost before the first token, or the queue is full,
+// the sequence goes to another replica.
 type replicas struct {
 	mu  ranked.Mutex[ranked.Replicas]
 	all []*replica
 
-	sees   *models.Vision // how pictures stand in a prompt; nil where the model does not see
-	closed func() error   // after the replicas; may be nil
+	sees   *models.Vision // how pictures are placed in a prompt; nil: the model does not see
+	closed func() error   // called after the replicas are closed; may be nil
 }
 
 type replica struct {
 	Backend
-	load int                    // sequences it has now
-	seen map[prefix.Name]uint64 // prompts' beginnings, and when they came
+	load int                    // number of its sequences
+	seen map[prefix.Name]uint64 // beginnings of prompts, and when they were last seen
 	tick uint64
 	dead bool
 }
@@ -44,7 +44,7 @@ const (
 	mostBlocks = 4096
 )
 
-// Replicate makes one backend of several that hold the same model, which it owns from then on.
+// Replicate returns one backend for several that hold the same model. It owns them from then on.
 // There must be at least one.
 func Replicate(bs ...Backend) Backend {
 	r := &replicas{}
@@ -57,8 +57,8 @@ func Replicate(bs ...Backend) Backend {
 	return r
 }
 
-// blocks names the beginnings of a prompt, one for each whole block. Where ids have places for
-// pictures' rows it is the pictures that count: the same words about another picture are another
+// blocks returns names for the beginnings of a prompt, one for each whole block. For the ids that
+// stand for pictures' rows, the pictures count: the same words about another picture are another
 // beginning.
 func (r *replicas) blocks(job *Job) []prefix.Name {
 	places := 0
@@ -77,8 +77,8 @@ func (r *replicas) blocks(job *Job) []prefix.Name {
 	})
 }
 
-// choose picks the replica for a prompt, of those not yet tried, and counts the sequence as its
-// load; nil when none is left.
+// choose picks the replica for a prompt among those not yet tried, and counts the sequence as its
+// load. It returns nil if none is left.
 func (r *replicas) choose(bs []prefix.Name, tried map[*replica]bool) *replica {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,7 +116,7 @@ func (c *replica) remember(bs []prefix.Name) {
 		c.seen[b] = c.tick
 	}
 	if len(c.seen) > mostBlocks {
-		// The card has forgotten old beginnings too: the older half goes.
+		// The card has forgotten old beginnings too, so the older half goes.
 		first := c.tick
 		for _, at := range c.seen {
 			first = min(first, at)
@@ -156,21 +156,21 @@ func (r *replicas) Complete(ctx context.Context, job Job) iter.Seq2[Token, error
 			if !again {
 				return
 			}
-			if last == nil || !errors.Is(err, axcl.ErrLost) { // a full queue says more than a card that others stand in for
+			if last == nil || !errors.Is(err, axcl.ErrLost) { // a full queue says more than a lost card that others replace
 				last = err
 			}
 		}
 	}
 }
 
-// others reports whether a replica other than c works as far as is known.
+// others reports whether a replica other than c works, as far as is known.
 func (r *replicas) others(c *replica) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.all, func(o *replica) bool { return o != c && !o.dead })
 }
 
-// pass hands a sequence on. It reports true, having handed on nothing, for an error that another
+// pass passes a sequence on. It returns true, having passed nothing on, for an error that another
 // replica may not have.
 func pass(seq iter.Seq2[Token, error], yield func(Token, error) bool) (again bool, last error) {
 	said := false
@@ -219,9 +219,9 @@ func (r *replicas) Scores(ctx context.Context, n int, prompt func(int) ([]int32,
 	return out, u, err
 }
 
-// share has each replica that works do its share of n things, at once; of fewer things than
-// replicas those do one each that have the least to do. Where a card is lost meanwhile those that
-// are left do all again.
+// share divides n things among the replicas that work, which do their parts at the same time. If
+// there are fewer things than replicas, those with the least load do one each. If a card is lost
+// meanwhile, the remaining replicas do everything again.
 func (r *replicas) share(n int, work func(b Backend, lo, hi int) error) error {
 	r.mu.Lock()
 	live := slices.DeleteFunc(slices.Clone(r.all), func(c *replica) bool { return c.dead })
@@ -258,14 +258,14 @@ func (r *replicas) Ends() []int32            { return r.all[0].Ends() }
 func (r *replicas) Text(ids []int32) string  { return r.all[0].Text(ids) }
 func (r *replicas) Sampling() sampler.Params { return r.all[0].Sampling() }
 
-// reached is the first replica's: see cardBackend.
+// reached returns the first replica's answer: see cardBackend.
 func (r *replicas) reached(end int) bool {
 	b, ok := r.all[0].Backend.(interface{ reached(end int) bool })
 	return !ok || b.reached(end)
 }
 
-// Info is the first replica's, with the devices of all that work, as far as is known, and their
-// card memory together.
+// Info returns the first replica's Info, with the devices and the total card memory of all that
+// work, as far as is known.
 func (r *replicas) Info() Info {
 	info := r.all[0].Info()
 	var devices []string
@@ -281,8 +281,8 @@ func (r *replicas) Info() Info {
 	return info
 }
 
-// Stats adds the replicas' up. The state is the best any has; what is proven is what all were
-// proven to do; temperature and load are the highest of those that are not lost.
+// Stats adds up the numbers of the replicas. The state is the best of any. Proven is what all were
+// proven to do. Temperature and load are the highest of those that are not lost.
 func (r *replicas) Stats() Stats {
 	sum := r.all[0].Stats()
 	for _, c := range r.all[1:] {
@@ -325,7 +325,7 @@ func (r *replicas) Stats() Stats {
 		sum.Disk.Rows, sum.Disk.Bytes = max(sum.Disk.Rows, st.Disk.Rows), max(sum.Disk.Bytes, st.Disk.Bytes) // one limit
 		sum.CardFree += st.CardFree
 		sum.CardTotal += st.CardTotal
-		// What a lost card said last is not what it is now.
+		// What a lost card said last is out of date.
 		switch {
 		case dead:
 			sum.Temperature, sum.NPULoad = st.Temperature, st.NPULoad

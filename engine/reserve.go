@@ -5,27 +5,26 @@ import (
 	"github.com/axle-llm/axle/engine/cache"
 )
 
-// This file says when a sequence's next rows have cells reserved (cache/place.go), and what places
-// for them cost.
+// This file decides when cells are reserved for the next rows of a sequence (cache/place.go), and
+// what places for them cost.
 
 // answerAhead is how many rows of an answer are reserved at a time.
 const answerAhead = 128
 
-// reserves reports whether cells may be reserved for s: not where cells must be used in order, or
-// there are no wide passes.
+// reserves reports whether cells may be reserved for s. They may not if cells must be used in
+// order, or if there are no wide passes.
 func (m *layout) reserves(s *seq) bool {
 	return m.wide > 0 && m.limits.Together && m.proven.Scatter && !s.repeatable
 }
 
-// reserve sees to it that cells are reserved for the next n rows of s, and for down rows that it
-// stands on and that lie too high. It reports false where no place is better than whatever cells
-// there are.
+// reserve makes sure that cells are reserved for the next n rows of s, and for down rows of its
+// text that lie too high. It returns false if no place is better than any other cells.
 func (m *layout) reserve(s *seq, n, down int) bool {
 	return m.cells.Places().Reserve(&s.Seq, n, func() []int32 { return m.place(s, down) })
 }
 
-// place gives cells for the rows of s, ascending, or nil where none are known that are better than
-// others. What is reserved for others' answers is theirs unless a prompt finds nothing else.
+// place returns cells for the rows of s, in ascending order, or nil if no cells are better than
+// others. Cells reserved for the answers of others are used only if a prompt finds no others.
 func (m *layout) place(s *seq, down int) []int32 {
 	p := &cache.Placing{Prompt: down + s.pending(), Down: down, Ahead: min(max(s.room()-1, 0), answerAhead), Wide: m.wide,
 		WideReach: m.wideReach, Run: m.costs.run, Stretch: m.stretch,
@@ -48,8 +47,8 @@ func (m *layout) place(s *seq, down int) []int32 {
 	return m.cells.Places().Place(&s.Seq, p)
 }
 
-// answers is how much more answers take together, for a while, because the rows of s lie up to top,
-// and not up to reach.
+// answers returns how much more time answers take together, for a while, if the rows of s lie up to
+// top instead of reach.
 func (m *layout) answers(s *seq, reach, top int) float64 {
 	const passesToCome = 64
 	if len(m.running) < 2 || !m.proven.Mixed {
@@ -65,9 +64,9 @@ func (m *layout) answers(s *seq, reach, top int) float64 {
 	return max(pass(top)-pass(reach), 0) * float64(min(max(s.room(), 0), passesToCome))
 }
 
-// tidy joins free cells while the card has nothing else to do: what lies between two runs of free
-// cells, and is no more than a piece, goes to another place where it fits, the least first. It
-// moves one such stretch, and reports whether there was one.
+// tidy joins free cells while the card has nothing else to do. Rows between two runs of free cells,
+// at most a piece of them, are moved to another place where they fit, the fewest first. tidy moves
+// one such group of rows, and reports whether there was one.
 func (m *layout) tidy() (bool, error) {
 	if !m.moves() {
 		return false, nil
@@ -83,6 +82,5 @@ func (m *layout) tidy() (bool, error) {
 	return m.move(rows, cells)
 }
 
-// copies is what a pass's new rows take on their way to their cells, beyond what they take as one
-// run.
+// copies returns the time to copy a pass's new rows to their cells, beyond the time for one run.
 func (c *costs) copies(rows []uint32) float64 { return c.run * float64(max(axcl.Runs(rows), 1)-1) }

@@ -11,84 +11,84 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
-// none is no cell, and no token.
+// none means no cell, or no token.
 const none = cache.None
 
-// seq is a sequence: a prompt, what has been answered so far, and the cells that keep them. The
-// worker owns all of it but the answer.
+// seq is a sequence: a prompt, the answer so far, and the cells that hold them. The worker owns all
+// of it except answer.
 type seq struct {
 	answer
 	cache.Seq // where its rows are: Path has the cells of ids[:len(Path)]
 
 	job        Job
 	ids        []int32 // prompt and answer
-	prompt     int     // this many of ids were given: they go in chunks
+	prompt     int     // number of ids that were given; they go in chunks
 	sampler    *sampler.Sampler
 	text       *tokenizer.Stream
 	embed      *embedding
-	greedy     bool // the largest logit is all that is needed
-	repeatable bool // repeatable: see repeatable.go
+	greedy     bool // only the largest logit is needed
+	repeatable bool // see repeatable.go
 
 	standing
 	relocation
 	doubts
 	seen
 	spec   speculator
-	shadow *seq  // in the draft model, where there is one
+	shadow *seq  // in the draft model, if there is one
 	stops  []int // lengths of the prompt at which its state is to be kept
-	onDisk int   // rows of the prompt that a disk has, until they are read: see disktier.go
+	onDisk int   // unread rows of the prompt on disk: see disktier.go
 	usage  Usage
 	moments
 }
 
-// answer is what the worker and the caller share: tokens go to the caller through the box, and the
-// caller leaves.
+// answer is what the worker and the caller share. Tokens go to the caller through the box, and gone
+// tells the worker that the caller left.
 type answer struct {
 	ctx     context.Context
 	gone    atomic.Bool // the caller left
-	pleased atomic.Bool // and had had what it wanted
+	pleased atomic.Bool // and had all that it needed
 	box     mailbox
 }
 
-// standing is where a sequence stands among the others: see admit.go.
+// standing is the rank of a sequence among the others: see admit.go.
 type standing struct {
 	admit   uint64 // order of admission: the youngest is preempted first
-	served  uint64 // the pass that last carried a row of it
+	served  uint64 // the last pass with a row of it
 	begun   bool
 	retried bool
 }
 
-// relocation is how far the layout and the RAM tier have brought a sequence's rows: see
-// relocate.go.
+// relocation is the state of a sequence's rows in the layout and the RAM tier: see relocate.go.
 type relocation struct {
-	down       bool // it stood from the start on rows that were to be moved down
-	relocating bool // cells are being made ready for its prompt
-	high       int  // this many of ids have been through the card before
+	down       bool // it began on rows that lie too high, which may be moved down
+	relocating bool // cells are being prepared for its prompt
+	high       int  // number of ids that have been through the card before
 }
 
-// doubts are which of a sequence's logits are to be looked at: see spoiled.go.
+// doubts says which of a sequence's logits are to be checked: see spoiled.go.
 type doubts struct {
-	doubt bool // the next token's
-	sure  int  // the token, counted from 0, whose logits were the last to be looked at
+	doubt bool // check those of the next token
+	sure  int  // the last token, counted from 0, whose logits were checked
 }
 
-// seen is what a sequence has of the pictures in its prompt: see encodercache.go.
+// seen is the state of the pictures in a sequence's prompt: see encodercache.go.
 type seen struct {
-	pictures []pictureRows // where its prompt's rows are pictures', ascending
-	pos      []uint32      // the positions of its prompt's rows, where those are not their places in the text
-	lag      int           // by how much the positions of what follows lie behind their places
-	low      bool          // it begins on an empty card: its pictures found no cells that wide passes see
+	pictures []pictureRows // where the prompt has pictures' rows, ascending
+	pos      []uint32      // positions of the prompt's rows, where they differ from the indices
+	lag      int           // how far the positions of later rows are behind their indices
+	low      bool          // it begins on an empty card: its pictures found no near cells
 }
 
-// moments are when a sequence was submitted, admitted, and gave its first token, by the card's
-// clock.
+// moments has the times at which a sequence was submitted, admitted, and produced its first token,
+// by the card's clock.
 type moments struct{ asked, started, first time.Duration }
 
-// pending is how many ids have not been through the card.
+// pending returns how many ids have not been through the card.
 func (s *seq) pending() int { return len(s.ids) - len(s.Path) }
 
-// mailbox carries tokens from the worker to the caller. The worker never waits: what the caller
-// does not take stays here, and a sequence whose box is full is not given rows until there is room.
+// mailbox carries tokens from the worker to the caller. The worker never waits: tokens that the
+// caller does not take stay here, and a sequence whose box is full gets no rows until there is
+// room.
 type mailbox struct {
 	mu     ranked.Mutex[ranked.Mailbox]
 	tokens []Token
@@ -97,7 +97,7 @@ type mailbox struct {
 	wake   chan struct{}
 }
 
-// boxRoom is how many tokens wait for a slow reader before its sequence does.
+// boxRoom is how many tokens wait for a slow reader before the sequence pauses.
 const boxRoom = 1024
 
 func (b *mailbox) put(t Token) {
@@ -126,7 +126,7 @@ func (b *mailbox) signal() {
 	}
 }
 
-// take moves what is there into buf. Of each token it says whether another follows at once.
+// take moves the waiting tokens into buf. It marks each token that another follows at once.
 func (b *mailbox) take(buf []Token) (tokens []Token, err error, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,13 +14,13 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// This file is how a card is found out that gets wrong what some models (Gemma-4) have of their
-// own: layers that use the K and V of an earlier one, and rows that layers are given beyond the
-// hidden state. The vendor calls such models garbled on its cards behind PCIe. There is no other
-// way to compute them, as there is for chunks and for rows that are mixed: a card that fails one of
-// these checks does not run the model, and the error says which it was.
+// This file tests whether a card computes correctly what only some models (Gemma-4) have: layers
+// that use the K and V of an earlier layer, and layers with further inputs next to the hidden
+// state. According to the vendor, its cards behind PCIe give garbled text for such models. Unlike
+// for chunks and mixed rows, there is no other way to compute them. So a card that fails one of
+// these checks does not run the model, and the error names the check.
 
-// The checks, as errors name them.
+// The names of the checks in errors.
 const (
 	checkSharedKVName = "lent K and V"
 	checkOwnName      = "layer inputs"
@@ -28,18 +28,19 @@ const (
 	checkWideName     = "wide passes"
 )
 
-// ErrUnsound is a card that fails a check which a model must pass before it runs there.
+// ErrUnsound means that a card fails a check that a model must pass before it runs there.
 var ErrUnsound = errors.New("engine: the card gets this model wrong")
 
-// unsound says which check failed.
+// unsound returns an error that says which check failed.
 func unsound(name string, info axcl.Info, check, format string, a ...any) error {
 	return fmt.Errorf("%w: %s on %s fails the check %q: %s; a newer runtime or a newer build of the package may pass it, and what axle "+
 		"compiled itself runs with --device soft", ErrUnsound, name, info.ID, check, fmt.Sprintf(format, a...))
 }
 
-// checkSharedKV calls layers that use the K and V of others by the names of their tensors, one for
-// each layer whose K and V are shared: what is seen must matter, what is hidden must not, and the
-// groups must agree. It is asked before the model is loaded, when there is room for a layer.
+// checkSharedKV calls layers that use the K and V of others, by the names of their tensors. It
+// calls one layer for each layer that lends K and V. Cells that a row sees must matter, hidden
+// cells must not, and the groups must agree. It runs before the model is loaded, while there is
+// room for a layer.
 func (c *Card) checkSharedKV(ctx context.Context, dev axcl.Device, p *models.Package, pause func() error) error {
 	asked := map[int]bool{}
 	for i, from := range p.Sources() {
@@ -67,7 +68,7 @@ func (c *Card) checkSharedKV(ctx context.Context, dev axcl.Device, p *models.Pac
 	return nil
 }
 
-// sharedKVLayer says what is wrong with a layer; empty when nothing is.
+// sharedKVLayer returns what is wrong with a layer, or an empty string.
 func sharedKVLayer(dev axcl.Device, path string) (why string, err error) {
 	net, err := dev.LoadNet(path)
 	if err != nil {
@@ -141,15 +142,15 @@ func sharedKVLayer(dev axcl.Device, path string) (why string, err error) {
 	return "", nil
 }
 
-// sharedKVCall is one shape group of such a layer, with tensors that are ready: every row the same,
-// the first of which sees cells 0 to 3, all K alike, so that what is seen weighs the same, and V of
-// each row its own.
+// sharedKVCall is one shape group of such a layer, with its tensors filled. All input rows are the
+// same, and the first row sees cells 0 to 3. All K are the same, so that all visible cells have the
+// same weight. Each cell has its own V.
 type sharedKVCall struct {
 	net                axcl.Net
 	group, rows, cells int
 	in                 map[string][]byte
 	out                map[string][]byte
-	hidden, width      int // of a row of the hidden state, of K
+	hidden, width      int // width of a row of the hidden state, and of K
 }
 
 func newSharedKVCall(net axcl.Net, group int) *sharedKVCall {
@@ -184,7 +185,7 @@ func newSharedKVCall(net axcl.Net, group int) *sharedKVCall {
 	for i := range len(l.in["indices"]) / 4 {
 		binary.LittleEndian.PutUint32(l.in["indices"][4*i:], 4)
 	}
-	// Numbers between −1 and 1 that repeat after this many.
+	// The values lie between −1 and 1, and repeat after this many.
 	fill := func(name string, at func(i int) int, after int) {
 		b := l.in[name]
 		for i := range len(b) / 2 {
@@ -193,7 +194,7 @@ func newSharedKVCall(net axcl.Net, group int) *sharedKVCall {
 	}
 	fill("input", func(i int) int { return i % l.hidden }, 17)
 	fill("K_cache", func(i int) int { return i % l.width }, 13)
-	// A cell has the same values in each group, and so has the call's first row.
+	// A cell has the same values in each group, and so has the first row of the call.
 	fill("V_cache", func(i int) int {
 		row := i / l.width
 		if row >= l.cells {
@@ -205,14 +206,14 @@ func newSharedKVCall(net axcl.Net, group int) *sharedKVCall {
 	return l
 }
 
-// turn makes a row of a cache its opposite, and back.
+// turn negates a row of a cache. A second call restores it.
 func (l *sharedKVCall) turn(tensor string, row int) {
 	for i := range l.width {
 		l.in[tensor][2*(row*l.width+i)+1] ^= 0x80
 	}
 }
 
-// run gives the first row's output.
+// run returns the output of the first row.
 func (l *sharedKVCall) run() ([]uint16, error) {
 	if err := l.net.Run(l.group, l.in, l.out); err != nil {
 		return nil, err
@@ -224,8 +225,8 @@ func (l *sharedKVCall) run() ([]uint16, error) {
 	return out, nil
 }
 
-// checkLayerInputs is the part that needs the model: the inputs of each layer must matter, and
-// rows that share a call must give what they give alone.
+// checkLayerInputs is the part that needs the model. The inputs of each layer must matter, and rows
+// that share a call must give the same results as alone.
 func (m *prover) checkLayerInputs(ctx context.Context, name string) error {
 	const first, more = 4, 2
 	info, trials := m.card.Info(), m.trials()
@@ -253,7 +254,7 @@ func (m *prover) checkLayerInputs(ctx context.Context, name string) error {
 		}
 		return *results, trials.Run(p)
 	}
-	// The right answers, row by row, and wrong ones: with the first row's layer inputs in place of
+	// The right results, row by row, and wrong ones, with the first row's layer inputs in place of
 	// the row's own.
 	p, _, err := trials.Pass(row(0, 0))
 	if err != nil {
@@ -279,7 +280,7 @@ func (m *prover) checkLayerInputs(ctx context.Context, name string) error {
 	for l := range m.shape.Layers {
 		out, err := one(row(first, 20), func(g []uint16) {
 			for i := range w {
-				g[l*w+i] = 0x3f80 ^ uint16(i%2)<<15 // 1 and −1 in turns
+				g[l*w+i] = 0x3f80 ^ uint16(i%2)<<15 // 1 and −1 alternate
 			}
 		})
 		if err != nil {
@@ -319,7 +320,7 @@ func (m *prover) checkLayerInputs(ctx context.Context, name string) error {
 			}
 		}
 	}
-	// What the chunks kept must serve a later row.
+	// A later row must be able to use the rows of the chunks.
 	out, err := one(row(first+more-1, 20), nil)
 	if err == nil && !prove.Same(right[first+more-1], out, wrong[first+more-1]) {
 		err = unsound(name, info, checkChunkName, "a row that sees what a call of several kept gives something else than after single rows")

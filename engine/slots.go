@@ -2,21 +2,21 @@ package engine
 
 // This file is for models with recurrent layers (axcl.Pass.From, cache.Snapshots).
 //
-// Snapshots are left where the next request is likely to go on from: at the prompt's end but for
-// what a template puts before an answer (thinking is cut out of a history, so that the very end
-// does not come again), where the last turn of the user begins, after each chunk on the way, and
-// where an answer ends. As many sequences run at once as there are slots: so there always is one to
-// be had.
+// Snapshots are kept where the next request is likely to continue: before the end of the prompt,
+// where the last turn of the user begins, after each chunk on the way, and where an answer ends.
+// The snapshot before the end of the prompt leaves out what a template puts before an answer.
+// Thinking is cut out of a history, so the very end does not occur again. At most as many sequences
+// run at once as there are slots, so there is always a slot.
 //
-// A pass carries rows of one sequence, turn about. Nothing is guessed: a state that has seen a
-// wrong guess would have to be made again.
+// A pass carries rows of one sequence, and the sequences take turns. Nothing is guessed, because a
+// state after a wrong guess would have to be computed again.
 
-// beforeEnd is how far from a prompt's end a snapshot is left where its last turn cannot be told:
-// more than what templates put there.
+// beforeEnd is how far before a prompt's end a snapshot is kept if the last turn's beginning is not
+// known. It is more than what templates put there.
 const beforeEnd = 8
 
-// inOwnTurn plans the next pass of a model with states: the one that waited longest, a chunk of its
-// prompt up to where its state is to be kept, or one row.
+// inOwnTurn plans the next pass of a model with states, for the sequence that waited longest: a
+// chunk of its prompt up to where its state is to be kept, or one row.
 func (m *planner) inOwnTurn(s *seq) []share {
 	if !s.repeatable && !s.whole() && s.pending() > 1 && m.proven.Kept {
 		m.layout.rest(s)

@@ -1,29 +1,28 @@
 package engine
 
-// Speculation guesses the next tokens from the text so far (prompt lookup): where the last three
-// tokens occurred before, what followed then may follow now. Guesses ride along as further rows of
-// a wide pass, and a guess counts only if the sampler, given the logits of the row before it, draws
-// that very token: the output is what it would have been, greedy or sampled.
+// Speculation guesses the next tokens from the text so far (prompt lookup). If the last three
+// tokens occurred before, the tokens that followed then may follow now. Guesses are further rows of
+// a wide pass. A guess counts only if the sampler draws the same token from the logits of the row
+// before it. So the output is the same as without guesses, greedy or sampled.
 //
-// Whether guessing pays is measured without paying for it: a guess that was not sent to the card is
-// still compared with the token that came, so that a text which does not repeat itself never costs
-// anything.
+// Measuring whether guesses pay costs nothing. A guess that was not sent to the card is still
+// compared with the token that came. So a text that does not repeat itself never costs anything.
 
-// speculator is a sequence's memory of where three-token strings occurred.
+// speculator remembers where the three-token strings of a sequence occurred.
 type speculator struct {
 	table   []int32 // by hash of a three-token string: the index after it, 0 for none
-	indexed int     // strings that end before ids[known] are in the table
+	indexed int     // the table has the strings before each of ids[:indexed]
 	draft   []int32 // guesses for the tokens after ids, for this pass
-	memory  []int32 // of drafts that a draft model makes
-	guess   int32   // the first guess, sent or not; none where there is none
-	source  int     // whose guess that is: an index of rate
+	memory  []int32 // reused for the drafts of a draft model
+	guess   int32   // the first guess, sent or not, or none
+	source  int     // where that guess came from: an index of rate
 	rate    [2]float64
 	asked   int // tokens since the draft model was asked
 	off     bool
 }
 
-// Whose guesses: the text so far, or a draft model. rate is how often their first guess was right,
-// recent ones first.
+// The sources of guesses: the text so far, or a draft model. rate is how often their first guess
+// was right. Recent guesses weigh more.
 const (
 	fromText = iota
 	fromModel
@@ -43,7 +42,8 @@ func gramHash(ids []int32, size int) int {
 	return int((h ^ h>>29) & uint64(size-1))
 }
 
-// lookUp finds what followed the last three tokens before, at most n tokens, as a slice of ids.
+// lookUp returns the ids that followed the last occurrence of the last three tokens, at most n, as
+// a slice of ids.
 func (sp *speculator) lookUp(ids []int32, n, context int) []int32 {
 	if sp.table == nil {
 		size := 1024
@@ -52,7 +52,7 @@ func (sp *speculator) lookUp(ids []int32, n, context int) []int32 {
 		}
 		sp.table = make([]int32, size)
 	}
-	// The string at the very end is looked up, not stored: it would find itself.
+	// The string at the end is not stored before it is looked up: it would find itself.
 	for ; sp.indexed < len(ids); sp.indexed++ {
 		if sp.indexed >= gram {
 			sp.table[gramHash(ids[sp.indexed-gram:sp.indexed], len(sp.table))] = int32(sp.indexed)
@@ -74,13 +74,13 @@ func (sp *speculator) lookUp(ids []int32, n, context int) []int32 {
 	return ids[at:min(len(ids), at+n)]
 }
 
-// reset forgets places, not the rate: the ids were cut.
+// reset forgets the places but not the rate, because the ids were cut.
 func (sp *speculator) reset() {
 	clear(sp.table)
 	sp.indexed = 0
 }
 
-// learn takes the token that came.
+// learn compares the first guess with the token that came.
 func (sp *speculator) learn(id int32) {
 	if sp.guess == none {
 		return
@@ -93,10 +93,10 @@ func (sp *speculator) learn(id int32) {
 	sp.guess = none
 }
 
-// draft decides for the next pass how many guesses each running answer sends along, and reports
-// whether a wide pass pays because of them where it would not without (limit < 0). gain is what the
-// wide pass without guesses brings over rows alone; prompts is how many prompt rows wait for the
-// same pass: guesses take what room those leave.
+// draft decides how many guesses each running answer sends with the next pass. It reports whether a
+// wide pass pays with the guesses, also where it would not pay without them (limit < 0). gain is
+// how many times faster the wide pass without guesses is than rows alone. prompts is how many
+// prompt rows wait for the same pass. Guesses take the room that those leave.
 func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool {
 	pays := limit >= 0 && gain > 1
 	if limit < 0 {
@@ -108,8 +108,8 @@ func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool
 		return false
 	}
 	wide, head := m.costs.group[g], m.costs.head
-	// A guess costs a row of the head, a draft model's its own pass too, and saves with its
-	// probability a share of a pass.
+	// A guess costs a row of the head, and for a draft model also its own pass. If it is right, it
+	// saves a share of a pass.
 	worth := wide/float64(answers) + head
 	tokens, rows, spent := 0.0, 0, 0.0
 	m.asking, m.askFor = m.asking[:0], m.askFor[:0]
@@ -151,7 +151,7 @@ func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool
 		spent += float64(n) * extra
 		m.asking, m.askFor = append(m.asking, s), append(m.askFor, max(n, 1))
 	}
-	// Without guesses each answer would take one row alone.
+	// Without guesses, each answer would take one row alone.
 	send := pays || rows > answers && tokens/(wide+float64(rows)*head+spent) > 1.05/(one+head)
 	if len(m.asking) > 0 && (send || peek) {
 		m.ask(send)
@@ -164,8 +164,8 @@ func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool
 	return send
 }
 
-// answers is how many sequences answer that reach no farther than limit, how far they do, and what
-// a row of one takes alone. What was guessed for them is forgotten.
+// answers returns how many answering sequences reach no farther than limit, how far they reach, and
+// the average time of one of their rows alone. It clears their guesses.
 func (m *planner) answers(ready []*seq, limit int) (n, reach int, one float64) {
 	for _, s := range ready {
 		s.spec.draft = nil
@@ -178,8 +178,8 @@ func (m *planner) answers(ready []*seq, limit int) (n, reach int, one float64) {
 	return n, reach, one / float64(max(n, 1))
 }
 
-// ask lets the draft model guess for m.asking. With send unset the first guesses are only kept to
-// be compared.
+// ask lets the draft model guess for m.asking. If send is false, only the first guesses are kept,
+// for comparison.
 func (m *planner) ask(send bool) {
 	for i, s := range m.asking {
 		s.spec.draft = s.spec.memory[:0]
@@ -192,7 +192,7 @@ func (m *planner) ask(send bool) {
 	m.trace.lap(draftTime)
 	for _, s := range m.asking {
 		s.spec.memory = s.spec.draft
-		// The draft model's head may be wider than this vocabulary.
+		// The draft model's head may have more ids than this vocabulary.
 		for i, id := range s.spec.draft {
 			if int(id) >= m.shape.Out {
 				s.spec.draft = s.spec.draft[:i]
@@ -214,7 +214,7 @@ func (m *planner) ask(send bool) {
 	}
 }
 
-// room is how many more tokens the sequence may bring.
+// room returns how many more tokens the sequence may produce.
 func (s *seq) room() int {
 	if s.job.Limit < 0 {
 		return s.job.NumCtx - len(s.ids)

@@ -2,9 +2,10 @@ package engine
 
 import "slices"
 
-// This file is where a sequence begins: on which cached rows of its text.
+// This file chooses where a sequence begins: on which cached rows of its text.
 
-// start puts a sequence on the longest cached prefix of its ids, at least one id left to evaluate.
+// start puts a sequence on the longest cached prefix of its ids that leaves at least one id to
+// evaluate.
 func (m *layout) start(s *seq) {
 	if s.low {
 		m.cells.Forget()
@@ -14,15 +15,15 @@ func (m *layout) start(s *seq) {
 		s.stops = m.stops(s)
 	}
 	if !m.proven.Scatter {
-		// Cells must be used in order: only one sequence lives on the card, and it keeps what
-		// begins alike.
+		// Cells must be used in order, so only one sequence lives on the card. It keeps the common
+		// beginning of its text and the text before.
 		for _, r := range m.running {
 			m.leave(r)
 		}
 	}
 	switch {
 	//rule:G14 TestRepeatable$ || s.repeatable =>
-	case s.whole() || s.repeatable || m.limits.Stops && !m.restores(): // every row's output is needed, or none of an earlier run
+	case s.whole() || s.repeatable || m.limits.Stops && !m.restores(): // every row's output is needed, or no earlier rows may be used
 		if !m.proven.Scatter {
 			m.cells.Forget()
 		}
@@ -36,7 +37,7 @@ func (m *layout) start(s *seq) {
 	}
 }
 
-// inOrder frees every cell that does not hold, at its own place, the token that s has there.
+// inOrder frees every cell that does not hold the token of s with the same index.
 func (m *layout) inOrder(s *seq) {
 	path := m.cells.Match(s.Key, s.ids, len(s.ids)-1)
 	for i, n := range path {
@@ -49,8 +50,8 @@ func (m *layout) inOrder(s *seq) {
 	m.cells.Forget()
 }
 
-// rest puts a sequence on what is kept of its text, where that is more than it stands on. It has no
-// slot of its own then.
+// rest puts a sequence on what is cached of its text, if that is more than it has. The sequence
+// then has no slot of its own.
 func (m *layout) rest(s *seq) {
 	path, slot := m.cache.Match(s.Key, s.ids, len(s.ids)-1)
 	if len(path) <= len(s.Path) || len(m.worth(s, path)) < len(path) {
@@ -62,10 +63,10 @@ func (m *layout) rest(s *seq) {
 	m.cache.Stand(&s.Seq, path, slot)
 }
 
-// worth cuts a cached path where that makes the rest of s cheaper: where it begins to lie beyond
-// what wide passes see, if the rows that would have to follow one by one cost more than evaluating
-// from there on again in near cells; and where the card only takes full chunks, so that the rest is
-// some.
+// worth cuts a cached path where that makes the rest of s cheaper. It cuts where the path begins to
+// lie beyond what wide passes see, if the rows after it would cost more one by one than evaluating
+// from there again in near cells. If the card takes only full chunks, it cuts so that the rest is a
+// number of full chunks.
 func (m *layout) worth(s *seq, path []int32) []int32 {
 	rest := len(s.ids) - len(path)
 	if m.wide == 0 {

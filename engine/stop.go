@@ -10,7 +10,7 @@ type stopper struct {
 }
 
 // write returns the text that is certainly not part of a stop string, and the stop string that was
-// met, if one was; the text after it is dropped.
+// found, if any. The text after it is dropped.
 func (s *stopper) write(text string) (out, stop string) {
 	if len(s.stops) == 0 {
 		return text, ""
@@ -39,7 +39,7 @@ func (s *stopper) write(text string) (out, stop string) {
 	return text[:len(text)-keep], ""
 }
 
-// flush gives what was held back: the answer ended without it becoming a stop string.
+// flush returns the text that was held back, at the end of an answer without a stop string.
 func (s *stopper) flush() string {
 	t := s.held
 	s.held = ""
