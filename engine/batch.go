@@ -34,7 +34,8 @@ type batch struct {
 	layout *layout
 	window int // a row of a local layer sees this many rows, itself included; 0: no local layers
 	passes uint64
-	// Until this pass, new rows may lie high: no lower cells could be freed.
+	// highUntil is the pass until which new rows may lie high, because no lower cells could be
+	// freed.
 	highUntil uint64
 
 	pass   axcl.Pass

@@ -296,7 +296,7 @@ func (m *lm) Checkup() error {
 	}
 	if !m.proven.Scatter {
 		//rule:D6 TestCheckupInOrder drop
-		m.cells.Forget() // such a card needs its first cells, which are a cache of the last sequence
+		m.cells.Forget() // such a card is right only in its first cells, which cache the last sequence
 	}
 	asked, err := m.canary.check()
 	if !asked {

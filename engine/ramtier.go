@@ -27,8 +27,8 @@ func RowsIn(limit int64, bytes, piece int) (rows, copied int) {
 //
 // Rows are copied in pieces of at most Shape.Piece rows, one between two passes, so a pass is
 // delayed by at most one piece. Rows are saved when the card has nothing else to do, and also while
-// answers are written if cells are about to run out. Rows that an answer has begun to need never
-// wait for saves. The cost table decides what a row is worth: see restorable and worthSaving.
+// answers are written if cells are about to run out. An answer that needs cells never waits for a
+// save. The cost table decides what a row is worth: see restorable and worthSaving.
 type ramTier struct {
 	*core
 	layout *layout

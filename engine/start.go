@@ -23,7 +23,7 @@ func (m *layout) start(s *seq) {
 	}
 	switch {
 	//rule:G14 TestRepeatable$ || s.repeatable =>
-	case s.whole() || s.repeatable || m.limits.Stops && !m.restores(): // every row's output is needed, or no earlier rows may be used
+	case s.whole() || s.repeatable || m.limits.Stops && !m.restores(): // all outputs are needed, or no cached rows may be used
 		if !m.proven.Scatter {
 			m.cells.Forget()
 		}

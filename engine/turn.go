@@ -57,7 +57,7 @@ func (m *lm) settle(h *share) {
 		if !m.emit(s, id, lp) || !right {
 			return
 		}
-		// The guess was right: its row is this token's.
+		// The guess was right, so its row is the row of this token.
 		m.cells.Commit(&s.Seq, rest[0], id)
 		rest = rest[1:]
 		if i+1 < len(h.draft) {
