@@ -153,6 +153,9 @@ func TestLineLength(t *testing.T) {
 			if wide(line) && !free {
 				t.Errorf("%s:%d is over %d columns", name, i+1, widest)
 			}
+			if (ext == ".c" || ext == ".h") && over(line, widestText) && prose.MatchString(line) {
+				t.Errorf("%s:%d: a comment's text is over %d columns", name, i+1, widestText)
+			}
 		}
 		return nil
 	})

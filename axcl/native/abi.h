@@ -1,8 +1,10 @@
-// abi.h: the vendor's two libraries as this project sees them, written from what their calls take and give; no vendor header is used.
+// abi.h: the vendor's two libraries as this project sees them, written from what their calls take
+// and give; no vendor header is used.
 //
-// Each library is a list of calls, (returns, name, arguments), from which a table of function pointers is made. dlopen fills the table
-// (table_axcl.c, table_axengine.c), so building needs no SDK and a missing call is an error message that names it. Calls in the OPTIONAL
-// lists came with later versions, or are used where they are there; without them everything works.
+// Each library is a list of calls, (returns, name, arguments), from which a table of function
+// pointers is made. dlopen fills the table (table_axcl.c, table_axengine.c), so building needs no
+// SDK and a missing call is an error message that names it. Calls in the OPTIONAL lists came with
+// later versions, or are used where they are there; without them everything works.
 
 #ifndef AXLE_ABI_H
 #define AXLE_ABI_H

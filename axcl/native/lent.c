@@ -6,12 +6,15 @@
 //   cache of the layer that is lent:  cells [0, T) │ rows of a call that sees all T cells
 //   its cache for other calls:        a call's cells [0, h) │ rows of that call
 //
-// A layer that uses another's reads the call's new rows behind the cells that the call sees. Behind the last cell of the cache there is
-// room for them, which serves the calls that see all cells: those of a token at least. Where a call sees fewer, cells that hold other rows
-// would lie where it reads its own; so such calls have a cache apart, into which the cells that they see and their rows are copied. That is
-// four copies for a layer that is lent, of which a model has one or two, however many use it.
+// A layer that uses another's reads the call's new rows behind the cells that the call sees. Behind
+// the last cell of the cache there is room for them, which serves the calls that see all cells:
+// those of a token at least. Where a call sees fewer, cells that hold other rows would lie where it
+// reads its own; so such calls have a cache apart, into which the cells that they see and their
+// rows are copied. That is four copies for a layer that is lent, of which a model has one or two,
+// however many use it.
 //
-// What a layer is given in addition goes to a buffer of its own: a part of a larger one is not believed to be found.
+// What a layer is given in addition goes to a buffer of its own: a part of a larger one is not
+// believed to be found.
 
 #define _GNU_SOURCE
 #include "native.h"
@@ -64,8 +67,8 @@ int axn_lent_close(axn_model *m) {
     return rc;
 }
 
-// The card leaves one row where it is told: a layer that is lent then leaves it behind its cache, once and for all, where others read it.
-// It is copied from there to its cell.
+// The card leaves one row where it is told: a layer that is lent then leaves it behind its cache,
+// once and for all, where others read it. It is copied from there to its cell.
 int axn_lend_placed(axn_model *m) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;

@@ -1,16 +1,19 @@
 //go:build cgo && !fake && linux
 
-// linear.c: layers that keep a state instead of rows. Each reads the state of a slot and leaves the new one in another buffer:
+// linear.c: layers that keep a state instead of rows. Each reads the state of a slot and leaves the
+// new one in another buffer:
 //
 //   buffer where[from] of every layer ─ layer ─> buffer where[to], or, where from is to, the buffer that no slot has, which then is its
 //
-// What a layer reads is never what it writes. A group's io of every such layer is bound to the two buffers of a pass before the layer is
-// queued; two ios a group remember their buffers, so that a pair used turn about is bound once. Rows go through a group at once, or, where
-// that is not to be (the layer has no such group, or the card does not do it right), one by one through the group of a single row, with
-// the states between them in two buffers turn about.
+// What a layer reads is never what it writes. A group's io of every such layer is bound to the two
+// buffers of a pass before the layer is queued; two ios a group remember their buffers, so that a
+// pair used turn about is bound once. Rows go through a group at once, or, where that is not to be
+// (the layer has no such group, or the card does not do it right), one by one through the group of
+// a single row, with the states between them in two buffers turn about.
 //
-// positions: valid rows', then 0. mask: 1 for a valid row, 0 for one that fills the chunk up; its first value is always 1, so the group of
-// a single row reads the same. Both are given where the library lists them, and where it only knows them by name.
+// positions: valid rows', then 0. mask: 1 for a valid row, 0 for one that fills the chunk up; its
+// first value is always 1, so the group of a single row reads the same. Both are given where the
+// library lists them, and where it only knows them by name.
 
 #define _GNU_SOURCE
 #include "native.h"
@@ -135,7 +138,8 @@ int axn_state_close(axn_model *m) {
     return rc;
 }
 
-// Positions go up with every pass, the mask where another number of rows is there than the time before.
+// Positions go up with every pass, the mask where another number of rows is there than the time
+// before.
 int axn_state_upload(axn_model *m, const axn_pass *pass) {
     axn_states *s = &m->state;
     uint32_t rows = pass->rows;
@@ -145,7 +149,8 @@ int axn_state_upload(axn_model *m, const axn_pass *pass) {
     const axn_provider *p = c->lib->provider;
     int32_t at = pass->slots.single ? -1 : s->beside[pass->group];
     const axn_sgroup *g = &s->group[at < 0 ? s->one : (uint32_t)at];
-    // Where rows go one by one, row r's positions lie together, to be copied; else each component's do, as the library wants them.
+    // Where rows go one by one, row r's positions lie together, to be copied; else each component's
+    // do, as the library wants them.
     uint32_t n = at < 0 ? rows : g->rows;
     for (uint32_t r = 0; r < n; r++)
         for (uint32_t k = 0; k < g->pos; k++)
@@ -160,8 +165,9 @@ int axn_state_upload(axn_model *m, const axn_pass *pass) {
     return p->up(c, &s->mask, 0, s->mask_host, (size_t)most * 2);
 }
 
-// Chooses buffers and ios of the pass. Nothing is bound yet: that is each layer's turn, or, for rows one by one, done here for all of them,
-// since an io must not change while a call that uses it is queued.
+// Chooses buffers and ios of the pass. Nothing is bound yet: that is each layer's turn, or, for
+// rows one by one, done here for all of them, since an io must not change while a call that uses it
+// is queued.
 int axn_state_begin(axn_model *m, const axn_pass *pass, axn_way *w) {
     axn_states *s = &m->state;
     uint32_t rows = pass->rows;
@@ -181,7 +187,8 @@ int axn_state_begin(axn_model *m, const axn_pass *pass, axn_way *w) {
         g->from[w->turn] = g->to[w->turn] = AXN_UNBOUND; // until every layer is
         return AXN_OK;
     }
-    // Rows one by one: the states between them lie in a and b, turn about, and the last one's in a place that is its own.
+    // Rows one by one: the states between them lie in a and b, turn about, and the last one's in a
+    // place that is its own.
     uint32_t a = w->to, b = same ? w->from : s->where[0];
     uint32_t first = rows % 2 || same ? a : b, second = first == a ? b : a;
     w->to = rows % 2 ? first : second;
@@ -231,8 +238,8 @@ int axn_state_run(axn_model *m, uint32_t l, axn_way *w) {
     return rc ? rc : c->lib->provider->run(c, &m->layer[l], (uint32_t)w->group, io);
 }
 
-// Every layer is queued: what is bound stays bound. The slot has the new state once the pass has been waited for; a pass that fails leaves
-// the slots as they were.
+// Every layer is queued: what is bound stays bound. The slot has the new state once the pass has
+// been waited for; a pass that fails leaves the slots as they were.
 void axn_state_queued(axn_model *m, const axn_way *w) {
     if (!m->state.layers || w->group < 0) return;
     axn_sgroup *g = &m->state.group[w->group];

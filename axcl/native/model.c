@@ -6,8 +6,9 @@
 //
 //   hidden buffers, turn about:  turn[0] ─ layer 0 ─> turn[1] ─ layer 1 ─> turn[0] … ─ head ─> logits
 //
-// A layer never reads the buffer it writes; what a layer reads and writes starts at the beginning of a buffer of its own, except a decode
-// group's one new row of K and V, which is bound on its cell where axn_probe has seen that the card honours it.
+// A layer never reads the buffer it writes; what a layer reads and writes starts at the beginning
+// of a buffer of its own, except a decode group's one new row of K and V, which is bound on its
+// cell where axn_probe has seen that the card honours it.
 
 #define _GNU_SOURCE
 #include "native.h"
@@ -83,7 +84,8 @@ static size_t carve(axn_model *m, uint8_t *at) {
 
 size_t axn_host_need(axn_model *m) { return carve(m, NULL); }
 
-// Row r of a fresh mask sees itself and nothing else, as the rows that fill up a chunk always do: a row that saw nothing would be NaN.
+// Row r of a fresh mask sees itself and nothing else, as the rows that fill up a chunk always do: a
+// row that saw nothing would be NaN.
 static void blank_mask(axn_group *g) {
     size_t cols = g->cells + g->rows, row_words = axn_words(g->cells) + axn_words(g->rows);
     for (size_t r = 0; r < g->rows; r++) {
@@ -193,9 +195,10 @@ int axn_bind(axn_model *m) {
     return rc || !m->head ? rc : bind_head(m);
 }
 
-// Does the card honour a decode group's K and V bound on a cell? The first layer that keeps rows runs once into buffers of its own and then
-// onto a cell, between neighbours that must stay: near the start of the cache and near its end. A card that writes elsewhere, or past the
-// row, is given copies for every pass. Only a difference decides; an error is an error.
+// Does the card honour a decode group's K and V bound on a cell? The first layer that keeps rows
+// runs once into buffers of its own and then onto a cell, between neighbours that must stay: near
+// the start of the cache and near its end. A card that writes elsewhere, or past the row, is given
+// copies for every pass. Only a difference decides; an error is an error.
 enum { SENTINEL = 0x4049 };
 
 static axn_io *first_io(axn_model *m, uint32_t group) { return &m->io[m->full[0] * m->groups + group]; }
@@ -214,7 +217,8 @@ static int probe_cell(axn_model *m, uint32_t group, uint32_t cell, bool *honoure
     axn_io *io = first_io(m, group);
     const axn_mem *kc = &m->k[m->full[0]], *vc = &m->v[m->full[0]];
     size_t kv = m->width[m->full[0]], row = kv * 2, at = (cell - 1) * row;
-    // alone: the row of K and of V that the card gives; got: three rows of each around the cell, want: what they should be.
+    // alone: the row of K and of V that the card gives; got: three rows of each around the cell,
+    // want: what they should be.
     uint16_t *alone = m->probe_host, *got = alone + 2 * kv, *want = got + 6 * kv;
     for (size_t i = 0; i < 6 * kv; i++) got[i] = want[i] = SENTINEL;
     memcpy(want + kv, alone, row);
@@ -266,8 +270,9 @@ int axn_probe(axn_model *m) {
     return axn_lend_placed(m);
 }
 
-// Unloads every model, destroys ios and infos, frees memory, in that order, from whatever state the model is in. Goes on past errors, the
-// first is reported; on a lost card nothing of the library is called.
+// Unloads every model, destroys ios and infos, frees memory, in that order, from whatever state the
+// model is in. Goes on past errors, the first is reported; on a lost card nothing of the library is
+// called.
 int axn_close(axn_model *m) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;

@@ -1,14 +1,18 @@
 // native.h: what Go sees of the C side. Two nouns, a card and a model, and one verb, axn_run.
 //
-// Data flow: table_axcl.c and table_axengine.c give one set of operations (axn_provider) over either library; model.c loads, binds and
-// releases with them; pass.c sends a pass through what was bound; linear.c does so for layers that keep a state, whole.c for a whole
-// decoder in one file; lent.c is what some layers read in addition: K and V of another, rows that the host made; rows.c moves rows
-// and states; net.c is a single model called by tensor, and the buffers that tensors can be bound to.
+// Data flow: table_axcl.c and table_axengine.c give one set of operations (axn_provider) over
+// either library; model.c loads, binds and releases with them; pass.c sends a pass through what was
+// bound; linear.c does so for layers that keep a state, whole.c for a whole decoder in one file;
+// lent.c is what some layers read in addition: K and V of another, rows that the host made; rows.c
+// moves rows and states; net.c is a single model called by tensor, and the buffers that tensors can
+// be bound to.
 //
-// C keeps no Go pointer, has no globals, starts no thread, calls nothing back, logs nothing and never allocates: every struct below lives
-// in memory that Go gives and frees. Sizes are checked in Go (layout.go) and asserted here. A function returns AXN_OK or the kind of
-// failure, which card->err describes. After a fatal code (axn_fatal) the card is lost: no function calls the library again, so that closing
-// frees what is ours and leaves to the library what it may still be using.
+// C keeps no Go pointer, has no globals, starts no thread, calls nothing back, logs nothing and
+// never allocates: every struct below lives in memory that Go gives and frees. Sizes are checked in
+// Go (layout.go) and asserted here. A function returns AXN_OK or the kind of failure, which
+// card->err describes. After a fatal code (axn_fatal) the card is lost: no function calls the
+// library again, so that closing frees what is ours and leaves to the library what it may still be
+// using.
 
 #ifndef AXLE_NATIVE_H
 #define AXLE_NATIVE_H
@@ -85,8 +89,9 @@ typedef struct {
     axcl_properties props;
 } axn_info;
 
-// The operations both libraries can do. Work is queued in order: up, down, copy and run return before it is done, sync waits for all of it.
-// Host memory of up and down comes from host_alloc and is not touched before sync.
+// The operations both libraries can do. Work is queued in order: up, down, copy and run return
+// before it is done, sync waits for all of it. Host memory of up and down comes from host_alloc and
+// is not touched before sync.
 struct axn_provider {
     const axn_symbol *symbols; // the last has no name
     size_t table;              // of axn_lib, where symbols count from
@@ -100,9 +105,11 @@ struct axn_provider {
     int (*load)(axn_card *, axn_module *, const char *path, const void *data, size_t size); // data: the file's bytes, on board only
     int (*unload)(axn_card *, axn_module *); // keeps info
     int (*forget)(axn_card *, axn_module *); // releases info
-    // Fills in what the library says of a tensor; what does not depend on the group is asked for in group 0 only, and left alone in others.
+    // Fills in what the library says of a tensor; what does not depend on the group is asked for in
+    // group 0 only, and left alone in others.
     int (*describe)(axn_card *, axn_module *, uint32_t group, uint32_t slot, bool dims, axn_tensor *);
-    // The slot of an input that the library does not list and yet knows by name: ins + outs and what the library counts it as; or AXN_NONE.
+    // The slot of an input that the library does not list and yet knows by name: ins + outs and
+    // what the library counts it as; or AXN_NONE.
     uint32_t (*unlisted)(axn_card *, axn_module *, const char *name);
     int (*io_new)(axn_card *, axn_module *, axn_io *);
     int (*io_free)(axn_card *, axn_io *);
@@ -115,12 +122,14 @@ struct axn_provider {
     int (*down)(axn_card *, void *to, const axn_mem *, size_t offset, size_t size);
     int (*copy)(axn_card *, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size);
     int (*run)(axn_card *, axn_module *, uint32_t group, axn_io *);
-    // As copy, beside whatever else is queued: what it reads must be there already, and sync waits for it too.
+    // As copy, beside whatever else is queued: what it reads must be there already, and sync waits
+    // for it too.
     int (*keep)(axn_card *, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size);
     int (*sync)(axn_card *, int32_t ms);
 };
 
-// Which tensor of a layer that keeps no state plays which part in a shape group, as slots. given is AXN_NONE where there is no such input.
+// Which tensor of a layer that keeps no state plays which part in a shape group, as slots. given is
+// AXN_NONE where there is no such input.
 typedef struct { uint32_t input, indices, mask, k, v, k_out, v_out, output, given; } axn_parts;
 
 // One shape group of the layers.
@@ -137,8 +146,8 @@ typedef struct {
 #define AXN_UNBOUND UINT32_MAX
 #define AXN_NONE UINT32_MAX
 
-// One shape group of the layers that keep a state. Of each such layer it has two ios, so that two states which are read and written turn
-// about are bound once.
+// One shape group of the layers that keep a state. Of each such layer it has two ios, so that two
+// states which are read and written turn about are bound once.
 typedef struct {
     uint32_t rows, pos; // pos: positions a row has in indices
     uint32_t input, indices, mask, k, v, k_out, v_out, output; // slots; indices and mask may be AXN_NONE
@@ -190,7 +199,8 @@ typedef struct {
     bool bind;
 } axn_way;
 
-// A whole decoder: all layers and the head are one call, K and V of all layers one buffer each. The model's k and v are parts of those.
+// A whole decoder: all layers and the head are one call, K and V of all layers one buffer each. The
+// model's k and v are parts of those.
 typedef struct {
     uint32_t files; // modules, the first of the model's layer; 0: the model is a file a layer
     uint32_t *file, *at; // of each of the model's groups: its module, and its number there
@@ -281,7 +291,8 @@ typedef struct {
     int32_t timeout_ms;
 } axn_buffer;
 
-// table_*.c. axn_open_* fill lib and return NULL, or say what failed: dlerror's text, or (missing set) a symbol's name.
+// table_*.c. axn_open_* fill lib and return NULL, or say what failed: dlerror's text, or (missing
+// set) a symbol's name.
 const char *axn_open_axcl(axn_lib *, const char *path, bool *missing);
 const char *axn_open_engine(axn_lib *, const char *sys, const char *engine, bool *missing);
 void *axn_dlopen(const char *path, int flags); // with signals blocked
@@ -327,8 +338,9 @@ int axn_close(axn_model *);
 // What is added to a row between layers: as axcl.Addition.
 typedef struct { uint32_t layer, row; } axn_add;
 
-// A pass, as axcl.Pass has it. It points to Go's memory, for the length of the call, and is passed by value: a struct that C were given a
-// pointer to could hold pointers to Go's memory only where that was pinned, which allocates.
+// A pass, as axcl.Pass has it. It points to Go's memory, for the length of the call, and is passed
+// by value: a struct that C were given a pointer to could hold pointers to Go's memory only where
+// that was pinned, which allocates.
 typedef struct {
     uint32_t group, rows;
     const uint16_t *hidden;  // rows × hidden

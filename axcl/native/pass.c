@@ -12,7 +12,8 @@
 //            for; where no row is wanted, behind the layers
 //   sync     one, with a time-out, and then the caller's memory is filled
 //
-// Everything between staging and sync but keep is queued on one stream, which runs in order: that is why buffers can serve every layer.
+// Everything between staging and sync but keep is queued on one stream, which runs in order: that
+// is why buffers can serve every layer.
 
 #define _GNU_SOURCE
 #include "native.h"
@@ -58,8 +59,9 @@ static span stage_mask(axn_group *g, const axn_pass *pass, const uint64_t *see_c
     return s;
 }
 
-// A row that fills the chunk up is the last row again: a row in use, on every build. Beside layers that keep a state it is zero, as they
-// want it; it sees itself, and zero it stays through layers without a bias.
+// A row that fills the chunk up is the last row again: a row in use, on every build. Beside layers
+// that keep a state it is zero, as they want it; it sees itself, and zero it stays through layers
+// without a bias.
 static void stage_rows(axn_model *m, axn_group *g, const axn_pass *pass) {
     uint32_t rows = pass->rows;
     const uint16_t *hidden = pass->hidden;
@@ -100,14 +102,16 @@ static int upload_local(axn_model *m, const axn_pass *pass) {
 
 typedef int copier(axn_card *, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size);
 
-// Where the layer leaves its new rows: in its own buffers, or, one row, in the buffer that all layers have for one, or in the cache.
+// Where the layer leaves its new rows: in its own buffers, or, one row, in the buffer that all
+// layers have for one, or in the cache.
 static axn_news news(const axn_model *m, const axn_group *g, uint32_t l, bool placed, uint32_t cell) {
     if (g->rows > 1) return (axn_news){&m->k_new[l], &m->v_new[l], 0};
     if (!placed) return (axn_news){&m->k_out, &m->v_out, 0};
     return (axn_news){&m->k[l], &m->v[l], (axn_behind(m, g, l) ? g->cells : cell) * axn_row(m, l)};
 }
 
-// Copies a layer's new rows to their cells. Runs of rows that go to consecutive cells are one copy of K and one of V.
+// Copies a layer's new rows to their cells. Runs of rows that go to consecutive cells are one copy
+// of K and one of V.
 static int keep_layer(axn_model *m, uint32_t l, axn_news from, uint32_t rows, const uint32_t *cell, copier *copy) {
     size_t row = axn_row(m, l);
     int rc = AXN_OK;
@@ -152,8 +156,8 @@ static uint16_t sum(uint16_t a, uint16_t b) {
     return bf16(x);
 }
 
-// Adds n rows to what layer l gave. All rows between the first and the last of them come down and go up: one copy each. The staging of the
-// rows is free again, as the wait is for their upload too.
+// Adds n rows to what layer l gave. All rows between the first and the last of them come down and
+// go up: one copy each. The staging of the rows is free again, as the wait is for their upload too.
 static int add_rows(axn_model *m, uint32_t l, const axn_add *add, uint32_t n, const uint16_t *added) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
@@ -170,8 +174,8 @@ static int add_rows(axn_model *m, uint32_t l, const axn_add *add, uint32_t n, co
     return p->up(c, out, first * row, m->hidden_host, size);
 }
 
-// One layer that keeps no state, and what becomes of its one new row: a layer that is lent passes it on, and where it did not leave the row
-// on its cell, the row is copied there.
+// One layer that keeps no state, and what becomes of its one new row: a layer that is lent passes
+// it on, and where it did not leave the row on its cell, the row is copied there.
 static int run_layer(axn_model *m, uint32_t group, uint32_t l, const uint32_t *cell, bool place, bool rebind) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
@@ -272,8 +276,8 @@ static int zero(axn_model *m, const axn_mem *mem, size_t at, size_t size, size_t
     return rc;
 }
 
-// Zeros go up from the staging of the rows, which nothing uses between passes. A layer is waited for before the next, so that no more is
-// queued than a card takes.
+// Zeros go up from the staging of the rows, which nothing uses between passes. A layer is waited
+// for before the next, so that no more is queued than a card takes.
 int axn_clear(axn_model *m, const uint32_t *cell, uint32_t cells) {
     axn_card *c = m->card;
     int rc = axn_enter(c);
@@ -318,7 +322,8 @@ int axn_run(axn_model *m, axn_pass of) {
     if (!rc) rc = axn_state_begin(m, pass, &way);
     if (!rc) rc = run_layers(m, pass, &way);
     m->time.enqueue = now() - t1 - m->time.wait;
-    // Staging of the rows is free again by the time their results come down: the stream is in order.
+    // Staging of the rows is free again by the time their results come down: the stream is in
+    // order.
     if (!rc && hidden_out) rc = c->lib->provider->down(c, m->hidden_host, &m->turn[m->layers % 2], 0, hidden);
     bool first = true, keeps = g->rows > 1 && m->whole && !m->decoder.files, beside = keeps && wanted;
     if (!rc && beside) rc = wait(m);

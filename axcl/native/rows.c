@@ -4,9 +4,11 @@
 //
 //   caller's memory, row by row  ─ memcpy ─  staging, pinned, part by part  ─ a copy a run ─  the caches
 //
-// A part is what one buffer keeps of a row: of the nth layer that keeps rows part 2n is its K, part 2n+1 its V, as long as that layer's
-// rows are. On the host a row's parts lie one after another; in staging the same part of all rows does, so that a run of consecutive cells
-// is one copy. Everything is queued on the stream of the passes, with one synchronisation at the end; Go has checked cells and sizes.
+// A part is what one buffer keeps of a row: of the nth layer that keeps rows part 2n is its K, part
+// 2n+1 its V, as long as that layer's rows are. On the host a row's parts lie one after another; in
+// staging the same part of all rows does, so that a run of consecutive cells is one copy.
+// Everything is queued on the stream of the passes, with one synchronisation at the end; Go has
+// checked cells and sizes.
 
 #define _GNU_SOURCE
 #include "native.h"
@@ -94,7 +96,8 @@ int axn_copy(axn_model *m, const uint32_t *to, const uint32_t *from, uint32_t ce
     return finish(m, rc);
 }
 
-// A slot's bytes are, of each layer that keeps a state in turn, K_cache and then V_cache. each calls f for what lies in [at, at + size).
+// A slot's bytes are, of each layer that keeps a state in turn, K_cache and then V_cache. each
+// calls f for what lies in [at, at + size).
 typedef int mover(axn_model *, const axn_mem *, size_t offset, size_t staged, size_t size);
 
 static int each_part(axn_model *m, uint32_t slot, size_t at, size_t size, mover *f) {

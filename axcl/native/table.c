@@ -2,8 +2,9 @@
 
 // table.c: errors, threads, and what Go asks of a card whichever library is behind it.
 //
-// Every call into a library passes through axn_note, which counts it, keeps the first failure of the function Go called, and marks the
-// card lost where the code says that the library can no longer be trusted.
+// Every call into a library passes through axn_note, which counts it, keeps the first failure of
+// the function Go called, and marks the card lost where the code says that the library can no
+// longer be trusted.
 
 #define _GNU_SOURCE
 #include "native.h"
@@ -21,9 +22,9 @@ static bool bare(uint32_t code) { return code > 0 && code < 0x10; }
 
 bool axn_raw(uint32_t code) { return !bare(code) && (code & 0xf0ff0000u) != 0x80300000u; }
 
-// A code after which nothing more may be asked: no connection, a message that could not be sent, time-out, the two ends out of step, or one
-// that is not known.
-// axcl.Fatal says the same in Go; a test compares them over every code.
+// A code after which nothing more may be asked: no connection, a message that could not be sent,
+// time-out, the two ends out of step, or one that is not known. axcl.Fatal says the same in Go; a
+// test compares them over every code.
 bool axn_fatal(uint32_t code) {
     uint32_t sub = code >> 8 & 0xff, id = code & 0xff;
     if (axn_raw(code) || (code >> 24 & 0xf) > 2 || sub > 0x0c || sub == 0x04) return true;
@@ -39,8 +40,8 @@ bool axn_fatal(uint32_t code) {
     }
 }
 
-// mild: a code that is not the vendor's AXCL scheme does not cost the card, because the call is one that may be refused (a load, an
-// allocation).
+// mild: a code that is not the vendor's AXCL scheme does not cost the card, because the call is one
+// that may be refused (a load, an allocation).
 int axn_fail(axn_card *c, int kind, const char *op, int32_t code, bool mild) {
     if (!c->err.op) c->err = (axn_err){.op = op, .code = code, .layer = c->layer};
     if (kind == AXN_CALL && axn_fatal((uint32_t)code) && !mild) c->lost = true;
@@ -74,9 +75,10 @@ int axn_enter(axn_card *c) {
     return rc;
 }
 
-// The library's threads wait in poll and select and take an interruption for an error, after which copies fail for good. A thread begins
-// with the signal mask of the one that starts it: so all signals are blocked, but those that a thread brings on itself, around every call
-// that may start one.
+// The library's threads wait in poll and select and take an interruption for an error, after which
+// copies fail for good. A thread begins with the signal mask of the one that starts it: so all
+// signals are blocked, but those that a thread brings on itself, around every call that may start
+// one.
 static sigset_t hush(void) {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
     sigset_t all, before;
@@ -135,8 +137,8 @@ int axn_inform(axn_card *c, int32_t device, axn_info *info) {
     return rc;
 }
 
-// Waits for all that is queued, after a call that failed. A card that does not come to rest may go on using our memory: it is lost. One
-// whose tasks failed too has come to rest.
+// Waits for all that is queued, after a call that failed. A card that does not come to rest may go
+// on using our memory: it is lost. One whose tasks failed too has come to rest.
 int axn_drain(axn_card *c, int32_t ms) {
     int rc = axn_enter(c);
     if (rc == AXN_THREAD) return rc;
@@ -146,8 +148,8 @@ int axn_drain(axn_card *c, int32_t ms) {
     return rc;
 }
 
-// What is loaded already, by that name, stays as it is: a second libc would be one too many. Others find its symbols, also those that need
-// them without naming it.
+// What is loaded already, by that name, stays as it is: a second libc would be one too many. Others
+// find its symbols, also those that need them without naming it.
 void *axn_beside(const char *name, const char *path) {
     void *loaded = axn_dlopen(name, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
     return loaded ? loaded : axn_dlopen(path, RTLD_NOW | RTLD_GLOBAL);

@@ -2,23 +2,26 @@
 
 // table_axcl.c: the operations over libaxcl_rt.so, a card behind PCIe.
 //
-// Uploads, copies, executes and downloads are queued on one stream of the card in order, and a synchronisation with a time-out ends them. A
-// second stream takes only copies within the card: all of a card's copies from and to the host belong on one stream. No event ties the two
-// together, since some versions' events serve once only: what the second one reads is waited for before it is queued there.
-// Device pointers are numbers: this side never reads through one.
+// Uploads, copies, executes and downloads are queued on one stream of the card in order, and a
+// synchronisation with a time-out ends them. A second stream takes only copies within the card: all
+// of a card's copies from and to the host belong on one stream. No event ties the two together,
+// since some versions' events serve once only: what the second one reads is waited for before it is
+// queued there. Device pointers are numbers: this side never reads through one.
 
 #define _GNU_SOURCE
 #include "native.h"
 #include <dlfcn.h>
 #include <string.h>
 
-// Functions stop at the first call that fails. Those that release go on, and ask before each call whether the card is lost.
+// Functions stop at the first call that fails. Those that release go on, and ask before each call
+// whether the card is lost.
 #define CALL(c, fn, ...) axn_note((c), #fn, (c)->lib->axcl.fn(__VA_ARGS__))
 
 enum { HUGE_FROM = 2 << 20 }; // smaller buffers would waste a huge page each
 
-// The library logs to standard output, in axclInit already, which this text keeps quiet where a level that was set before does not help. A
-// version that does not know the text takes it for a file that is not there, which is no error, and is told again afterwards.
+// The library logs to standard output, in axclInit already, which this text keeps quiet where a
+// level that was set before does not help. A version that does not know the text takes it for a
+// file that is not there, which is no error, and is told again afterwards.
 static const char quiet[] = "{\"log\":{\"host\":{\"level\":6}}}";
 
 static int start(axn_card *c) {
@@ -40,7 +43,8 @@ static int attach(axn_card *c, int32_t device) {
     c->engine_ours = !rc;
     if (rc && c->lost) return rc;
     if (rc) {
-        // Someone in this process may have initialised the engine already; then it answers, and is not ours to finalise.
+        // Someone in this process may have initialised the engine already; then it answers, and is
+        // not ours to finalise.
         axn_err first = c->err;
         int32_t kind;
         if (CALL(c, axclrtEngineGetVNpuKind, &kind)) {
@@ -76,14 +80,16 @@ static int inform(axn_card *c, int32_t device, axn_info *i) {
     int rc = CALL(c, axclrtGetVersion, &i->release[0], &i->release[1], &i->release[2]);
     if (rc || device < 0) return rc;
     if (t->axclrtGetSocName) axn_text(i->soc, sizeof i->soc, t->axclrtGetSocName());
-    // The card is asked for much of this by commands to its own Linux. That they take too long says nothing of the rest of it.
+    // The card is asked for much of this by commands to its own Linux. That they take too long says
+    // nothing of the rest of it.
     int32_t code = t->axclrtGetDeviceProperties(device, &i->props);
     c->calls++;
     return code ? axn_fail(c, AXN_CALL, "axclrtGetDeviceProperties", code, (code & 0xff) == 0x05) : AXN_OK;
 }
 
-// A load whose reply cannot be read (encode, decode, unexpected) puts the card out of step, but what was loaded before can still be
-// unloaded, and must be: the card keeps its memory otherwise. So the card is lost only once Go has closed the model.
+// A load whose reply cannot be read (encode, decode, unexpected) puts the card out of step, but
+// what was loaded before can still be unloaded, and must be: the card keeps its memory otherwise.
+// So the card is lost only once Go has closed the model.
 static int load(axn_card *c, axn_module *m, const char *path, const void *data, size_t size) {
     (void)data, (void)size; // from a file always: LoadFromMem hangs on some versions
     m->id = AXN_NO_ID;
@@ -207,8 +213,8 @@ static int keep(axn_card *c, const axn_mem *to, size_t to_offset, const axn_mem 
     return CALL(c, axclrtMemcpyAsync, (char *)to->at + to_offset, (const char *)from->at + from_offset, size, AXCL_D2D, c->side);
 }
 
-// A task that failed is told of here, by what its function on the card returned: no code of the library's, and no reason to give the card
-// up.
+// A task that failed is told of here, by what its function on the card returned: no code of the
+// library's, and no reason to give the card up.
 static int settle(axn_card *c, void *stream, int32_t ms) {
     int32_t code = c->lib->axcl.axclrtSynchronizeStreamWithTimeout(stream, ms);
     c->calls++;

@@ -1,10 +1,13 @@
 //go:build cgo && !fake && linux
 
-// table_axengine.c: the operations over libax_engine.so and libax_sys.so, the NPU of the board this runs on.
+// table_axengine.c: the operations over libax_engine.so and libax_sys.so, the NPU of the board this
+// runs on.
 //
-// Memory is shared with the CPU and cached: a writer flushes, a reader invalidates, so an upload is a memcpy and a flush and a
-// copy on the card is done here. There is no stream: every run is complete when it returns, sync has nothing to wait for, and the order of
-// the operations is the order of the calls. Models are given as the bytes of their file, which Go has mapped for the call.
+// Memory is shared with the CPU and cached: a writer flushes, a reader invalidates, so an upload is
+// a memcpy and a flush and a copy on the card is done here. There is no stream: every run is
+// complete when it returns, sync has nothing to wait for, and the order of the operations is the
+// order of the calls. Models are given as the bytes of their file, which Go has mapped for the
+// call.
 
 #define _GNU_SOURCE
 #include "native.h"
@@ -13,7 +16,8 @@
 
 #define CALL(c, fn, ...) axn_note((c), #fn, (c)->lib->engine.fn(__VA_ARGS__))
 
-// A call that may be refused for want of memory or for a bad file: its codes are the vendor's own, unknown here, and do not cost the card.
+// A call that may be refused for want of memory or for a bad file: its codes are the vendor's own,
+// unknown here, and do not cost the card.
 #define ASK(c, fn, ...) asked((c), #fn, (c)->lib->engine.fn(__VA_ARGS__))
 
 static int asked(axn_card *c, const char *op, int32_t code) {
@@ -45,7 +49,8 @@ static int attach(axn_card *c, int32_t device) {
     int rc = ASK(c, AX_ENGINE_Init, &attr);
     c->engine_ours = !rc;
     if (rc) {
-        // Someone in this process may have initialised the engine already; then it answers, and is not ours to end.
+        // Someone in this process may have initialised the engine already; then it answers, and is
+        // not ours to end.
         axn_err first = c->err;
         if (ASK(c, AX_ENGINE_GetVNPUAttr, &attr)) {
             c->err = first;
@@ -155,8 +160,8 @@ static int host_free(axn_card *c, void **host) {
     return AXN_OK;
 }
 
-// The NPU may have written beside what is written here, in the same cache line: the line is fetched anew before it is changed, or the flush
-// would put old neighbours back.
+// The NPU may have written beside what is written here, in the same cache line: the line is fetched
+// anew before it is changed, or the flush would put old neighbours back.
 static int up(axn_card *c, const axn_mem *to, size_t offset, const void *from, size_t size) {
     int rc = invalidate(c, to, offset, size);
     if (rc) return rc;

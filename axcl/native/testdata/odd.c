@@ -1,5 +1,6 @@
-// A vendor's library that says odd things, for both tables: one decoder layer of hidden 32, K and V of 4, a decode group of 12 cells, and
-// what the environment variable ODD asks for. Built by odd_test.go; calls not written here succeed and do nothing.
+// A vendor's library that says odd things, for both tables: one decoder layer of hidden 32, K and V
+// of 4, a decode group of 12 cells, and what the environment variable ODD asks for. Built by
+// odd_test.go; calls not written here succeed and do nothing.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,8 @@ static uint64_t size_of(uint64_t id, uint32_t t) {
 static uint32_t ins_of(uint64_t id) { return odd("no-inputs") ? 0 : odd("inputs") ? 65 : odd("many-inputs") ? 200 : odd("named") ? 47 : odd("unnamed") ? 48 : odd("extra") || (odd("second-inputs") && second(id)) ? 6 : INS; }
 static uint32_t outs_of(void) { return odd("no-outputs") ? 0 : odd("outputs") ? 65 : OUTS; }
 
-// A library that would log to standard output from here on is told not to in the text that begins it: any other beginning is refused.
+// A library that would log to standard output from here on is told not to in the text that begins
+// it: any other beginning is refused.
 int32_t axclInit(const char *config) { return config && !strcmp(config, "{\"log\":{\"host\":{\"level\":6}}}") ? 0 : (int32_t)0x80300603; }
 int32_t axclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch) { return *major = 3, *minor = 6, *patch = 5, 0; }
 int32_t axclrtGetDeviceList(axcl_device_list *list) { return list->num = 1, list->devices[0] = 1, 0; }

@@ -1,5 +1,6 @@
-// The AXCL runtime's binary interface, as this card offers it: written from published facts, not from a vendor header.
-// Data flow: programs include nothing of ours; the tests include this to be as strict as a compiler can be.
+// The AXCL runtime's binary interface, as this card offers it: written from published facts, not
+// from a vendor header. Data flow: programs include nothing of ours; the tests include this to be
+// as strict as a compiler can be.
 #ifndef AXSIM_ABI_AXCL_H
 #define AXSIM_ABI_AXCL_H
 

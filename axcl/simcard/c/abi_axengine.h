@@ -1,5 +1,5 @@
-// The on-board engine's binary interface (libax_sys.so and libax_engine.so), written from published facts.
-// 64-bit layouts, natural C alignment.
+// The on-board engine's binary interface (libax_sys.so and libax_engine.so), written from published
+// facts. 64-bit layouts, natural C alignment.
 #ifndef AXSIM_ABI_AXENGINE_H
 #define AXSIM_ABI_AXENGINE_H
 
@@ -77,7 +77,8 @@ AXSIM_API int32_t AX_SYS_MemFree(uint64_t phys, void *virt);
 AXSIM_API int32_t AX_SYS_MflushCache(uint64_t phys, void *virt, uint32_t size);
 AXSIM_API int32_t AX_SYS_MinvalidateCache(uint64_t phys, void *virt, uint32_t size);
 
-// libax_engine.so's calls forward one by one to these, which libax_sys.so holds: one card, one state, two libraries.
+// libax_engine.so's calls forward one by one to these, which libax_sys.so holds: one card, one
+// state, two libraries.
 #define AXSIM_ENGINE_CALLS(X) \
 	X(int32_t, Init, (ax_attr * attr), (attr)) \
 	X(int32_t, GetVNPUAttr, (ax_attr * attr), (attr)) \

@@ -1,4 +1,5 @@
-// What layers and heads are computed with: bf16 to float32 and back, products of rows with a model's matrices, norms.
+// What layers and heads are computed with: bf16 to float32 and back, products of rows with a
+// model's matrices, norms.
 #include "compute.h"
 
 #include <math.h>
@@ -61,7 +62,8 @@ void axm_narrow(uint16_t *dst, const float *src, size_t n) {
 	for (size_t i = 0; i < n; i++) dst[i] = axm_to_bf16(src[i]);
 }
 
-// A sum has sixteen parts in four vectors, which every processor has registers for; parts in wider ones would be kept in memory.
+// A sum has sixteen parts in four vectors, which every processor has registers for; parts in wider
+// ones would be kept in memory.
 enum { QUAD = 4, PARTS = 4, STEP = QUAD * PARTS };
 typedef float quad __attribute__((vector_size(QUAD * sizeof(float))));
 
@@ -91,7 +93,8 @@ float axm_dot(const float *a, const float *b, size_t n) {
 	return total(sum, a, b, i, n);
 }
 
-// axm_dot of two rows of x, `cols` values each, with b: b is read once, and no row waits for its own sums.
+// axm_dot of two rows of x, `cols` values each, with b: b is read once, and no row waits for its
+// own sums.
 static void dot2(const float *x, const float *b, size_t cols, float out[2]) {
 	const float *x1 = x + cols;
 	quad s0[PARTS] = {{0}}, s1[PARTS] = {{0}};
@@ -111,8 +114,9 @@ static void four(const axm_matrix *w, size_t r, float *buf) {
 	for (size_t i = 0; i < n; i += 32, p += 128) axm_widen(buf + i, p, n - i < 32 ? n - i : 32);
 }
 
-// Row r of a matrix of integers: of eight rows, blocks of 32 columns in turn, four values of each row after four, and the eight scales of
-// each group in turn. Of four bits the second half of a block lies in the high bits of the first.
+// Row r of a matrix of integers: of eight rows, blocks of 32 columns in turn, four values of each
+// row after four, and the eight scales of each group in turn. Of four bits the second half of a
+// block lies in the high bits of the first.
 static void grouped(const axm_matrix *w, size_t r, float *buf) {
 	size_t n = w->cols, blocks = (n + 31) / 32, groups = (n + w->group - 1) / w->group, bytes = w->type == 7 ? 256 : 128;
 	const uint8_t *p = (const uint8_t *)w->data + r / 8 * blocks * bytes + r % 8 * 4;

@@ -1,6 +1,8 @@
-// The on-board engine: AX_SYS_ memory that CPU and NPU share, and AX_ENGINE_ handles. Data flow: MemAlloc gives a physical number and an
-// address; cached memory has a copy for each side, which flush and invalidate bring together, as a CPU's cache would -> a handle holds a
-// model and its description in the vendor's structs -> a run turns physical numbers into spans and goes the way of exec.c.
+// The on-board engine: AX_SYS_ memory that CPU and NPU share, and AX_ENGINE_ handles. Data flow:
+// MemAlloc gives a physical number and an address; cached memory has a copy for each side, which
+// flush and invalidate bring together, as a CPU's cache would -> a handle holds a model and its
+// description in the vendor's structs -> a run turns physical numbers into spans and goes the way
+// of exec.c.
 #include "abi_axengine.h"
 #include "sim.h"
 
@@ -214,7 +216,8 @@ int32_t axsim_engine_GetModelType(const void *data, uint32_t size, int32_t *type
 	return call_leave(&c, code);
 }
 
-// Every group names its tensors as the first does, without the suffix that files give those of the others.
+// Every group names its tensors as the first does, without the suffix that files give those of the
+// others.
 static void fill_meta(ax_meta *to, axm_tensor *t, char *plain) {
 	to->name = plain;
 	to->shape = t->dims;

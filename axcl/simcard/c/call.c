@@ -1,5 +1,6 @@
-// What happens at the start and the end of every call, and the fault plan. Data flow: a call's number -> counters -> the first matching
-// line of the plan -> a verdict in `call` -> after the work: modelled time -> trace.
+// What happens at the start and the end of every call, and the fault plan. Data flow: a call's
+// number -> counters -> the first matching line of the plan -> a verdict in `call` -> after the
+// work: modelled time -> trace.
 #define _GNU_SOURCE
 #include "sim.h"
 
@@ -23,7 +24,8 @@ static const uint8_t call_flags[CALLS] = {
 #undef X
 };
 
-// Real time at which this thread last left the library: what passes until it comes back is the host's own work.
+// Real time at which this thread last left the library: what passes until it comes back is the
+// host's own work.
 static _Thread_local uint64_t left_at;
 
 static bool is_async_of(int sync, int id) {

@@ -1,4 +1,5 @@
-// Models on the card: each has an id and its share of the card's memory, and lives until nothing refers to it. model.c reads their files.
+// Models on the card: each has an id and its share of the card's memory, and lives until nothing
+// refers to it. model.c reads their files.
 #include "sim.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-// Time. Three kinds: off (work takes as long as it takes), real (every call and task lasts at least as long as modelled, by sleeping
-// precisely), virtual (nothing sleeps; a host clock and one clock a stream, for the NPU and for the link add up, a synchronisation joins
-// them). The same sums serve real and virtual, so they agree.
+// Time. Three kinds: off (work takes as long as it takes), real (every call and task lasts at least
+// as long as modelled, by sleeping precisely), virtual (nothing sleeps; a host clock and one clock
+// a stream, for the NPU and for the link add up, a synchronisation joins them). The same sums serve
+// real and virtual, so they agree.
 #define _GNU_SOURCE
 #include "sim.h"
 

@@ -1,6 +1,7 @@
-// What a model computes. Data flow of a layer: input rows -> norm -> q, k, v -> RoPE -> scores over cached cells and the call's own rows,
-// mask added -> softmax -> o -> residual -> norm -> gated MLP -> residual -> output rows. bf16 at the borders, float32 inside.
-// The rows of the call take part as the bf16 values that a later call will read from the cache.
+// What a model computes. Data flow of a layer: input rows -> norm -> q, k, v -> RoPE -> scores over
+// cached cells and the call's own rows, mask added -> softmax -> o -> residual -> norm -> gated MLP
+// -> residual -> output rows. bf16 at the borders, float32 inside. The rows of the call take part
+// as the bf16 values that a later call will read from the cache.
 #include "compute.h"
 #include "graph.h"
 
@@ -8,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Rotates the first `rotary` values of every head of every row (rotate-half form). Positions come a component at a time; each frequency
-// takes the component that its axis says.
+// Rotates the first `rotary` values of every head of every row (rotate-half form). Positions come a
+// component at a time; each frequency takes the component that its axis says.
 static void rope(const axm *m, float *x, uint32_t rows, uint32_t heads, const uint32_t *pos) {
 	uint32_t half = m->rotary / 2, hd = m->head_dim;
 	const float *freq = m->w[W_INV_FREQ].data, *axis = m->w[W_ROPE_AXIS].data;
@@ -43,7 +44,8 @@ typedef struct {
 	uint8_t *bad;
 } scratch;
 
-// One row's attention for one head, over the columns listed. Returns false when a score is so large that a hidden column might count.
+// One row's attention for one head, over the columns listed. Returns false when a score is so large
+// that a hidden column might count.
 static bool attend(const float *q, const float *kf, const float *vf, const uint16_t *mask, const uint32_t *cols, uint32_t n, size_t hd,
 	float scale,
                    float *score, float *out, bool all) {
@@ -72,7 +74,8 @@ static bool attend(const float *q, const float *kf, const float *vf, const uint1
 static void attention(const axm *m, const axm_group *g, const uint16_t *kc, const uint16_t *vc, size_t step, scratch *s) {
 	uint32_t n = g->rows, h = g->cells, total = h + n;
 	size_t hd = m->head_dim, kv = (size_t)m->kv_heads * hd;
-	// A hidden column weighs exactly nothing unless it holds a NaN or an infinity: those are kept, the card does not skip them.
+	// A hidden column weighs exactly nothing unless it holds a NaN or an infinity: those are kept,
+	// the card does not skip them.
 	for (uint32_t j = 0; j < total; j++) {
 		const uint16_t *k = j < h ? kc + (size_t)j * step : s->k16 + (size_t)(j - h) * kv;
 		const uint16_t *v = j < h ? vc + (size_t)j * step : s->v16 + (size_t)(j - h) * kv;
@@ -127,7 +130,8 @@ static void distort(const axm_group *g, scratch *s, uint32_t pos, const axm_quir
 		}
 }
 
-// A row is in use when it sees anything, or has a position: padding that hides everything at position 0 is not.
+// A row is in use when it sees anything, or has a position: padding that hides everything at
+// position 0 is not.
 static bool enough_rows(const axm_group *g, const scratch *s) {
 	uint32_t n = g->rows, total = g->cells + n, used = 0;
 	for (uint32_t r = 0; r < n; r++) {
@@ -209,7 +213,8 @@ static void layer_inputs(const axm *m, uint32_t n, const uint16_t *given, const 
 	for (size_t i = 0; i < n * h; i++) s->x[i] *= scalar;
 }
 
-// K and V of the call: the layer's own, or, where it shares those of another, what stands behind the cells of its cache.
+// K and V of the call: the layer's own, or, where it shares those of another, what stands behind
+// the cells of its cache.
 static void keys_values(const axm *m, const axm_group *g, const void *const *in, const axm_quirks *quirks, scratch *s) {
 	const axm_matrix *w = m->w;
 	uint32_t n = g->rows;

@@ -1,4 +1,5 @@
-// What the kinds of layers compute with: rows of bf16 and float32, and products with a model's matrices.
+// What the kinds of layers compute with: rows of bf16 and float32, and products with a model's
+// matrices.
 #ifndef AXSIM_COMPUTE_H
 #define AXSIM_COMPUTE_H
 

@@ -1,5 +1,5 @@
-// Options. Data flow: axsim_configure's text, then the AXSIM_ environment -> config. Everything is read when nothing is initialised and
-// Init is called, so one process can run many plans.
+// Options. Data flow: axsim_configure's text, then the AXSIM_ environment -> config. Everything is
+// read when nothing is initialised and Init is called, so one process can run many plans.
 #define _GNU_SOURCE
 #include "sim.h"
 

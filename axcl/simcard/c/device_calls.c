@@ -1,5 +1,6 @@
-// The process's life, devices and contexts. Data flow: axclInit reads the options and brings the cards up -> SetDevice makes one active and
-// gives the thread its default context -> every device call finds its card through the thread's context -> Reset and Finalize clear up.
+// The process's life, devices and contexts. Data flow: axclInit reads the options and brings the
+// cards up -> SetDevice makes one active and gives the thread its default context -> every device
+// call finds its card through the thread's context -> Reset and Finalize clear up.
 #define _GNU_SOURCE
 #include "abi_axcl.h"
 #include "sim.h"
@@ -199,7 +200,8 @@ int32_t axclrtRebootDevice(int32_t id) {
 	return call_leave(&c, d ? 0 : E_DEVICE_ID);
 }
 
-// The card runs commands on its own Linux to tell its state, and hears nothing of this process meanwhile.
+// The card runs commands on its own Linux to tell its state, and hears nothing of this process
+// meanwhile.
 static void deaf(call *c, device *d) {
 	const struct timespec long_time = {0, 150000000};
 	while (sim.telling) pthread_cond_wait(&sim.changed, &sim.lock);

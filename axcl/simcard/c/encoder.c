@@ -1,8 +1,10 @@
-// An encoder of pictures. Data flow: bytes -> patches, each with its place -> the tower's blocks: norm -> q, k, v, turned by row and
-// column -> every patch looks at every other -> o -> residual -> norm -> GELU MLP -> residual; after some blocks and at the end, merge x
-// merge patches side by side -> norm -> merger -> rows of float32.
+// An encoder of pictures. Data flow: bytes -> patches, each with its place -> the tower's blocks:
+// norm -> q, k, v, turned by row and column -> every patch looks at every other -> o -> residual ->
+// norm -> GELU MLP -> residual; after some blocks and at the end, merge x merge patches side by
+// side -> norm -> merger -> rows of float32.
 //
-// It is computed patch by patch as the formulas are written; what is summed over a row is summed in double precision.
+// It is computed patch by patch as the formulas are written; what is summed over a row is summed in
+// double precision.
 #include "compute.h"
 
 #include <math.h>
@@ -47,7 +49,8 @@ static void layer_norm(const easel *e, int weight, int bias, size_t block, const
 	}
 }
 
-// Takes the patches out of the picture, gives each its place, and what stands in the table of positions for it.
+// Takes the patches out of the picture, gives each its place, and what stands in the table of
+// positions for it.
 static void look(const easel *e, const uint8_t *picture) {
 	const axm *m = e->m;
 	size_t line = (size_t)m->patch * 3, pixels = line * m->patch * (m->order ? 1 : 2), n = 0;

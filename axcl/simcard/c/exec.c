@@ -1,5 +1,6 @@
-// Running a model on bound device memory. Data flow: bindings -> checked against the group's sizes -> host pointers behind the spans, as
-// the hazards would have them -> axm_run -> damage, where a hazard or a fault asks for it.
+// Running a model on bound device memory. Data flow: bindings -> checked against the group's sizes
+// -> host pointers behind the spans, as the hazards would have them -> axm_run -> damage, where a
+// hazard or a fault asks for it.
 #include "sim.h"
 
 #include <stdlib.h>
@@ -58,8 +59,8 @@ static void spoil(uint8_t *p, const axm_tensor *t, int how) {
 	memset(p, how == WRONG_NAN ? 0xff : 0, t->size);
 }
 
-// What the hazards make of the bindings: an offset that is not honoured, an output that reads its own input, a row that is not kept. Gives
-// how the outputs are to be damaged.
+// What the hazards make of the bindings: an offset that is not honoured, an output that reads its
+// own input, a row that is not kept. Gives how the outputs are to be damaged.
 static int bend(exec *e, bool lost[OUT_MAX]) {
 	const axm *m = e->m->m;
 	const axm_group *g = group_of(e);
@@ -130,7 +131,8 @@ static int32_t run_one(exec *e, uint32_t batch, int damage, const bool lost[OUT_
 	return code == AXM_OK ? 0 : CODE(SUB_ENGINE, ID_NO_MEMORY);
 }
 
-// How long rows of K are in the first layer that ran since, where a hazard has all caches read so; 0 without it.
+// How long rows of K are in the first layer that ran since, where a hazard has all caches read so;
+// 0 without it.
 static uint32_t first_width(exec *e) {
 	const axm *m = e->m->m;
 	if (!hazard(HZ_WIDTH_FIRST) || m->kind != AXM_LAYER) return 0;

@@ -1,4 +1,5 @@
-// Fault plans as text. Data flow: "Call:index:action[:word...]" separated by ';' -> config.faults, read by call.c.
+// Fault plans as text. Data flow: "Call:index:action[:word...]" separated by ';' -> config.faults,
+// read by call.c.
 #define _GNU_SOURCE
 #include "sim.h"
 
@@ -7,8 +8,8 @@
 
 enum { MAX_WORDS = 8 };
 
-// The call a plan names: in full, without its prefix, or '*'. A bare Memcpy, Memset, Memcmp or Execute stands for its Async form too,
-// and a bare Execute for the on-board engine's runs.
+// The call a plan names: in full, without its prefix, or '*'. A bare Memcpy, Memset, Memcmp or
+// Execute stands for its Async form too, and a bare Execute for the on-board engine's runs.
 static bool call_named(const char *s, fault *f) {
 	if (!strcmp(s, "*")) {
 		f->call = CALLS;

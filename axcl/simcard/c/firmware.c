@@ -1,5 +1,6 @@
-// Calls that the vendor's own libraries, Python package and monitor need in order to load, and that speak to its firmware or its driver in
-// undescribed ways: they are there, are counted, and say that they are unsupported. Programs go on without what they would give.
+// Calls that the vendor's own libraries, Python package and monitor need in order to load, and that
+// speak to its firmware or its driver in undescribed ways: they are there, are counted, and say
+// that they are unsupported. Programs go on without what they would give.
 #include "abi_axcl.h"
 #include "sim.h"
 

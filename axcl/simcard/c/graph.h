@@ -1,6 +1,7 @@
 // A net's graph of operations: what one shape group of it is made of, and how to run it.
-// Data flow: a group's program in the file -> axg_read (every operand, attribute and shape checked, nothing believed) -> axg; the inputs'
-// bytes -> axg_run, which goes through the nodes in order -> the outputs' bytes. An axg never changes: any thread may run it.
+// Data flow: a group's program in the file -> axg_read (every operand, attribute and shape checked,
+// nothing believed) -> axg; the inputs' bytes -> axg_run, which goes through the nodes in order ->
+// the outputs' bytes. An axg never changes: any thread may run it.
 #ifndef AXSIM_GRAPH_H
 #define AXSIM_GRAPH_H
 
@@ -57,7 +58,8 @@ enum { AXG_OK, AXG_BAD, AXG_MEMORY };
 int axg_read(const uint8_t *file, uint64_t size, uint64_t at, uint64_t n, uint64_t first, bool weights, axg **out);
 void axg_free(axg *g);
 
-// axg_run computes a graph: in has each input's bytes, out room for each output, or NULL. AXG_OK or AXG_MEMORY.
+// axg_run computes a graph: in has each input's bytes, out room for each output, or NULL. AXG_OK or
+// AXG_MEMORY.
 int axg_run(const axg *g, const void *const *in, void *const *out);
 
 // ---- for the files that compute

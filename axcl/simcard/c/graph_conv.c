@@ -1,13 +1,15 @@
-// Products in nets: convolutions, matrices, attention. All but the transposed convolution are one loop: sixteen columns of the right side
-// are packed one beside the other (tile), and rows of the left side are multiplied with them, some at a time. A sum runs over its terms in
-// order, in float32.
+// Products in nets: convolutions, matrices, attention. All but the transposed convolution are one
+// loop: sixteen columns of the right side are packed one beside the other (tile), and rows of the
+// left side are multiplied with them, some at a time. A sum runs over its terms in order, in
+// float32.
 #include "graph.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Eight vectors of sums at once, which stay in registers: of wider ones the compiler would keep the sums in memory.
+// Eight vectors of sums at once, which stay in registers: of wider ones the compiler would keep the
+// sums in memory.
 #ifdef __AVX__
 enum { LANES = 8 };
 #else
@@ -17,8 +19,8 @@ enum { WIDE = 16, ACROSS = WIDE / LANES, DOWN = 8 / ACROSS };
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
-// y[r][c] = a[r] . column c (+ bias), for `rows` rows of k values, `lda` apart, and the first `cols` columns of the tile. The bias is one a
-// row, or one a column, or NULL.
+// y[r][c] = a[r] . column c (+ bias), for `rows` rows of k values, `lda` apart, and the first
+// `cols` columns of the tile. The bias is one a row, or one a column, or NULL.
 static void multiply(const float *a, size_t lda, size_t rows, const float *tile, size_t k, size_t cols, float *y, size_t ldy,
 	const float *row_bias, const float *col_bias) {
 	for (size_t r = 0; r < rows; r += DOWN) {
@@ -44,7 +46,8 @@ static float *tile_new(size_t k) { return aligned_alloc(64, (k * WIDE * sizeof(f
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-// Packs columns from..from+cols of a matrix whose column c begins at b + c·across, and goes on `down` apart.
+// Packs columns from..from+cols of a matrix whose column c begins at b + c·across, and goes on
+// `down` apart.
 static void pack(float *tile, const float *b, size_t k, size_t from, size_t cols, size_t down, size_t across) {
 	memset(tile, 0, k * WIDE * sizeof *tile);
 	for (size_t c = 0; c < cols; c++) {

@@ -1,5 +1,6 @@
-// Reading a net's program. Data flow: bytes -> counts -> inputs -> constants -> nodes, which add the values they give -> outputs.
-// Shapes follow from operands and attributes by the rules of docs/axmodel-format.md; what does not fit them is refused.
+// Reading a net's program. Data flow: bytes -> counts -> inputs -> constants -> nodes, which add
+// the values they give -> outputs. Shapes follow from operands and attributes by the rules of
+// docs/axmodel-format.md; what does not fit them is refused.
 #include "graph.h"
 
 #include <math.h>
@@ -97,7 +98,8 @@ static bool epsilon(int32_t bits) {
 	return e >= 0 && e <= 1;
 }
 
-// The shape of two that go together, of which each may have axes left out in front. False where they do not.
+// The shape of two that go together, of which each may have axes left out in front. False where
+// they do not.
 static bool together(const axg_value *a, uint32_t arank, const axg_value *b, uint32_t brank, axg_value *y) {
 	y->rank = arank > brank ? arank : brank;
 	for (uint32_t i = 0; i < y->rank; i++) {
@@ -232,7 +234,8 @@ static bool lstm(const shaping *s) {
 	return size_up(&s->y[1]) && size_up(&s->y[2]);
 }
 
-// How many operands each operation takes, and attributes; -1: the operation says. Which may be integers: none, 1 any, 2 the second alone.
+// How many operands each operation takes, and attributes; -1: the operation says. Which may be
+// integers: none, 1 any, 2 the second alone.
 static const struct {
 	uint8_t need, most;
 	int8_t attrs, integers;

@@ -164,7 +164,8 @@ static void cast(const axg_tensor *x, axg_tensor *y) {
 	}
 }
 
-// Softmax and norms of rows of `len`: mean and root over a row, then each value's own factor and addend, which go by `each` values.
+// Softmax and norms of rows of `len`: mean and root over a row, then each value's own factor and
+// addend, which go by `each` values.
 static void softmax(const axg_tensor *x, axg_tensor *y) {
 	size_t len = x->is->dims[x->is->rank - 1];
 	for (size_t r = 0; r < x->is->n; r += len) {
@@ -231,7 +232,8 @@ static void pool(const axg_node *n, const axg_tensor *x, axg_tensor *y) {
 	}
 }
 
-// Of n places along an axis of `of` values, where place i lies: at `low` and, as much as `part`, at the one after it.
+// Of n places along an axis of `of` values, where place i lies: at `low` and, as much as `part`, at
+// the one after it.
 static void centre(uint32_t i, uint32_t of, uint32_t n, uint32_t *low, uint32_t *high, double *part) {
 	double at = (i + 0.5) * of / n - 0.5;
 	if (at < 0) at = 0;

@@ -1,6 +1,7 @@
-// Io infos and ios: what a model's tensors are and where they lie, and executes. Data flow: io info (the model's shapes) -> io, a list of
-// addresses and sizes on the host that nothing checks -> execute looks up what lies there at the call, so a later binding does not touch
-// work that is queued.
+// Io infos and ios: what a model's tensors are and where they lie, and executes. Data flow: io info
+// (the model's shapes) -> io, a list of addresses and sizes on the host that nothing checks ->
+// execute looks up what lies there at the call, so a later binding does not touch work that is
+// queued.
 #include "abi_axcl.h"
 #include "sim.h"
 
@@ -347,7 +348,8 @@ static bool look_up(const struct binding *b, device *d, span *s) {
 	return !b->addr || !span_get((const void *)(uintptr_t)b->addr, b->len, d, s);
 }
 
-// An execute is one message, which names each input and output. What is longer than the card takes is dropped there, and no answer comes.
+// An execute is one message, which names each input and output. What is longer than the card takes
+// is dropped there, and no answer comes.
 static bool unheard(const exec *e) {
 	enum { HEAD = 24, EACH = 20 };
 	return hazard(HZ_MESSAGE) && HEAD + EACH * (uint64_t)(e->m->m->nin + e->m->m->nout) > sim.cfg.message;

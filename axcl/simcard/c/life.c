@@ -1,4 +1,5 @@
-// The process's life: options read, cards brought up, everything released and counted when they go down.
+// The process's life: options read, cards brought up, everything released and counted when they go
+// down.
 #define _GNU_SOURCE
 #include "sim.h"
 

@@ -1,8 +1,11 @@
-// A layer that keeps a state: a gated delta-net. Data flow: input rows -> norm -> qkv, z, b, a -> convolution over this row and those
-// before it (the first state) -> queries and keys of length one -> each value head forgets, corrects and is asked (the second state) ->
-// norm, gate -> o -> residual -> norm -> gated MLP -> residual -> output rows. Padding, a mask of 0, leaves both states as they are.
+// A layer that keeps a state: a gated delta-net. Data flow: input rows -> norm -> qkv, z, b, a ->
+// convolution over this row and those before it (the first state) -> queries and keys of length one
+// -> each value head forgets, corrects and is asked (the second state) -> norm, gate -> o ->
+// residual -> norm -> gated MLP -> residual -> output rows. Padding, a mask of 0, leaves both
+// states as they are.
 //
-// It is computed head by head in double precision, by the formulas as they are written, a row after the other.
+// It is computed head by head in double precision, by the formulas as they are written, a row after
+// the other.
 #include "compute.h"
 
 #include <math.h>

@@ -1,6 +1,8 @@
-// The library's own log, as the vendor's writes one to the terminal: AXSIM_NOISE says where to. It speaks from the level info on until
-// axclSetLogLevel says otherwise, and Init sets the level anew. What Init itself has to say is kept quiet by its configuration only: a
-// file's name or the text itself, {"log":{"host":{"level":6}}}. One that is missing or cannot be read means the defaults and is no error.
+// The library's own log, as the vendor's writes one to the terminal: AXSIM_NOISE says where to. It
+// speaks from the level info on until axclSetLogLevel says otherwise, and Init sets the level anew.
+// What Init itself has to say is kept quiet by its configuration only: a file's name or the text
+// itself, {"log":{"host":{"level":6}}}. One that is missing or cannot be read means the defaults
+// and is no error.
 #define _GNU_SOURCE
 #include "sim.h"
 
@@ -52,7 +54,8 @@ static bool json_string(reader *r, const char *is, bool *same) {
 	return true;
 }
 
-// A JSON value stands at r->p; found says how many of the wanted names lead here, all there could be or -1.
+// A JSON value stands at r->p; found says how many of the wanted names lead here, all there could
+// be or -1.
 static bool json_value(reader *r, int depth, int found);
 
 static bool json_list(reader *r, int depth, int found, char close) {

@@ -1,6 +1,7 @@
-// Device memory and pinned host memory. Data flow: a program's pointer -> the block it lies in -> a span (block, offset, length) that keeps
-// the block alive -> the bytes behind it. The numbers programs get lie in address space that is reserved and closed, so that a read or a
-// write through one on the host faults; the bytes are elsewhere.
+// Device memory and pinned host memory. Data flow: a program's pointer -> the block it lies in -> a
+// span (block, offset, length) that keeps the block alive -> the bytes behind it. The numbers
+// programs get lie in address space that is reserved and closed, so that a read or a write through
+// one on the host faults; the bytes are elsewhere.
 #define _GNU_SOURCE
 #include "abi_axcl.h"
 #include "sim.h"
@@ -44,7 +45,8 @@ static int above(const device *d, uint64_t addr) {
 	return lo;
 }
 
-// A gap of `room` bytes at or after the cursor, so that an address comes back late and a stale pointer is found out.
+// A gap of `room` bytes at or after the cursor, so that an address comes back late and a stale
+// pointer is found out.
 static bool place(device *d, uint64_t room, uint64_t align, uint64_t *base, int *at) {
 	for (int round = 0; round < 2; round++) {
 		uint64_t from = (d->next + align - 1) / align * align;
@@ -166,7 +168,8 @@ void span_put(span *s) {
 	s->b = NULL;
 }
 
-// What lies at an address that a program reaches past the end of its own block: another's bytes, or nothing, which reads as ones.
+// What lies at an address that a program reaches past the end of its own block: another's bytes, or
+// nothing, which reads as ones.
 static void stray(const span *s, uint64_t at, uint64_t n, uint8_t *copy, bool write) {
 	uint64_t addr = s->b->base + s->off + at, end = addr + n;
 	lock();

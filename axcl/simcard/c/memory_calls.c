@@ -1,5 +1,6 @@
-// The calls for device memory, pinned host memory and copies. Data flow: a program's pointers -> a route (a span where it is device memory,
-// a plain pointer where it is the host's) -> the copy, at once or as a stream's task.
+// The calls for device memory, pinned host memory and copies. Data flow: a program's pointers -> a
+// route (a span where it is device memory, a plain pointer where it is the host's) -> the copy, at
+// once or as a stream's task.
 #define _GNU_SOURCE
 #include "abi_axcl.h"
 #include "sim.h"

@@ -1,5 +1,6 @@
-// Reading a software card's .axmodel. Data flow: bytes -> header -> groups -> directory -> matrices that point into the bytes.
-// Every count, length and offset is checked against the file before it is used; products are taken in 64 bits after each factor was capped.
+// Reading a software card's .axmodel. Data flow: bytes -> header -> groups -> directory -> matrices
+// that point into the bytes. Every count, length and offset is checked against the file before it
+// is used; products are taken in 64 bits after each factor was capped.
 #define _GNU_SOURCE
 #include "model.h"
 #include "graph.h"
@@ -38,7 +39,8 @@ static float f32(const uint8_t *p) {
 	return f;
 }
 
-// What each matrix is called and how big it must be; a shape of 0 x 0 means this model has none of it.
+// What each matrix is called and how big it must be; a shape of 0 x 0 means this model has none of
+// it.
 typedef struct {
 	const char *name;
 	uint32_t rows, cols;
@@ -415,7 +417,8 @@ static bool matrix(axm *m, const want w[W_COUNT], const uint8_t *base, const uin
 		if (!w[i].name || strcmp(w[i].name, (const char *)p)) continue;
 		uint32_t type = u32(p + 24), rows = u32(p + 28), cols = u32(p + 32);
 		uint64_t values = u64(p + 40), scales = u64(p + 48);
-		// What rows of each type are filled up to, and columns, and how many bits a value has. Integers of 3 to 5 lay otherwise.
+		// What rows of each type are filled up to, and columns, and how many bits a value has.
+		// Integers of 3 to 5 lay otherwise.
 		static const uint8_t layout[][3] = {{0}, {1, 1, 32}, {1, 1, 16}, {0}, {0}, {0}, {4, 32, 16}, {8, 32, 8}, {8, 32, 4}};
 		if (m->w[i].type || type > 8 || !layout[type][0] || rows != w[i].rows || cols != w[i].cols) return false;
 		if ((w[i].f32_only && type != 1) || (m->kind == AXM_ENCODER && type > 2)) return false;
@@ -450,8 +453,8 @@ static bool directory(axm *m, const uint8_t *base, uint32_t tensors, bool weight
 	return true;
 }
 
-// A vendor's file is an ONNX container: a protobuf whose first field is ir_version (tag 8, a small number) followed by producer_name (tag
-// 18).
+// A vendor's file is an ONNX container: a protobuf whose first field is ir_version (tag 8, a small
+// number) followed by producer_name (tag 18).
 static bool vendor(const uint8_t *p, uint64_t size) { return size > 4 && p[0] == 0x08 && p[1] < 0x20 && p[2] == 0x12; }
 
 static int parse(axm *m, bool weights);
@@ -467,7 +470,8 @@ static bool belongs(const axm *m, const axm *p, bool last) {
 	return true;
 }
 
-// The models within a whole decoder: complete files, each at a multiple of 64. None of them has parts.
+// The models within a whole decoder: complete files, each at a multiple of 64. None of them has
+// parts.
 static int parts(axm *m, const uint8_t *base, bool weights) {
 	const uint8_t *p = base + HEADER + (size_t)m->ngroups * GROUP;
 	for (uint32_t i = 0; i < m->parts; i++) {

@@ -1,6 +1,7 @@
 // A software card's .axmodel in memory: what it is made of, and how to run one of its shape groups.
-// Data flow: file bytes -> axm_open (checked, nothing believed) -> axm; plain host pointers -> axm_run -> plain host pointers.
-// Knows nothing of devices, handles or the ABI. An axm never changes after axm_open: any thread may run it.
+// Data flow: file bytes -> axm_open (checked, nothing believed) -> axm; plain host pointers ->
+// axm_run -> plain host pointers. Knows nothing of devices, handles or the ABI. An axm never
+// changes after axm_open: any thread may run it.
 #ifndef AXSIM_MODEL_H
 #define AXSIM_MODEL_H
 
@@ -29,8 +30,8 @@ enum {
 	AXM_FLAGS = 16383,
 };
 
-// Where a layer's tensors stand among its inputs and outputs, and a whole decoder's, whose output is its logits. Some layers are
-// given a row beyond the hidden state. A net may have more of both.
+// Where a layer's tensors stand among its inputs and outputs, and a whole decoder's, whose output
+// is its logits. Some layers are given a row beyond the hidden state. A net may have more of both.
 enum { IN_INPUT, IN_INDICES, IN_MASK, IN_K, IN_V, IN_LAYER, IN_GIVEN = IN_LAYER, IN_MAX = 64 };
 enum { OUT_K, OUT_V, OUT_OUTPUT, OUT_LAYER, OUT_MAX = 64 };
 
@@ -91,8 +92,8 @@ typedef struct axm {
 
 enum { AXM_OK, AXM_E_OPEN, AXM_E_EMPTY, AXM_E_VENDOR, AXM_E_BAD, AXM_E_MEMORY };
 
-// axm_open_file and axm_open_mem give a new model or a code; `mem` is copied. With weights false only the header and the directory are
-// kept.
+// axm_open_file and axm_open_mem give a new model or a code; `mem` is copied. With weights false
+// only the header and the directory are kept.
 int axm_open_file(const char *path, bool weights, axm **out);
 int axm_open_mem(const void *mem, uint64_t size, axm **out);
 void axm_free(axm *m);
@@ -115,8 +116,9 @@ typedef struct {
 	uint32_t width_first; // 0, or how long rows in caches are taken to be where they are longer
 } axm_quirks;
 
-// axm_run computes one group. Pointers follow the order of the group's tensors, each with exactly its tensor's size; outputs may be NULL.
-// Inputs and outputs must not overlap. Returns AXM_OK or AXM_E_MEMORY.
+// axm_run computes one group. Pointers follow the order of the group's tensors, each with exactly
+// its tensor's size; outputs may be NULL. Inputs and outputs must not overlap. Returns AXM_OK or
+// AXM_E_MEMORY.
 int axm_run(const axm *m, uint32_t group, const void *const *in, void *const *out, const axm_quirks *quirks);
 
 #endif

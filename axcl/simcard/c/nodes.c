@@ -18,7 +18,8 @@ static void node_open(int i, const char *name) {
 	if (nodes[i] < 0) nodes[i] = memfd_create(name, hazard(HZ_INHERIT) ? 0 : MFD_CLOEXEC);
 }
 
-// An interruption is an error to it, as to the library's own, and it listens no more: what is copied from then on fails.
+// An interruption is an error to it, as to the library's own, and it listens no more: what is
+// copied from then on fails.
 static void *listen_main(void *arg) {
 	(void)arg;
 	struct pollfd p = {.fd = listens, .events = POLLIN};

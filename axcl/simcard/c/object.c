@@ -1,5 +1,6 @@
-// Handles: contexts, streams, events, io infos and ios as programs see them. A handle is a number that points nowhere; each carries a
-// generation, so that one used after its end is told from a new one in the same place.
+// Handles: contexts, streams, events, io infos and ios as programs see them. A handle is a number
+// that points nowhere; each carries a generation, so that one used after its end is told from a new
+// one in the same place.
 #include "sim.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-// What every reader of options needs: times as text, and a line on standard error for what cannot be read.
+// What every reader of options needs: times as text, and a line on standard error for what cannot
+// be read.
 #define _GNU_SOURCE
 #include "sim.h"
 

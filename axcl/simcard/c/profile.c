@@ -1,6 +1,6 @@
-// What things cost. Data flow: a profile's lines (built in, a file, or words after a comma in AXSIM_PROFILE) -> profile -> nanoseconds for
-// a copy or an execute. Measured numbers stand in the profile as table lines; what was not measured is a formula over weights, cache and
-// rows.
+// What things cost. Data flow: a profile's lines (built in, a file, or words after a comma in
+// AXSIM_PROFILE) -> profile -> nanoseconds for a copy or an execute. Measured numbers stand in the
+// profile as table lines; what was not measured is a formula over weights, cache and rows.
 #define _GNU_SOURCE
 #include "graph.h"
 #include "sim.h"
@@ -69,8 +69,8 @@ static bool call_cost(profile *p, const char *name, uint64_t ns) {
 	return any;
 }
 
-// layer hidden=1024 rows=1 cells=2047 weights=15.7MB time=1.50ms, or, of one that keeps a state, linear hidden=1024 rows=1 weights=11MB
-// time=1ms
+// layer hidden=1024 rows=1 cells=2047 weights=15.7MB time=1.50ms, or, of one that keeps a state,
+// linear hidden=1024 rows=1 weights=11MB time=1ms
 static bool layer_line(profile *p, char **w, int n) {
 	table_line l = {.linear = *w[0] == 'l' && w[0][1] == 'i'};
 	if (p->nlayers == MAX_TABLE || n != (l.linear ? 5 : 6)) return false;
@@ -250,14 +250,16 @@ static double formula(const profile *p, const axm *m, double n, double h) {
 		n, h);
 }
 
-// How far a line's weights are from the layer's; none where the line is of another kind, width or number of rows.
+// How far a line's weights are from the layer's; none where the line is of another kind, width or
+// number of rows.
 static double off(const table_line *l, const axm *m, const axm_group *g) {
 	if (l->linear != (m->kind == AXM_LINEAR) || l->hidden != m->hidden || l->rows != g->rows) return INFINITY;
 	return fabs((double)m->weight_bytes / l->weights - 1);
 }
 
-// A line of the table fits a layer of the same width and rows whose weights take about as much, and no other line's are nearer; between two
-// lines' cells the time is drawn straight, beyond them the formula's attention carries on.
+// A line of the table fits a layer of the same width and rows whose weights take about as much, and
+// no other line's are nearer; between two lines' cells the time is drawn straight, beyond them the
+// formula's attention carries on.
 static double layer_ns(const profile *p, const axm *m, const axm_group *g) {
 	const table_line *below = NULL, *above = NULL;
 	double nearest = 0.15;

@@ -1,8 +1,10 @@
-// The card's insides, shared by its files. Data flow of a call: call_enter (count, fault plan, trace text) -> the call's own checks ->
-// work on memory, streams or models -> call_leave (modelled time, real sleep, trace line, code).
+// The card's insides, shared by its files. Data flow of a call: call_enter (count, fault plan,
+// trace text) -> the call's own checks -> work on memory, streams or models -> call_leave (modelled
+// time, real sleep, trace line, code).
 //
-// One lock, sim.lock, guards everything here; it is never held over a copy, an execute, a file read or a sleep. What such work touches is
-// kept alive by reference counts. The card is a process-wide thing behind a process-wide ABI, so its state is one static struct.
+// One lock, sim.lock, guards everything here; it is never held over a copy, an execute, a file read
+// or a sleep. What such work touches is kept alive by reference counts. The card is a process-wide
+// thing behind a process-wide ABI, so its state is one static struct.
 #ifndef AXSIM_SIM_H
 #define AXSIM_SIM_H
 
@@ -186,7 +188,8 @@ typedef struct block {
 	device *dev;
 } block;
 
-// Device memory from somewhere inside a block. It may go on past the block's end: the card has no more than an address there.
+// Device memory from somewhere inside a block. It may go on past the block's end: the card has no
+// more than an address there.
 typedef struct {
 	block *b;
 	uint64_t off, len;
@@ -325,12 +328,14 @@ typedef struct {
 	void *made; // the memory that the call gave, for the trace
 } call;
 
-// call_enter counts the call, reads the fault plan and writes the trace's operands. Takes and releases the lock.
+// call_enter counts the call, reads the fault plan and writes the trace's operands. Takes and
+// releases the lock.
 void call_enter(call *c, int id, int sub, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-// call_device finds the calling thread's device, or sets c->code and returns NULL. Call with the lock held.
+// call_device finds the calling thread's device, or sets c->code and returns NULL. Call with the
+// lock held.
 device *call_device(call *c);
-// call_stream is the same for a call that is given a stream, which brings its device: the thread needs no context. NULL and c->code where
-// the handle is none.
+// call_stream is the same for a call that is given a stream, which brings its device: the thread
+// needs no context. NULL and c->code where the handle is none.
 stream *call_stream(call *c, const void *handle);
 // call_releases: whether the call gives something back, which a fault does not prevent.
 bool call_releases(int id);
@@ -371,8 +376,9 @@ void block_drop(block *b);
 block *block_find(uint64_t addr, device *only);
 int32_t span_get(const void *p, uint64_t len, device *only, span *s); // takes a reference; 0 or a memory code
 void span_put(span *s);
-// span_open gives n bytes of a span from `at` on: in place, or where they leave the block a copy in *spare, made of what lies at those
-// addresses. span_shut writes a copy back if `write`, and frees it. Both without the lock. NULL: no memory.
+// span_open gives n bytes of a span from `at` on: in place, or where they leave the block a copy in
+// *spare, made of what lies at those addresses. span_shut writes a copy back if `write`, and frees
+// it. Both without the lock. NULL: no memory.
 uint8_t *span_open(const span *s, uint64_t at, uint64_t n, void **spare);
 void span_shut(const span *s, uint64_t at, uint64_t n, void *spare, bool write);
 int host_find(const void *p); // index of the pinned block that holds p, or -1

@@ -1,7 +1,9 @@
-// What processes know of each other: with AXSIM_STATE=folder each keeps a record there of the memory it holds and of loads and executes
-// under way. What a living process holds is taken, on the first card. A record whose process is gone without Finalize means memory that
-// stays taken for a while (rule 11), and, where something was under way, a card that answers no more until its record is deleted, as by
-// taking its power away (rule 7). With the hazard exclusive a card is one process's from its first SetDevice to its last reset.
+// What processes know of each other: with AXSIM_STATE=folder each keeps a record there of the
+// memory it holds and of loads and executes under way. What a living process holds is taken, on the
+// first card. A record whose process is gone without Finalize means memory that stays taken for a
+// while (rule 11), and, where something was under way, a card that answers no more until its record
+// is deleted, as by taking its power away (rule 7). With the hazard exclusive a card is one
+// process's from its first SetDevice to its last reset.
 #define _GNU_SOURCE
 #include "sim.h"
 

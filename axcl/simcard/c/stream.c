@@ -1,5 +1,6 @@
-// Streams. Data flow: a call makes a task (what to run, what it holds, when it ends by the model) -> the stream's queue -> the
-// stream's own thread runs tasks in order -> a synchronisation waits for what was queued when it began and gives the first error.
+// Streams. Data flow: a call makes a task (what to run, what it holds, when it ends by the model)
+// -> the stream's queue -> the stream's own thread runs tasks in order -> a synchronisation waits
+// for what was queued when it began and gives the first error.
 #define _GNU_SOURCE
 #include "abi_axcl.h"
 #include "sim.h"
@@ -63,7 +64,8 @@ static void lose(uint64_t ns) {
 	nanosleep(&ts, NULL);
 }
 
-// What the synchronisation gives of a task that failed on the card: what the card's own function returned, which no scheme explains.
+// What the synchronisation gives of a task that failed on the card: what the card's own function
+// returned, which no scheme explains.
 static int32_t told(int32_t code) {
 	bool cards = (code & ~0xff) == CODE(SUB_MEMORY, 0) || (code & ~0xff) == CODE(SUB_ENGINE, 0);
 	return cards && hazard(HZ_RAWCODE) ? -1 : code;

@@ -1,5 +1,5 @@
-// The calls for streams and events. Data flow: a handle -> the stream or event -> a task in the stream's queue, or a wait for what is
-// queued.
+// The calls for streams and events. Data flow: a handle -> the stream or event -> a task in the
+// stream's queue, or a wait for what is queued.
 #define _GNU_SOURCE
 #include "abi_axcl.h"
 #include "sim.h"

@@ -1,5 +1,5 @@
-// The trace. Data flow: call_leave -> one line a call: number, modelled time, thread, call with operands, code, modelled cost -> at the end
-// a table by call, and where the time went.
+// The trace. Data flow: call_leave -> one line a call: number, modelled time, thread, call with
+// operands, code, modelled cost -> at the end a table by call, and where the time went.
 #define _GNU_SOURCE
 #include "sim.h"
 

@@ -1,4 +1,5 @@
-// The card's own Linux as far as it outlives a call: the folder that stands for its file system, and the programs that run there.
+// The card's own Linux as far as it outlives a call: the folder that stands for its file system,
+// and the programs that run there.
 #define _GNU_SOURCE
 #include "sim.h"
 

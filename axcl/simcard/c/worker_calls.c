@@ -1,7 +1,8 @@
-// Worker calls: programs that run on the card's own Linux, here as child processes of this one. Data flow: TransferFile copies between the
-// host and a folder that stands for the card's file system (AXSIM_ROOT, or one made for this process) -> ExecWorker starts a program from
-// there -> messages go through a sequenced-packet socket pair, which the child finds as its standard input, standard output and descriptor
-// 3.
+// Worker calls: programs that run on the card's own Linux, here as child processes of this one.
+// Data flow: TransferFile copies between the host and a folder that stands for the card's file
+// system (AXSIM_ROOT, or one made for this process) -> ExecWorker starts a program from there ->
+// messages go through a sequenced-packet socket pair, which the child finds as its standard input,
+// standard output and descriptor 3.
 #define _GNU_SOURCE
 #include "abi_axcl.h"
 #include "sim.h"
@@ -78,7 +79,8 @@ static int32_t remove_file(const char *src, const char *dst) {
 	return E_WORKER_OPEN;
 }
 
-// Where a transfer reads and writes, or a removal done; with the lock held. *copy says that a copy is to follow.
+// Where a transfer reads and writes, or a removal done; with the lock held. *copy says that a copy
+// is to follow.
 static int32_t transfer(const char *src, const char *dst, int32_t policy, char *a, char *b, bool *copy) {
 	bool has_src = src && *src, has_dst = dst && *dst;
 	if (policy < TO_DEVICE || policy > REMOVE) return CODE(SUB_WORKER, ID_ILLEGAL);
@@ -141,7 +143,8 @@ static int32_t spawn(const char *path, char **argv, uint32_t *pid) {
 	return 0;
 }
 
-// A program of the card: one that was transferred, else one that every Linux has (the host's stands for it).
+// A program of the card: one that was transferred, else one that every Linux has (the host's stands
+// for it).
 static int32_t program(const char *path, char *out) {
 	struct stat st;
 	if (!*path) return E_WORKER_PATH;
@@ -177,7 +180,8 @@ int32_t axclrtExecWorker(const char *path, const int32_t *argc, const char *argv
 	return call_leave(&c, code);
 }
 
-// A copy of the channel's descriptor, so that a kill in another thread does not pull it away; -1 when there is no such worker.
+// A copy of the channel's descriptor, so that a kill in another thread does not pull it away; -1
+// when there is no such worker.
 static int channel(uint32_t pid) {
 	worker **p = worker_find(pid);
 	return p ? fcntl((*p)->fd, F_DUPFD_CLOEXEC, 0) : -1;

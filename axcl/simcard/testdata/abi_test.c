@@ -1,6 +1,7 @@
-// A foreign program: it knows the AXCL ABI by its documented signatures and nothing of the card's insides, except for the axsim_ symbols in
-// the cases that need them. Run as: abi_test CASE FOLDER (a scratch folder). Exit 0 when all that was checked is so.
-// Long, because the ABI is: one case a subject, in the order of axcl-abi; what the card computes is in layer_cases.h.
+// A foreign program: it knows the AXCL ABI by its documented signatures and nothing of the card's
+// insides, except for the axsim_ symbols in the cases that need them. Run as: abi_test CASE FOLDER
+// (a scratch folder). Exit 0 when all that was checked is so. Long, because the ABI is: one case a
+// subject, in the order of axcl-abi; what the card computes is in layer_cases.h.
 #include "foreign.h"
 
 #include <errno.h>
@@ -459,7 +460,8 @@ static void case_streams(void) {
 	CODE_IS(axclrtMemcpyAsync(host, host, 1, 1, s), 0x80300581);
 	CODE_IS(axclrtMemsetAsync(a, 0, N + 1, s), 0x80300503);
 	CODE_IS(axclrtMemcmpAsync(a, NULL, 1, s), 0x80300502);
-	// memory freed while a copy from it is queued; a stream destroyed with work queued; one by force
+	// memory freed while a copy from it is queued; a stream destroyed with work queued; one by
+	// force
 	OK(axclrtMemcpyAsync(b, a, N, 3, s));
 	OK(axclrtFree(b));
 	OK(axclrtMemsetAsync(a, 5, N, s));
@@ -486,7 +488,8 @@ static void case_streams(void) {
 	free(host);
 	free(back);
 	down(id);
-	// a card whose streams begin only when somebody synchronises: what was not waited for is not there
+	// a card whose streams begin only when somebody synchronises: what was not waited for is not
+	// there
 	id = card("hazards=+lazy");
 	OK(axclrtCreateStream(&s));
 	a = dmalloc(8);
@@ -1259,8 +1262,8 @@ static void case_state(void) {
 	}
 }
 
-// What a living process holds is taken from the others' point of view, and free again when it has given it back; what a killed one held
-// stays taken.
+// What a living process holds is taken from the others' point of view, and free again when it has
+// given it back; what a killed one held stays taken.
 static void case_share(void) {
 	setenv("AXSIM_STATE", dir, 1);
 	int go[2], ready[2];
@@ -1295,7 +1298,8 @@ static void case_share(void) {
 	OK(axclFinalize());
 }
 
-// A card that is one process's alone: others are told that it is busy, until that process has reset it as often as it was set, or is dead.
+// A card that is one process's alone: others are told that it is busy, until that process has reset
+// it as often as it was set, or is dead.
 static void case_exclusive(void) {
 	setenv("AXSIM_STATE", dir, 1);
 	setenv("AXSIM_HAZARDS", "exclusive,-leak", 1);
@@ -1341,7 +1345,8 @@ static void case_exclusive(void) {
 	OK(axclFinalize());
 }
 
-// What the library writes on its own: to both streams, what fails and what begins, until it is told to be quiet; Init forgets that.
+// What the library writes on its own: to both streams, what fails and what begins, until it is told
+// to be quiet; Init forgets that.
 static void case_noise(void) {
 	setenv("AXSIM_NOISE", "both", 1);
 	int keep[2] = {dup(1), dup(2)};

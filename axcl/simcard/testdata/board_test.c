@@ -1,5 +1,6 @@
-// A foreign program for the on-board engine: libax_sys.so and libax_engine.so by dlopen, one call after another as the facts describe them.
-// Run as: board_test FOLDER-OF-LIBRARIES SCRATCH. Exit 0 when all that was checked is so.
+// A foreign program for the on-board engine: libax_sys.so and libax_engine.so by dlopen, one call
+// after another as the facts describe them. Run as: board_test FOLDER-OF-LIBRARIES SCRATCH. Exit 0
+// when all that was checked is so.
 #include "foreign.h"
 
 #include <sys/stat.h>

@@ -1,5 +1,6 @@
-// Cases about what the card itself is like: its events, the codes of tasks that failed, full memory, messages that it drops, pages of other
-// sizes. Each with the hazard and without. Included by abi_test.c.
+// Cases about what the card itself is like: its events, the codes of tasks that failed, full
+// memory, messages that it drops, pages of other sizes. Each with the hazard and without. Included
+// by abi_test.c.
 
 // ---- latch: an event that was recorded once stays set
 

@@ -1,4 +1,5 @@
-// What the foreign programs share: the ABI's symbols by dlsym, checks, and small software-card models written from the format's document.
+// What the foreign programs share: the ABI's symbols by dlsym, checks, and small software-card
+// models written from the format's document.
 #ifndef FOREIGN_H
 #define FOREIGN_H
 

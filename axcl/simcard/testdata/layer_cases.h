@@ -1,5 +1,6 @@
-// Cases about what the card computes: a layer against a float64 one written here from the format's document, heads, hollow models, hazards
-// and the profile's numbers. Included by abi_test.c. Long for the layer in float64 and the hazards, which need it as their judge.
+// Cases about what the card computes: a layer against a float64 one written here from the format's
+// document, heads, hollow models, hazards and the profile's numbers. Included by abi_test.c. Long
+// for the layer in float64 and the hazards, which need it as their judge.
 
 enum { H = 32, HEADS = 4, KVH = 2, HD = 8, KV = KVH * HD, Q = HEADS * HD, INTER = 48, T = 15, N = 4, PAST = 8 };
 
@@ -111,7 +112,8 @@ static void ref_heads(const layer_def *l, double *x, int heads, const matrix *no
 	}
 }
 
-// n rows over `past` cached rows. Cache and mask as the card sees them; new rows rounded as the card rounds them.
+// n rows over `past` cached rows. Cache and mask as the card sees them; new rows rounded as the
+// card rounds them.
 static void ref_layer(const layer_def *l, int n, int past, const uint16_t *input, const uint32_t *pos, const uint16_t *mask, const uint16_t *kc, const uint16_t *vc, double *k_new, double *v_new, double *out) {
 	double x[N][H], a[H], q[N][Q], kr[N][KV], vr[N][KV];
 	for (int r = 0; r < n; r++) {
@@ -222,7 +224,8 @@ static void hide_all(pass *p) {
 
 static void see(pass *p, int row, int column) { p->mask[row * (p->past + p->n) + column] = 0; }
 
-// A pass of random rows over random cached rows; row r sees some cells, itself, and of the earlier rows those of its own parity.
+// A pass of random rows over random cached rows; row r sees some cells, itself, and of the earlier
+// rows those of its own parity.
 static pass random_pass(int group) {
 	pass p = {.n = (int)layer_groups[group].rows, .past = (int)layer_groups[group].cells};
 	hide_all(&p);
@@ -499,7 +502,8 @@ static void case_hazards(void) {
 		OK(axclrtEngineSetInputBufferByIndex(a.io, 0, a.x, 128)); // bound anew: good again
 		CHECK(affine_right(&a, 1, 0));
 		affine_down(&a);
-		// 12: after a load that failed on the card, what is loaded next gives garbage, until all are unloaded
+		// 12: after a load that failed on the card, what is loaded next gives garbage, until all
+		// are unloaded
 		OK(axsim_configure(on ? "hazards=strict\nfault=LoadFromFile:0:0x80300709" : "hazards=none\nfault=LoadFromFile:0:0x80300709"));
 		uint64_t m;
 		CODE_IS(axclrtEngineLoadFromFile(file("layer.axmodel"), &m), 0x80300709);
@@ -666,7 +670,8 @@ static void case_profile(void) {
 	write_hollow(file("q4.axmodel"), 2560, 32, 8, 9728, g4, 3, 100925440);
 	CHECK(about(36 * layer_ms(file("q4.axmodel"), 1), 1100, 0.01));
 	CHECK(about(36 * layer_ms(file("q4.axmodel"), 0) + 19, 240, 0.05));
-	// without a line in the table the formula must come near what was measured: the same layers under other widths' names
+	// without a line in the table the formula must come near what was measured: the same layers
+	// under other widths' names
 	static const group_def f[] = {{1, 2047, 2047}, {127, 1024, 1024}};
 	write_hollow(file("f.axmodel"), 1025, 16, 8, 3072, f, 2, 15728640);
 	CHECK(about(layer_ms(file("f.axmodel"), 0), 1.50, 0.06));

@@ -1,5 +1,6 @@
-// What programs that this project did not write do, and a card must not mind: the vendor's own tests of devices, init and memory, Python
-// sessions, libraries with threads of their own. Written from what the real library is known to answer. Part of abi_test.c.
+// What programs that this project did not write do, and a card must not mind: the vendor's own
+// tests of devices, init and memory, Python sessions, libraries with threads of their own. Written
+// from what the real library is known to answer. Part of abi_test.c.
 
 // ---- devices are counted
 
@@ -230,7 +231,8 @@ static void case_beyond(void) {
 	OK(axclrtSynchronizeStream(s));
 	OK(axclrtDestroyStream(s));
 	CODE_IS(axclrtMemset(p, 0, (size_t)8 << 30), 0x80300507); // a length that no card has
-	// a binding past its end, at nothing, and at memory that is the host's: only nulls and indices are looked at
+	// a binding past its end, at nothing, and at memory that is the host's: only nulls and indices
+	// are looked at
 	affine a = affine_up(4);
 	OK(axclrtEngineSetInputBufferByIndex(a.io, 0, a.x, 1 << 20));
 	CHECK(affine_right(&a, 4, 1));
@@ -278,7 +280,8 @@ static void case_groups(void) {
 	CHECK(affine_right(&a, 1, 0));
 	affine_down(&a);
 	down(id);
-	// making an event and ending it are round trips; recording it and waiting for it, and an io's calls, are not
+	// making an event and ending it are round trips; recording it and waiting for it, and an io's
+	// calls, are not
 	id = card("clock=virtual");
 	a = affine_up(1);
 	axcl_handle s, e, io;
@@ -446,8 +449,9 @@ static void stage_down(stage *s) {
 	for (uint32_t i = 0; i < s->nout; i++) OK(axclrtFree(s->out[i]));
 }
 
-// The copying loop: position and mask to every layer, the new rows of K and V to the cache and the hidden state to the next layer by copies
-// on the card, each waited for, host memory as malloc gives it.
+// The copying loop: position and mask to every layer, the new rows of K and V to the cache and the
+// hidden state to the next layer by copies on the card, each waited for, host memory as malloc
+// gives it.
 static double copying(stage *l, stage *head, uint32_t at, uint16_t *embed, uint16_t *mask, uint16_t *logits) {
 	uint64_t t = axsim_clock_ns();
 	OK(axclrtMemcpy(l[0].in[0], embed, 2 * LOOP_H, 1));
@@ -464,8 +468,9 @@ static double copying(stage *l, stage *head, uint32_t at, uint16_t *embed, uint1
 	return (double)(axsim_clock_ns() - t) / 1e6;
 }
 
-// The loop that copies nothing on the card: rows of K and V are bound to the cache anew for each token, each layer's output is the next one's
-// input, position and mask go once a token from pinned memory.
+// The loop that copies nothing on the card: rows of K and V are bound to the cache anew for each
+// token, each layer's output is the next one's input, position and mask go once a token from pinned
+// memory.
 static double zero_copy(stage *l, stage *head, uint32_t at, uint16_t *embed, uint16_t *pin, uint16_t *logits) {
 	uint64_t t = axsim_clock_ns();
 	OK(axclrtMemcpy(l[0].in[0], embed, 2 * LOOP_H, 1));
@@ -518,8 +523,9 @@ enum { SL_LAYERS = 24, SL_H = 1024, SL_KV = 512, SL_CELLS = 2047, SL_VOCAB = 248
 
 static bool keeps_state(int i) { return (i + 1) % 4 != 0; }
 
-// The vendor's: position and mask to every layer, and after each layer its new states to where they are read, in the decode group's buffers
-// and in those that the prefill groups share; each step waited for.
+// The vendor's: position and mask to every layer, and after each layer its new states to where they
+// are read, in the decode group's buffers and in those that the prefill groups share; each step
+// waited for.
 static double copying_states(stage *l, stage *head, uint8_t *prefill, uint32_t at, uint16_t *host) {
 	uint64_t t = axsim_clock_ns();
 	OK(axclrtMemcpy(l[0].in[0], host, 2 * SL_H, 1));
@@ -541,8 +547,8 @@ static double copying_states(stage *l, stage *head, uint8_t *prefill, uint32_t a
 	return (double)(axsim_clock_ns() - t) / 1e6;
 }
 
-// The fastest known: layers chained, positions and masks once a token from pinned memory, rows bound in place, states bound turn about, one
-// stream and one wait.
+// The fastest known: layers chained, positions and masks once a token from pinned memory, rows
+// bound in place, states bound turn about, one stream and one wait.
 static double queued_states(stage *l, stage *head, axcl_handle *odd, uint32_t at, uint16_t *pin, axcl_handle stream) {
 	uint64_t t = axsim_clock_ns();
 	OK(axclrtMemcpyAsync(l[0].in[0], pin, 2 * SL_H, 1, stream));

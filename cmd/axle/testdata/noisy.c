@@ -1,5 +1,6 @@
-// A vendor's library of a version that nothing keeps quiet: from the moment it is loaded a thread of its own writes to standard output, by
-// descriptor and through C's stdio. What it computes with is the simulated card, which it needs and which lies beside it.
+// A vendor's library of a version that nothing keeps quiet: from the moment it is loaded a thread
+// of its own writes to standard output, by descriptor and through C's stdio. What it computes with
+// is the simulated card, which it needs and which lies beside it.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
