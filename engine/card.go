@@ -9,50 +9,48 @@ import (
 	"github.com/axle-llm/axle/engine/card"
 )
 
-// CardOptions says how a card is run. The zero value is for everyday use.
+// CardOptions says how a card is run. The zero value is for normal use.
 type CardOptions struct {
-	// Clock is the card's clock: passes are timed by it, and what the worker does at times (ask for
-	// the card's state, check a model, give up on a disk) is done by it. Nil for the host's
-	// monotonic clock. Only the watchdog goes by the host's clock always. Any goroutine may call
-	// it.
+	// Clock is the card's clock. It times passes and the worker's periodic work: reading the card's
+	// state, checking a model, giving up on a disk. Nil means the host's monotonic clock. Only the
+	// watchdog always uses the host's clock. Any goroutine may call Clock.
 	Clock func() time.Duration
-	// NoSpeculate switches guessing off for every request.
+	// NoSpeculate switches speculation off for every request.
 	NoSpeculate bool
-	// Watch is the least time a pass may take before the watchdog calls the card lost; 0 means 10
-	// s. The limit of a pass is the larger of this and twenty times what the pass should take.
+	// Watch is the least time that a pass may take before the watchdog declares the card lost; 0
+	// means 10 s. A pass's limit is the larger of Watch and twenty times the expected time.
 	Watch time.Duration
-	// Ending, when not nil, is closed when the process is about to end: a file that is being loaded
-	// is then waited for no longer than seconds beyond what it should take, so that a load that
-	// hangs does not hold up the end.
+	// Ending, when not nil, is closed when the process is about to end. Then a file that is being
+	// loaded gets only a few seconds more than expected, so that a hanging load does not delay the
+	// end.
 	Ending <-chan struct{}
-	// Check is how often an idle card is asked whether it still answers as it did at load; 0 means
-	// every hour, negative never.
+	// Check is how often an idle card is tested for the answers that it gave at load; 0 means every
+	// hour, negative means never.
 	Check time.Duration
-	// CheckWork is how long a card may work until a row with known results is sent along; 0 means
-	// three minutes of passes, negative never.
+	// CheckWork is how long a card may work until a pass carries a known row; 0 means three minutes
+	// of passes, negative means never.
 	CheckWork time.Duration
-	// Lost is called once, from a goroutine of its own, when the card is lost for good; of several
-	// that hold a copy of a model each, when the last one is.
+	// Lost is called once, from its own goroutine, when the card is lost. If several cards hold
+	// copies of a model, it is called when the last one is lost.
 	Lost func(error)
-	// Fewer is called so too for a card that is lost while others that hold a copy go on.
+	// Fewer is called in the same way for a lost card while others with a copy go on.
 	Fewer func(error)
-	// Trace is called on the worker after each pass and must not wait for anything; nil costs
-	// nothing.
+	// Trace is called on the worker after each pass, and must not wait. Nil costs nothing.
 	Trace func(*PassTrace)
 }
 
-// Card is an opened device with the one goroutine that owns it, which gives every model on it its
-// turns: see package card, whose methods it has. All methods are safe for concurrent use, but for
-// those that say that they are the worker's. Close it after the models that use it.
+// Card is an open device with the one goroutine that owns it. This worker gives every model on the
+// card its turns: see package card, whose methods it has. All methods are safe for concurrent use,
+// except those documented as the worker's. Close it after the models that use it.
 type Card struct {
 	*card.Card
 	o    CardOptions
-	ours atomic.Int64 // card memory that models of this process hold
+	ours atomic.Int64 // bytes of card memory that this process's models hold
 }
 
-// OpenCard starts the worker, which opens the device by open. why says in a sentence what was
-// chosen. The watchdog's eye is on the library's first call already: one that does not return
-// within CardOptions.Watch loses the card. Errors: what open gives (axcl.ErrNoDevice and others),
+// OpenCard starts the worker, which calls open to open the device. why is a sentence that says
+// which device was chosen. The watchdog watches from the library's first call on: a call that does
+// not return within CardOptions.Watch loses the card. Errors: open's (axcl.ErrNoDevice and others),
 // axcl.ErrLost.
 func OpenCard(open func() (axcl.Device, string, error), o CardOptions) (*Card, error) {
 	if o.Check == 0 {
@@ -68,7 +66,7 @@ func OpenCard(open func() (axcl.Device, string, error), o CardOptions) (*Card, e
 	return &Card{Card: c, o: o}, nil
 }
 
-// Why says which device was chosen and for what reason, and whether others have memory of it.
+// Why says which device was chosen and for what reason, and whether others use its memory.
 func (c *Card) Why() string {
 	if n, others := c.Foreign(); others {
 		return c.Card.Why() + ", though " + ask.TakenBefore(n)

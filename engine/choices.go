@@ -12,22 +12,22 @@ import (
 // This file answers one prompt more than once. The first answer evaluates the prompt; the others
 // begin with its first token, find the prompt's rows in the cache, and share passes with it.
 
-// choicesAtOnce is how many answers of a request run at once: half of what a model runs for
-// everybody.
+// choicesAtOnce is the most answers of one request that run at once: half of the sequences that a
+// model runs by default.
 const choicesAtOnce = 16
 
-// Choices answers a request several times, as [Model.Chat] does where it has messages, else as
-// [Model.Generate]. The answers' events come as they are made, in any order of answers; the
-// sequence ends well when each has had its Done, whose Context is nil. The prompt is read and
-// evaluated once. At most 16 answers run at once, fewer where there are no places
-// ([Several].Beside) or the queue is full; the others follow in turn. ErrBusy is the request's only
-// where none of its answers runs.
+// Choices answers a request several times: as [Model.Chat] if it has messages, else as
+// [Model.Generate]. The prompt is read and evaluated once. Events of all answers come as they are
+// made, in any order. The sequence ends without an error after each answer's Done, whose Context is
+// nil. At most 16 answers run at once, fewer if there are no places ([Several].Beside) or the queue
+// is full. The others follow in turn. The request fails with ErrBusy only if none of its answers
+// runs.
 //
-// With a seed each answer has its own, which follows from the request's and from its index: the
-// first answer is the one that Chat gives. What comes before the answers (notes, a cut, Begun)
-// comes once. The account of an event is that of all answers: the first one's prompt, and the
-// tokens of all. Errors as Chat, and ErrRequest for an N out of range; an error ends all answers,
-// and so does leaving the loop. A panic of the backend is one of the caller's.
+// With a seed, each answer has its own, derived from the request's seed and the answer's index. The
+// first answer is the one that Chat returns. What comes before the answers (notes, a cut, Begun)
+// comes once. An event's usage counts all answers: the first one's prompt, and the tokens of all.
+// Errors: as Chat, and ErrRequest for an N out of range. An error ends all answers, and so does
+// leaving the loop. A panic of the backend is passed on to the caller.
 func (m *Model) Choices(ctx context.Context, r Request, s Several) iter.Seq2[Choice, error] {
 	return func(yield func(Choice, error) bool) {
 		if s.N < 1 || s.N > MostChoices {
@@ -51,7 +51,7 @@ func (m *Model) Choices(ctx context.Context, r Request, s Several) iter.Seq2[Cho
 			c.waiting = append(c.waiting, i)
 		}
 		defer c.end()
-		for c.left > 0 || c.running > 0 { // what has its end is to leave as one that has
+		for c.left > 0 || c.running > 0 { // finished answers are waited for too
 			c.begin(inner)
 			select {
 			case st := <-c.steps:
@@ -69,8 +69,8 @@ func (m *Model) Choices(ctx context.Context, r Request, s Several) iter.Seq2[Cho
 	}
 }
 
-// choosing is the state of several answers to one prompt. One goroutine for each answer that runs
-// takes its tokens from the backend; all else is done on the caller's.
+// choosing is the state of several answers to one prompt. For each running answer, a goroutine
+// takes its tokens from the backend. Everything else runs on the caller's goroutine.
 type choosing struct {
 	m      *Model
 	r      *Request
@@ -84,36 +84,36 @@ type choosing struct {
 	panicked atomic.Pointer[any]
 	steps    chan step
 
-	at      []*continuation // by index; nil: it does not run
-	waiting []int           // those that are still to begin, in order
+	at      []*continuation // by index; nil: not running
+	waiting []int           // not begun yet, in order
 	running int
-	left    int      // how many have no end yet
-	places  []func() // what [Several].Beside gave, for all that run but one
+	left    int      // answers that have not ended
+	places  []func() // from [Several].Beside, for all running answers but one
 	begun   bool     // the prompt is in the cache
-	crowded bool     // the queue is full: nothing begins until one that runs has ended
+	crowded bool     // the queue is full: no answer begins until a running one has ended
 	usage   Usage    // of all
 }
 
-// continuation is an answer that runs.
+// continuation is a running answer.
 type continuation struct {
 	out    *assembler
-	resume chan bool // whether its backend is to go on after a token
+	resume chan bool // whether the backend goes on after a token
 	last   Usage
-	alone  bool // nothing else ran when it began
+	alone  bool // no other answer ran when it began
 	said   bool
-	done   bool // it has had its end
-	again  bool // the queue was full: it begins anew
+	done   bool // it has ended
+	again  bool // the queue was full: it begins again
 }
 
-// step is what a backend says of an answer.
+// step is what the backend returned for an answer.
 type step struct {
 	i    int
 	tok  Token
 	err  error
-	over bool // nothing more comes
+	over bool // nothing more follows
 }
 
-// seedOf is the seed of answer i.
+// seedOf returns the seed of answer i.
 func seedOf(seed int64, i int) int64 {
 	if seed < 0 || i == 0 {
 		return seed
@@ -124,11 +124,11 @@ func seedOf(seed int64, i int) int64 {
 	return int64((z ^ z>>31) >> 1)
 }
 
-// begin lets answers begin that may, and gives places back that none needs.
+// begin begins as many answers as may run, and frees places that are not needed.
 func (c *choosing) begin(ctx context.Context) {
 	most := choicesAtOnce
 	if c.r.Repeatable {
-		most = 1 // each has the card for itself
+		most = 1 // each has the card to itself
 	}
 	for len(c.waiting) > 0 && c.running < most && !c.crowded && (c.begun || c.running == 0) {
 		if c.running > len(c.places) && c.s.Beside != nil {
@@ -153,7 +153,7 @@ func (c *choosing) begin(ctx context.Context) {
 	c.free(max(c.running-1, 0))
 }
 
-// free gives places back until n are left.
+// free frees places until n are left.
 func (c *choosing) free(n int) {
 	for len(c.places) > n {
 		c.places[len(c.places)-1]()
@@ -161,7 +161,7 @@ func (c *choosing) free(n int) {
 	}
 }
 
-// complete hands an answer's tokens to the caller's goroutine, one at a time.
+// complete passes an answer's tokens to the caller's goroutine, one at a time.
 func (c *choosing) complete(ctx context.Context, i int, job Job, goOn <-chan bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -190,7 +190,7 @@ func (c *choosing) complete(ctx context.Context, i int, job Job, goOn <-chan boo
 	}
 }
 
-// end waits until nothing runs any more.
+// end cancels all answers and waits for them.
 func (c *choosing) end() {
 	c.cancel()
 	c.takers.Wait()
@@ -200,7 +200,7 @@ func (c *choosing) end() {
 	}
 }
 
-// take takes a step; false: it was the last, for all.
+// take handles a step. False: the request has ended.
 func (c *choosing) take(st step) bool {
 	w := c.at[st.i]
 	switch {
@@ -240,7 +240,7 @@ func (c *choosing) take(st step) bool {
 	return true
 }
 
-// count adds what an answer has used to the account of all.
+// count adds an answer's usage to the usage of all.
 func (c *choosing) count(i int, w *continuation, u Usage) {
 	sum := &c.usage
 	if i == 0 {

@@ -5,10 +5,10 @@ import (
 	"github.com/axle-llm/axle/models/rows"
 )
 
-// disk is a folder of rows as a medium.
+// disk makes a folder of rows a Medium.
 type disk struct{ *rows.Disk }
 
-// mediumOf is where a model's rows go that are kept longer than it runs; nil: nowhere.
+// mediumOf returns the medium for a model's rows, or nil for none.
 func mediumOf(o OpenOptions) cache.Medium {
 	switch {
 	case o.Medium != nil:
@@ -30,7 +30,7 @@ func (d disk) Text(o cache.Owner, ids []int32) cache.Text {
 type diskText struct {
 	space  *rows.Space
 	ids    []int32
-	keys   []rows.Key // of its whole blocks
+	keys   []rows.Key // of the text's whole blocks
 	block  int
 	states bool
 }

@@ -30,7 +30,7 @@ func (d *diskTier) priceStates() error {
 	return nil
 }
 
-// waiting is how many sequences wait for the disk. Each needs a slot when its state has come.
+// waiting returns how many sequences wait for the disk. Each needs a slot when its state arrives.
 func (d *diskTier) waiting() int {
 	if d == nil {
 		return 0
@@ -38,8 +38,9 @@ func (d *diskTier) waiting() int {
 	return len(d.reading)
 }
 
-// restoreState puts a piece of r's state on the card. When the state is complete, it attaches it to
-// the end of path, where the sequence finds it. If over is true, it is of no use to go on.
+// restoreState restores a piece of r's state to the card. When the state is complete, it is
+// attached to the end of path, where the sequence finds it. If over is true, there is no point in
+// going on.
 func (d *diskTier) restoreState(r *diskRead, path []int32) (over bool, err error) {
 	p := d.cells.Snapshots()
 	if r.done = p.After(path) != 0; r.done {

@@ -217,8 +217,8 @@ func (d *diskTier) read(r *diskRead, text cache.Text, from int, card *Card) {
 	}
 }
 
-// restore puts at most one piece of what came from disk on the card. It reports whether it did
-// anything. After a fatal error the card is lost.
+// restore restores at most one piece of what came from disk to the card. It reports whether it did
+// anything. A returned error loses the card.
 func (d *diskTier) restore() (bool, error) {
 	if d == nil {
 		return false, nil
@@ -253,8 +253,8 @@ func (d *diskTier) restore() (bool, error) {
 	return false, nil
 }
 
-// restoreRows puts a piece of r's part on the card, behind the rows of its text that are there. If
-// over is true, it is of no use to go on, and the rest is evaluated.
+// restoreRows restores a piece of r's part to the card, behind the rows of its text that are there.
+// If over is true, there is no point in going on: the rest is evaluated.
 func (d *diskTier) restoreRows(r *diskRead) (over bool, err error) {
 	p, key := r.part, r.s.Key
 	path := d.cells.Match(key, r.s.ids[:p.to], p.to)
@@ -289,8 +289,8 @@ func (d *diskTier) restoreRows(r *diskRead) (over bool, err error) {
 	return false, nil
 }
 
-// takeCells takes n cells behind path for a text that will be end rows long. It takes low cells if
-// wide passes must see them, and none that running sequences will need.
+// takeCells takes n cells behind path for a text that will have end rows. It prefers near cells if
+// wide passes must see the text. It leaves enough cells for the running sequences.
 func (d *diskTier) takeCells(key string, path []int32, n, end int) ([]int32, bool) {
 	need := n
 	for _, r := range d.running {
@@ -324,7 +324,7 @@ func (d *diskTier) note(s *seq) {
 }
 
 // save copies a piece of the rows to be saved off the card, the latest text first. It reports
-// whether it did anything. After a fatal error the card is lost.
+// whether it did anything. A returned error loses the card.
 func (d *diskTier) save() (bool, error) {
 	if d == nil || d.disk.Off() {
 		return false, nil

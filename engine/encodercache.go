@@ -32,19 +32,19 @@ import (
 // run out, everything cached is dropped first. Numbers mean nothing outside this process, so a text
 // is saved to disk only up to its first picture.
 
-// picturesNamed is for how many pictures the numbers of their rows are remembered.
+// picturesNamed is the number of pictures whose row numbers are remembered.
 const picturesNamed = 1 << 14
 
 // onTheirWay is the memory for the pictures of all running requests: the encoder's inputs until
-// they are encoded, and the encoded rows. A request that needs more waits for the turn of its key.
-// The whole process shares it.
+// they are encoded, and the encoded rows. A request that needs more waits for its key's turn. The
+// whole process shares it.
 var onTheirWay = sync.OnceValue(func() *fair.Line { return fair.New(0, budget.Get().Pictures) })
 
-// encoderCache is a model's encoder, and the pictures that it has encoded or will encode.
+// encoderCache is a model's encoder with the pictures that it has encoded or will encode.
 type encoderCache struct {
 	sees    *models.Vision
 	enc     *pictures.Encoder // Step and Close are the worker's
-	took    time.Duration     // the worker's: what a call took at load
+	took    time.Duration     // the worker's: the time of a call at load
 	room    *fair.Line
 	most    int64 // bytes of room
 	each    int64 // bytes of a picture before it is encoded
@@ -54,9 +54,9 @@ type encoderCache struct {
 	mu    ranked.Mutex[ranked.Pictures] // guards what follows
 	cache *pictures.Cache
 	held  map[pictures.ID]*picture      // pictures of running requests
-	named map[pictures.ID]*list.Element // of numbered
-	order list.List                     // of *numbered, the last used first
-	last  int32                         // the number that was given last
+	named map[pictures.ID]*list.Element // the elements of order, by picture
+	order list.List                     // of *numbered, the most recently used first
+	last  int32                         // the number given last
 	full  bool                          // numbers ran out: the worker must drop everything cached
 }
 
@@ -76,11 +76,11 @@ type picture struct {
 	made  *pictures.Picture // the worker's, once a sequence has it, as is rows
 	rows  *pictures.Rows    // nil: it is not encoded yet
 	users int
-	room  int64 // bytes it has of the encoder cache's room
+	room  int64 // bytes that it takes of the encoder cache's room
 }
 
-// pictureRows says that n rows of a sequence, from row at on, are a picture's rows from row from
-// on.
+// pictureRows says that n rows of a sequence, beginning at row at, are a picture's rows, beginning
+// at its row from.
 type pictureRows struct {
 	at, n, from int
 	nth         int // of the prompt's pictures
@@ -129,7 +129,7 @@ func (m *pictureInputs) open(dev axcl.Device, p *models.Package) error {
 	return nil
 }
 
-// openEncoder loads the encoder and calls it once. This call takes all memory that the encoder
+// openEncoder loads the encoder and calls it once. This call allocates all memory that the encoder
 // needs, and measures how long a call holds the card. It runs on the worker.
 func (m *pictureInputs) openEncoder(dev axcl.Device, sees *models.Vision, digest string) (*encoderCache, error) {
 	if m.proven.Narrow {
@@ -169,17 +169,17 @@ func newEncoderCache(sees *models.Vision, enc *pictures.Encoder, hidden int, fro
 	return g
 }
 
-// onItsWay is how many bytes a picture takes until it is encoded.
+// onItsWay returns how many bytes a picture takes until it is encoded.
 func onItsWay(sees *models.Vision) int64 {
 	return int64(sees.Layout.Bytes()) * int64(sees.Tiles*sees.Tiles+1)
 }
 
-// hold reads the pictures that a request brings, or finds what is known of them. They are the
-// caller's until it calls let. What is known of a picture is known within a key, as all that is
-// kept.
+// hold reads a request's pictures, or finds them if they are known. The caller keeps them until it
+// calls let. A known picture is found only under the same key, like everything that is cached.
 //
-// Room is taken for all of them first, then belongs to the pictures: one that several requests are
-// about has it once, and keeps what its rows take once it has been encoded.
+// Room is first taken for all pictures of the request. Then it belongs to the pictures: a picture
+// that several requests share takes it once, and an encoded picture keeps only the room of its
+// rows.
 func (g *encoderCache) hold(ctx context.Context, key string, data [][]byte) (ps []*picture, let func(), err error) {
 	work := int64(len(data)) * g.each
 	if err := g.room.Take(ctx, key, work, work); err != nil {
@@ -219,7 +219,7 @@ func (g *encoderCache) hold(ctx context.Context, key string, data [][]byte) (ps 
 	return ps, let, nil
 }
 
-// one is hold for a picture, which takes its room from *room.
+// one is hold for one picture, which takes its room from *room.
 func (g *encoderCache) one(ctx context.Context, turn *reader, id pictures.ID, data []byte, room *int64) (*picture, error) {
 	if p := g.find(id, nil, room); p != nil {
 		return p, nil
@@ -234,7 +234,7 @@ func (g *encoderCache) one(ctx context.Context, turn *reader, id pictures.ID, da
 		return nil, err
 	}
 	defer done()
-	if p := g.find(id, nil, room); p != nil { // who waited beside this one has read it
+	if p := g.find(id, nil, room); p != nil { // another request has read it meanwhile
 		return p, nil
 	}
 	made, err := g.enc.Prepare(data, limits)
@@ -244,7 +244,7 @@ func (g *encoderCache) one(ctx context.Context, turn *reader, id pictures.ID, da
 	return g.find(id, made, room), nil
 }
 
-// id is what a picture of a request with such a key is known by.
+// id returns the id of a picture in requests with this key.
 func (g *encoderCache) id(key string, data []byte) pictures.ID {
 	h, name := sha256.New(), g.enc.Name(data)
 	//rule:G19 TestManySee drop
@@ -254,8 +254,8 @@ func (g *encoderCache) id(key string, data []byte) pictures.ID {
 	return pictures.ID(h.Sum(nil))
 }
 
-// find is what is known of a picture, or what is made of it now; nil where it is neither. One that
-// no request was about takes its room from *room.
+// find returns the known picture, or one from made; nil if there is neither. A picture that no
+// running request holds takes its room from *room.
 func (g *encoderCache) find(id pictures.ID, made *pictures.Picture, room *int64) *picture {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -276,7 +276,7 @@ func (g *encoderCache) find(id pictures.ID, made *pictures.Picture, room *int64)
 	return p
 }
 
-// number is the number of a picture's first row; g.mu is held.
+// number returns the number of a picture's first row. g.mu is held.
 func (g *encoderCache) number(id pictures.ID) int32 {
 	if e := g.named[id]; e != nil {
 		g.order.MoveToFront(e)
@@ -297,7 +297,7 @@ func (g *encoderCache) number(id pictures.ID) int32 {
 	return n.first
 }
 
-// done keeps what a picture has become.
+// done stores a picture's encoded rows, and caches them.
 func (g *encoderCache) done(p *picture, rows *pictures.Rows) {
 	p.rows, p.made = rows, nil
 	kept := *rows
@@ -311,7 +311,7 @@ func (g *encoderCache) done(p *picture, rows *pictures.Rows) {
 	g.room.Free(over)
 }
 
-// ranOut reports, once, that numbers are given anew.
+// ranOut reports once that the numbers began anew.
 func (g *encoderCache) ranOut() bool {
 	if g == nil {
 		return false
@@ -323,8 +323,8 @@ func (g *encoderCache) ranOut() bool {
 	return full
 }
 
-// show puts a job's pictures where its ids have places for their rows: the rows' numbers in place
-// of the placeholder.
+// show replaces the placeholders in a sequence's ids with the numbers of its pictures' rows, and
+// notes where each picture is.
 func (m *pictureInputs) show(s *seq, ps []*picture) error {
 	if len(ps) == 0 {
 		return nil
@@ -362,8 +362,8 @@ func (m *pictureInputs) show(s *seq, ps []*picture) error {
 	return m.assignPositions(s)
 }
 
-// reaches reports whether wide passes get as far as row end, and how far they do. They go on from
-// what they see, which ends where the farthest group does.
+// reaches reports whether wide passes can evaluate the rows up to end, and how far they get. A wide
+// pass must see all rows before its own, so it can begin only within the farthest group's reach.
 func (m *pictureInputs) reaches(end int) (reach int, ok bool) {
 	for at := 0; at < end; at += m.widest(at) {
 		if at > m.wideReach {
@@ -373,8 +373,8 @@ func (m *pictureInputs) reaches(end int) (reach int, ok bool) {
 	return end, true
 }
 
-// assignPositions gives the rows of a prompt with pictures their positions: a row's place in the
-// text is not its position, where pictures' rows lie on a grid.
+// assignPositions assigns positions to the rows of a prompt with pictures. If pictures' rows have
+// positions on a grid, a row's position differs from its index.
 func (m *pictureInputs) assignPositions(s *seq) (err error) {
 	s.pos, s.lag = s.pos[:0], 0
 	if len(s.pictures) == 0 || !m.encoder.sees.MRope {
@@ -393,7 +393,7 @@ func (m *pictureInputs) assignPositions(s *seq) (err error) {
 	return nil
 }
 
-// shown is how many rows of the prompt reach from its beginning to the end of its last picture.
+// shown returns the number of rows up to the end of the prompt's last picture.
 func (s *seq) shown() int {
 	if n := len(s.pictures); n > 0 {
 		return s.pictures[n-1].at + s.pictures[n-1].n
@@ -401,7 +401,8 @@ func (s *seq) shown() int {
 	return 0
 }
 
-// pictured is the picture that row i of the sequence is of, nil for none, and which row of it.
+// pictured returns the picture of row i of the sequence, nil for none, and which of its rows that
+// is.
 func (s *seq) pictured(i int) (*picture, int) {
 	for _, l := range s.pictures {
 		if i >= l.at && i < l.at+l.n {
@@ -411,15 +412,15 @@ func (s *seq) pictured(i int) (*picture, int) {
 	return nil, 0
 }
 
-// pictureNext reports whether the next row of the sequence is a picture's, which goes through a
+// pictureNext reports whether the sequence's next row belongs to a picture. Such rows need a
 // prefill group.
 func (s *seq) pictureNext() bool {
 	p, _ := s.pictured(len(s.Path))
 	return p != nil
 }
 
-// unseen is the first picture that the sequence needs rows of and that has not been through the
-// encoder; nil for none.
+// unseen returns the first picture that is not encoded and whose rows the sequence needs; nil for
+// none.
 func (s *seq) unseen() *picture {
 	for _, l := range s.pictures {
 		if l.of.rows == nil && l.at+l.n > len(s.Path) {
@@ -429,7 +430,7 @@ func (s *seq) unseen() *picture {
 	return nil
 }
 
-// position is component k of the position of row i.
+// position returns component k of the position of row i.
 func (s *seq) position(i, k, of int) uint32 {
 	if at := i*of + k; at < len(s.pos) {
 		return s.pos[at]
@@ -437,9 +438,9 @@ func (s *seq) position(i, k, of int) uint32 {
 	return uint32(i - s.lag)
 }
 
-// encode makes one call of the encoder, for the sequence that has been here longest of those that
-// need one, and reports whether it did. Between two calls there is a pass, where anybody has rows
-// for one: who decodes waits for one call at most. The error is one that the card does not survive.
+// encode calls the encoder once, and reports whether it did. The sequence admitted first among
+// those that need it is served. Passes run between two calls, so a decoding sequence waits for one
+// call at most. A returned error loses the card.
 func (m *lm) encode() (bool, error) {
 	var first *seq
 	for _, s := range m.running {
@@ -482,9 +483,9 @@ func (m *lm) encode() (bool, error) {
 	return true, nil
 }
 
-// turnsOut makes a cut of [keep, keep+cut) of a sequence with pictures one of whole turns, as far
-// as the text says where turns begin; and never one of half a picture. What of the pictures is left
-// is said anew.
+// turnsOut extends a cut [keep, keep+cut) of a sequence with pictures to whole turns, as far as the
+// text shows where turns begin. It never cuts a picture in half. It updates the places of the
+// remaining pictures.
 func (m *pictureInputs) turnsOut(s *seq, keep, cut int) (from, n int) {
 	from, end := keep, keep+cut
 	//rule:G19 TestShiftTurns false
@@ -501,7 +502,7 @@ func (m *pictureInputs) turnsOut(s *seq, keep, cut int) (from, n int) {
 		}
 	}
 	for i := 0; i < len(s.pictures); {
-		first, last := s.pictures[i], s.pictures[i] // of one picture, which may have its rows in several places
+		first, last := s.pictures[i], s.pictures[i] // of one picture, whose rows may be in several places
 		for i++; i < len(s.pictures) && s.pictures[i].nth == first.nth; i++ {
 			last = s.pictures[i]
 		}
@@ -526,8 +527,8 @@ func (m *pictureInputs) turnsOut(s *seq, keep, cut int) (from, n int) {
 	return from, end - from
 }
 
-// spelled is how many of ids stand for themselves anywhere: those before the first picture's row,
-// whose number is of this process.
+// spelled returns the ids before the first picture's row. The numbers of pictures' rows mean
+// something in this process only.
 func spelled(ids []int32) []int32 {
 	if i := slices.IndexFunc(ids, func(id int32) bool { return id < 0 }); i >= 0 {
 		return ids[:i]

@@ -19,18 +19,19 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// Options says what a [Model] puts on top of its backend. The zero Options makes a model that
-// completes bare text.
+// Options says what a [Model] adds to its backend. The zero Options makes a model that completes
+// bare text.
 type Options struct {
-	Name       string             // what errors call the model
+	Name       string             // the model's name in errors
 	Template   chat.Template      // nil: messages are joined plainly and nothing is parsed
-	Vocabulary grammar.Vocabulary // what formats are compiled against; nil: formats are checked, and not enforced
+	Vocabulary grammar.Vocabulary // formats are compiled for it; nil: formats are checked, but not enforced
 	Stop       []string           // stop strings of every request, in addition to its own
-	Sees       *models.Vision     // how pictures stand in a prompt; nil: the backend is given them as they are
+	Sees       *models.Vision     // how prompts contain pictures; nil: the backend gets them as they are
 }
 
-// Model answers requests: conversations in, events out. It comes from [Open], [OpenPackage] or
-// [New]; the zero Model is of no use. It is safe for concurrent use. Close closes its backend.
+// Model answers requests: it takes conversations and returns events. [Open], [OpenPackage] and
+// [New] return one; the zero Model is not usable. It is safe for concurrent use. Close closes its
+// backend.
 type Model struct {
 	b    Backend
 	o    Options
@@ -38,7 +39,7 @@ type Model struct {
 	trie func() *grammar.Trie
 }
 
-// New makes a model of a backend, which it owns from then on.
+// New makes a model that owns the backend b from then on.
 func New(b Backend, o Options) *Model {
 	m := &Model{b: b, o: o, info: b.Info()}
 	if o.Name != "" {
@@ -57,23 +58,23 @@ func New(b Backend, o Options) *Model {
 	return m
 }
 
-// Info says what the model is.
+// Info describes the model.
 func (m *Model) Info() Info { return m.info }
 
 // Stats is a snapshot of the backend.
 func (m *Model) Stats() Stats { return m.b.Stats() }
 
-// Sampling is where requests start from: the model's defaults over Ollama's.
+// Sampling returns the sampling that requests start from: the model's defaults over Ollama's.
 func (m *Model) Sampling() sampler.Params { return m.b.Sampling() }
 
-// Template is the model's own template, or nil.
+// Template returns the model's own template, or nil.
 func (m *Model) Template() chat.Template { return m.o.Template }
 
-// Close ends running answers with ErrClosed and releases the card's share. A second Close returns
+// Close ends running answers with ErrClosed and frees the card's memory. A second Close returns
 // ErrClosed.
 func (m *Model) Close() error { return m.b.Close() }
 
-// Tokenize gives text's ids, as part of a prompt: nothing in it becomes a control token.
+// Tokenize returns text's ids as part of a prompt. No part of it becomes a control token.
 func (m *Model) Tokenize(text string) ([]int32, error) {
 	return m.b.Encode(context.Background(), []chat.Piece{{Text: text}}, false)
 }
@@ -81,26 +82,26 @@ func (m *Model) Tokenize(text string) ([]int32, error) {
 // Detokenize is the reverse of Tokenize.
 func (m *Model) Detokenize(ids []int32) string { return m.b.Text(ids) }
 
-// Chat answers a conversation. Errors come as the sequence's last pair: *ContextError, ErrBusy,
+// Chat answers a conversation. An error is the sequence's last pair: *ContextError, ErrBusy,
 // ErrDraining, ErrClosed, ErrRequest, ErrUnsupported, a device's (axcl), a template's, or ctx's.
 // Leaving the loop cancels the answer.
 func (m *Model) Chat(ctx context.Context, r Request) iter.Seq2[Event, error] {
 	return m.answer(ctx, &r, true)
 }
 
-// Generate answers a bare prompt: see [Request]. Errors as Chat.
+// Generate answers a bare prompt: see [Request]. Errors: as Chat.
 func (m *Model) Generate(ctx context.Context, r Request) iter.Seq2[Event, error] {
 	return m.answer(ctx, &r, false)
 }
 
-// Count is the number of tokens the request's prompt has, before any truncation. A request with
+// Count returns the number of tokens in the request's prompt, before any truncation. A request with
 // Messages is counted as Chat reads it.
 func (m *Model) Count(ctx context.Context, r Request) (int, error) {
 	ids, _, err := m.encode(ctx, &r, m.pieces(ctx, &r, len(r.Messages) > 0))
 	return len(ids), err
 }
 
-// Render is the request's prompt as text.
+// Render returns the request's prompt as text.
 func (m *Model) Render(ctx context.Context, r Request) (string, error) {
 	pieces, err := m.pieces(ctx, &r, len(r.Messages) > 0)()
 	if err != nil {
@@ -123,7 +124,7 @@ func (m *Model) template(r *Request) chat.Template {
 	}
 	t, err := templates.compile(r.Template)
 	if err != nil {
-		return nil // the request has been refused for it
+		return nil // the request was already refused for this
 	}
 	return t
 }
@@ -150,7 +151,7 @@ func (m *Model) pieces(ctx context.Context, r *Request, isChat bool) func() ([]c
 	}
 }
 
-// rendered is what the template makes of the request.
+// rendered renders the request with the template.
 func (m *Model) rendered(ctx context.Context, r *Request, isChat bool) (ps []chat.Piece, err error) {
 	t := m.template(r)
 	switch {
@@ -174,8 +175,8 @@ func (m *Model) rendered(ctx context.Context, r *Request, isChat bool) (ps []cha
 		Kwargs: r.Kwargs})
 }
 
-// think is the request's switch, with the model's habit for the zero value: what its package or its
-// makers say, else on where it can.
+// think returns the request's setting, with the model's default for the zero value: what its
+// package or its makers say, else on if the model can think.
 func (m *Model) think(r *Request) chat.Think {
 	t := m.template(r)
 	if r.Think == chat.ThinkDefault && t != nil && t.Capabilities().Thinking {
@@ -193,11 +194,11 @@ func (m *Model) encode(ctx context.Context, r *Request, render func() ([]chat.Pi
 	return slices.Concat(r.Context, ids), pieces, err
 }
 
-// prompt renders and encodes the request and makes it fit, as Ollama does: oldest messages go
-// first, system messages and the last message stay; what is still too long loses its middle, unless
-// there are pictures in it, which cannot be cut. Of a conversation about pictures whole turns go,
-// and those whose pictures cannot fit before anything is made of them. cut is what was cut, where
-// anything was. images are the pictures of what stayed.
+// prompt renders and encodes the request, and makes it fit as Ollama does. The oldest messages are
+// dropped first; system messages and the last message stay. If the rest is still too long, it loses
+// its middle, unless it has pictures, which cannot be cut. Conversations about pictures lose whole
+// turns. Turns whose pictures cannot fit are dropped before anything is rendered. cut says what was
+// cut, if anything. images are the remaining pictures.
 func (m *Model) prompt(ctx context.Context, r *Request, isChat bool, cut *Cut) (
 	ids []int32, pieces []chat.Piece, images [][]byte, err error,
 ) {
@@ -219,7 +220,7 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool, cut *Cut) (
 		}
 		had = len(ids)
 		switch {
-		case had < most && !r.Truncate: // the reader of the pictures says what is wrong
+		case had < most && !r.Truncate: // reading the pictures returns the error
 			return ids, pieces, images, nil
 		case !r.Truncate:
 			return nil, nil, nil, &ContextError{Have: had, Max: most}
@@ -232,7 +233,7 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool, cut *Cut) (
 		var cutPieces []chat.Piece
 		var cutImages [][]byte
 		starts := m.o.starts(all, least)
-		// The first beginning that fits: rendering is monotone enough to search by halves.
+		// The first start that fits. The length is monotone enough for a binary search.
 		sort.Search(len(starts), func(i int) bool {
 			short.Messages = dropOldest(all, starts[i])
 			tryIDs, tryPieces, e := m.encode(ctx, &short, m.pieces(ctx, &short, true))
@@ -269,8 +270,7 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool, cut *Cut) (
 	return nil, nil, nil, &ContextError{Have: len(ids), Max: most}
 }
 
-// dropOldest leaves out the first n messages that are not system messages' business: system
-// messages among them stay.
+// dropOldest leaves out those of the first n messages that are not system messages.
 func dropOldest(all []chat.Message, n int) []chat.Message {
 	out := make([]chat.Message, 0, len(all))
 	for i, msg := range all {
@@ -281,7 +281,7 @@ func dropOldest(all []chat.Message, n int) []chat.Message {
 	return out
 }
 
-// cutMiddle keeps the first keep ids and the tail, ctx − max((ctx−keep)/2, 1) in all.
+// cutMiddle keeps the first keep ids and the end, together ctx − max((ctx−keep)/2, 1) ids.
 func cutMiddle(ids []int32, ctx, keep int) []int32 {
 	keep = max(0, min(keep, ctx-1))
 	total := ctx - max((ctx-keep)/2, 1)
@@ -291,7 +291,7 @@ func cutMiddle(ids []int32, ctx, keep int) []int32 {
 	return append(append(make([]int32, 0, total), ids[:keep]...), ids[len(ids)-(total-keep):]...)
 }
 
-// fillIn fills in what a request leaves to the model, and refuses what the model cannot answer.
+// fillIn sets the request's defaults, and refuses what the model cannot answer.
 func (m *Model) fillIn(r *Request, isChat bool) error {
 	if m.info.Embedding {
 		return fmt.Errorf("%w: %s gives embeddings, no text", ErrUnsupported, m.info.Name)
@@ -311,18 +311,18 @@ func (m *Model) fillIn(r *Request, isChat bool) error {
 	return nil
 }
 
-// asked is a request as a backend can answer it, once or more often.
+// asked is a request in the backend's form. It can be answered more than once.
 type asked struct {
 	start time.Time
 	job   Job            // without a mask
-	mask  func() Matcher // a fresh one for each answer; nil: nothing binds it
+	mask  func() Matcher // a new one for each answer; nil: the answer is free
 	notes []grammar.Note
-	cut   Cut // of the prompt; zero: it fits
+	cut   Cut // of the prompt; zero: the prompt fits
 	think thoughts
 }
 
-// ask is the way of every request to a backend: what it leaves open is filled in, its prompt
-// becomes ids, and what binds it is compiled.
+// ask prepares every request for the backend: it sets defaults, encodes the prompt, and compiles
+// the answer's constraints.
 func (m *Model) ask(ctx context.Context, r *Request, isChat bool) (*asked, error) {
 	a := &asked{start: time.Now()}
 	if err := m.fillIn(r, isChat); err != nil {
@@ -342,13 +342,13 @@ func (m *Model) ask(ctx context.Context, r *Request, isChat bool) (*asked, error
 	return a, err
 }
 
-// tell says what there is to say before an answer; false: the consumer left.
+// tell sends the events before an answer. False: the consumer left.
 func (a *asked) tell(yield func(Event, error) bool) bool {
 	return (len(a.notes) == 0 || yield(Event{Notes: a.notes}, nil)) &&
 		(a.cut == Cut{} || yield(Event{Cut: &a.cut}, nil)) && yield(Event{Begun: len(a.job.IDs)}, nil)
 }
 
-// begin is the job of one answer.
+// begin returns the job of one answer.
 func (a *asked) begin() Job {
 	job := a.job
 	if a.mask != nil {
@@ -357,7 +357,7 @@ func (a *asked) begin() Job {
 	return job
 }
 
-// result closes an answer whose last token is tok.
+// result makes the Result of an answer whose last token is tok.
 func (a *asked) result(m *Model, r *Request, isChat bool, out *assembler, tok Token) *Result {
 	res := &Result{Reason: ReasonStop, Stop: out.stop, Usage: tok.Usage, Logprob: out.logprob}
 	if out.ended == "" {
@@ -371,7 +371,7 @@ func (a *asked) result(m *Model, r *Request, isChat bool, out *assembler, tok To
 	return res
 }
 
-// answer is a request's one answer: a backend completes its ids, and tokens become events.
+// answer completes the request's ids on the backend, and turns the tokens into events.
 func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		a, err := m.ask(ctx, r, isChat)
@@ -405,26 +405,26 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 	}
 }
 
-// assembler turns tokens into events: stop strings, then the parser.
+// assembler turns tokens into events: stop strings first, then the parser.
 type assembler struct {
 	ids    []int32 // prompt and answer
 	stops  stopper
 	parser *chat.Parser
 	yield  func(Event, error) bool
 	serial bool
-	each   bool // a token whose text the parser keeps gives an event without text, as Ollama's generate does
+	each   bool // a token whose text the parser holds back makes an event without text, as in Ollama's generate
 
-	ended   string // why the answer ended here rather than in the backend: a stop string or a tool call
+	ended   string // why the answer ended here and not in the backend: a stop string or a tool call
 	stop    string
 	pending []Logprob
-	logprob float64 // of all tokens together
-	more    bool    // another token or the end follows at once
-	owed    bool    // the last event said so
-	usage   Usage   // the account with the last token
-	sent    bool    // that token gave an event
+	logprob float64 // sum over all tokens
+	more    bool    // another token, or the end, is already there
+	owed    bool    // the last event had More set
+	usage   Usage   // up to the last token
+	sent    bool    // that token made an event
 }
 
-// assembler is what takes the tokens of the answer to a prompt of ids.
+// assembler returns an assembler for the answer to the prompt ids.
 func (m *Model) assembler(r *Request, isChat bool, ids []int32, think thoughts, yield func(Event, error) bool) *assembler {
 	stops := slices.DeleteFunc(slices.Concat(r.Stop, m.o.Stop), func(s string) bool { return s == "" })
 	out := &assembler{ids: slices.Clip(ids), stops: stopper{stops: stops}, yield: yield, serial: r.SerialTools, each: think.may && !isChat}
@@ -438,7 +438,7 @@ func (m *Model) assembler(r *Request, isChat bool, ids []int32, think thoughts, 
 	return out
 }
 
-// token takes one token, with the account so far; false: the consumer left.
+// token takes one token, with the usage so far. False: the consumer left.
 func (a *assembler) token(t Token, u Usage) bool {
 	a.more, a.usage, a.sent = t.More, u, false
 	if t.Final == "" {
@@ -458,7 +458,7 @@ func (a *assembler) token(t Token, u Usage) bool {
 	if t.Final != "" || a.ended != "" {
 		return true
 	}
-	switch owed := a.owed && !t.More; { // its text is held back: what waits for it must not
+	switch owed := a.owed && !t.More; { // the text is held back: the consumer must not wait for it
 	case owed:
 		return a.give(Event{Flush: true, Held: !a.sent})
 	case !a.sent:
@@ -484,7 +484,7 @@ func (a *assembler) text(text string) bool {
 		return a.give(e)
 	}
 	if len(deltas) == 0 && text != "" && a.parser.Tagging() {
-		a.pending = nil // of a hidden tag no probability is told, as in Ollama's chat
+		a.pending = nil // a hidden tag has no logprobs, as in Ollama's chat
 	}
 	for _, d := range deltas {
 		if !a.send(d) {
@@ -507,7 +507,7 @@ func (a *assembler) send(d chat.Delta) bool {
 	return a.give(e)
 }
 
-// close gives out what was held back. The end follows.
+// close sends the text held back. The end follows.
 func (a *assembler) close() bool {
 	a.more = true
 	if a.stop == "" && !a.text(a.stops.flush()) {

@@ -14,8 +14,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// deviceNames cuts a list of devices. Only a list of one may leave the choice to us: several times
-// "the best there is" is the same card.
+// deviceNames splits a list of devices. An empty name, which means the best device, is allowed only
+// in a list of one: otherwise the same card would be opened twice.
 func deviceNames(list, sep string) ([]string, error) {
 	names := strings.Split(list, sep)
 	if len(names) > 1 && slices.Contains(names, "") {
@@ -24,7 +24,7 @@ func deviceNames(list, sep string) ([]string, error) {
 	return names, nil
 }
 
-// openCards opens what o.Device names: a card, or several as one.
+// openCards opens the card that o.Device names, or several joined as one.
 func openCards(o OpenOptions) (card *Card, under []*Card, err error) {
 	names, err := deviceNames(o.Device, "+")
 	if err != nil {
@@ -59,15 +59,15 @@ func closeCards(cs []*Card) {
 	}
 }
 
-// Cards are open cards that belong together: what a device's name stands for. Close them after the
-// models that use them.
+// Cards are the open cards that a device's name stands for. Close them after the models that use
+// them.
 type Cards struct {
-	Copies []*Card // each is to hold a copy of a model, as OpenOptions.Copies; one where the name has no comma
-	under  []*Card // those that joined ones are made of
+	Copies []*Card // for OpenOptions.Copies: each holds a copy of a model; one card if the name has no comma
+	under  []*Card // the cards that joined ones consist of
 }
 
-// OpenCards opens all that OpenOptions.Device names, to be used for one model after another.
-// Errors: OpenCard's, ErrRequest for a name with an empty place.
+// OpenCards opens all cards that OpenOptions.Device names, for several models. Errors: OpenCard's,
+// ErrRequest for an empty name in a list.
 func OpenCards(device string, o CardOptions) (*Cards, error) {
 	names, err := deviceNames(device, ",")
 	if err != nil {
@@ -101,7 +101,7 @@ func OpenCards(device string, o CardOptions) (*Cards, error) {
 	return all, nil
 }
 
-// Close closes every card; a second Close returns ErrClosed.
+// Close closes every card. A second Close returns ErrClosed.
 func (c *Cards) Close() error {
 	var errs []error
 	for _, card := range slices.Concat(c.Copies, c.under) {
@@ -110,12 +110,12 @@ func (c *Cards) Close() error {
 	return errors.Join(errs...)
 }
 
-// opener puts a model on a card. closer is called after the model has left the card.
+// opener loads a model onto a card. closer is called after the model has left the card.
 type opener func(c *Card, closer func() error) (*Model, error)
 
-// openOn opens a model on the card that o names, or on several that hold a copy each, and closes
-// what it opened where that fails. The model closes p. choose is for o.Cards; one opens the model,
-// or its first copy, and again each further one.
+// openOn opens a model on the card that o names, or copies of it on several cards. If that fails,
+// it closes the cards that it opened. The model closes p. choose picks one of o.Cards. one opens
+// the model, or its first copy, and again opens each further copy.
 func openOn(p io.Closer, o OpenOptions, choose func([]*Card) *Card, one, again opener) (*Model, error) {
 	switch {
 	case o.Card != nil:
@@ -151,8 +151,8 @@ func openOn(p io.Closer, o OpenOptions, choose func([]*Card) *Card, one, again o
 	return m, err
 }
 
-// openReplicas puts a model on each of the cards that works; closed is called after the last copy
-// is closed.
+// openReplicas loads a copy of a model onto each card that works. closed is called after the last
+// copy is closed.
 func openReplicas(cards []*Card, closed func() error, one, again opener) (*Model, error) {
 	live := slices.DeleteFunc(slices.Clone(cards), func(c *Card) bool { return c.Err() != nil })
 	if len(live) == 0 {
@@ -182,13 +182,13 @@ func openReplicas(cards []*Card, closed func() error, one, again opener) (*Model
 	return New(all, first.o), nil
 }
 
-// openCopy opens the package that p is once more.
+// openCopy opens the package p once more, for another copy.
 func openCopy(ctx context.Context, p *models.Package, c *Card, o OpenOptions) (*Model, error) {
 	o.Card = c
 	if p.Dir != "" {
 		return Open(ctx, p.Dir, o)
 	}
-	again, err := models.OpenFS(p.FS(), ".") // one of the store's
+	again, err := models.OpenFS(p.FS(), ".") // a package of the store
 	if err != nil {
 		return nil, err
 	}

@@ -23,67 +23,69 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// OpenOptions says how a package is put on a card. The zero value opens the best device there is
-// for this model alone.
+// OpenOptions says how a package is loaded onto a card. The zero value opens the best device for
+// this model alone.
 type OpenOptions struct {
-	// Device is what cards.Open takes: "" or "auto", "axcl", "axcl:1", "axengine", "soft". Several
-	// with commas between ("axcl:0,axcl:1") each hold the model, behind one queue; several with +
-	// between ("axcl:0+axcl:1") hold a part of its layers each. Unused where Card or Cards is set.
+	// Device names the card, as cards.Open takes it: "" or "auto", "axcl", "axcl:1", "axengine",
+	// "soft". With commas ("axcl:0,axcl:1") each card holds the model, and they share one queue.
+	// With plus signs ("axcl:0+axcl:1") each card holds a part of the layers. Unused where Card or
+	// Cards is set.
 	Device string
-	// Copies are open cards that hold a copy of the model each, behind one queue; one that is lost
+	// Copies are open cards. Each gets a copy of the model, and they share one queue. A lost card
 	// is left out. The model does not close them. Unused where Card is set.
 	Copies []*Card
-	// Cards are open cards to choose from: the model goes where the most memory is free. Unused
-	// where Card is set.
+	// Cards are open cards to choose from: the model is loaded onto the one with the most free
+	// memory. Unused where Card is set.
 	Cards []*Card
-	// Card is an open card to load the model on, next to what is on it already. The model does not
+	// Card is an open card. The model is loaded next to what is on it already. The model does not
 	// close it.
 	Card *Card
-	// CardOptions are for the card that Open opens itself.
+	// CardOptions are the options of the card that Open opens itself.
 	CardOptions CardOptions
-	// Name is what errors and Info call the model; empty for the package's own name.
+	// Name is the model's name in errors and Info. Empty means the package's own name.
 	Name string
-	// Template stands in for the package's own.
+	// Template replaces the package's own.
 	Template chat.Template
-	// Parallel is how many sequences run at once at most; 0 means 32. MaxQueue is how many more may
+	// Parallel is the most sequences that run at once; 0 means 32. MaxQueue is the most that may
 	// wait; 0 means 512.
 	Parallel, MaxQueue int
-	// Context lowers the model's context; 0 leaves it.
+	// Context lowers the model's context. 0 leaves it as it is.
 	Context int
-	// Timeout bounds one pass in the library; 0 or less means 60 s.
+	// Timeout limits one pass in the library. 0 or less means 60 s.
 	Timeout time.Duration
-	// Progress is called when a load begins, with nothing done, and after each file is loaded, from
-	// the card's goroutine, which waits for it. A draft's files come after the model's own.
+	// Progress is called when a load begins, with nothing done, and after each loaded file. It runs
+	// on the card's goroutine, which waits for it. A draft's files come after the model's own.
 	Progress func(Progress)
-	// Room is asked once when the card has not enough memory: it may unload a model that is not in
-	// use, and reports whether it did. It is not called from the card's goroutine, so closing a
-	// model of the same card is fine.
+	// Room is called once if the card has too little memory. It may unload a model that is not in
+	// use, and reports whether it did. It is not called from the card's goroutine, so it may close
+	// a model of the same card.
 	Room func(need, free int64) bool
-	// Repeatable makes every request one: see Request.Repeatable. Requests run one after the other
-	// then.
+	// Repeatable makes every request repeatable: see Request.Repeatable. Requests then run one
+	// after the other.
 	Repeatable bool
-	// CacheRAM is where in this machine's memory rows are kept that had to leave the card; models
-	// that are given the same one share its limit. Nil: nowhere.
+	// CacheRAM is the memory of this machine that keeps rows evicted from the card. Models that are
+	// given the same one share its limit. Nil keeps none.
 	CacheRAM *Memory
-	// Draft opens a smaller package with the same vocabulary, which is loaded beside the model to
-	// guess its next tokens; nil for none. It is called more than once: to look at the package
-	// before a card is opened, and once for each card. What it gives is closed.
+	// Draft opens a smaller package with the same vocabulary. It is loaded next to the model and
+	// guesses the next tokens. Nil means none. Draft is called more than once: to check the package
+	// before a card is opened, and once for each card. Every package that it returns is closed.
 	Draft func() (*models.Package, error)
-	// Rows, when not nil, keeps on disk what was evaluated, and gives it back after a restart. The
+	// Rows, when not nil, keeps evaluated rows on disk, and restores them after a restart. The
 	// caller closes it, after all models.
 	Rows *rows.Disk
-	// Medium, when not nil, is what keeps them instead of Rows. Model.Close waits for its methods
-	// to return.
+	// Medium, when not nil, keeps them instead of Rows. Model.Close waits for its methods to
+	// return.
 	Medium cache.Medium
-	// Proven, when not nil, is taken as what the card can do instead of probing it.
+	// Proven, when not nil, says what the card can do. Then nothing is probed.
 	Proven *Proven
-	// Remember is a folder where the outcome of probes is kept, by package, card and driver; empty
-	// for none. Without it every load probes, and compares fewer rows of a chunk with single ones.
+	// Remember is a folder that keeps the results of probes, by package, card and driver. Empty
+	// means none. Without it every load probes, and compares fewer rows of a chunk with single
+	// rows.
 	Remember string
 }
 
-// Open loads the package in the folder dir. The caller closes the model, which closes the package,
-// and the card unless it was given. Errors: models' for a bad package, axcl's from the card,
+// Open loads the package in the folder dir. The caller closes the model. That closes the package,
+// and the card if Open opened it. Errors: models' for a bad package, axcl's from the card,
 // *MemoryError when it cannot fit, ctx's.
 func Open(ctx context.Context, dir string, o OpenOptions) (*Model, error) {
 	p, err := models.Open(dir)
@@ -97,8 +99,8 @@ func Open(ctx context.Context, dir string, o OpenOptions) (*Model, error) {
 	return m, err
 }
 
-// OpenPackage is Open for a package that is open already. It belongs to the model from then on,
-// unless OpenPackage fails.
+// OpenPackage is Open for an open package. The model owns the package from then on, unless
+// OpenPackage fails.
 func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model, error) {
 	if err := runs(p); err != nil {
 		return nil, err
@@ -132,7 +134,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	return openOn(p, o, func(all []*Card) *Card { return chosen(all, p) }, one, again)
 }
 
-// open puts the package on b's card.
+// open loads the package onto b's card.
 func (b *cardBackend) open(ctx context.Context, p *models.Package, tmpl chat.Template, o OpenOptions) (*Model, error) {
 	b.info = Info{Name: cmp.Or(o.Name, p.Name), Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: p.Depth(),
 		Embedding: p.Embedding, Think: p.Thinking(),
@@ -170,7 +172,7 @@ func (b *cardBackend) open(ctx context.Context, p *models.Package, tmpl chat.Tem
 	return m, nil
 }
 
-// runs reports why a package cannot run, whatever the card.
+// runs returns why a package cannot run on any card, or nil.
 func runs(p *models.Package) error {
 	if p.Whole != nil {
 		if _, _, err := p.Whole.Plan(); err != nil {
@@ -186,8 +188,9 @@ func runs(p *models.Package) error {
 	return nil
 }
 
-// chosen is the card that a package goes to: one that has room for it, else for its text, else the
-// first, for the error or for Room.
+// chosen returns the card that a package is loaded onto: one with room for all of it, else one with
+// room for its text model. If no card has room, it returns the first: loading then fails, or Room
+// makes room.
 func chosen(all []*Card, p *models.Package) *Card {
 	if c := Place(all, p.Memory().Load); c != nil {
 		return c
@@ -198,8 +201,8 @@ func chosen(all []*Card, p *models.Package) *Card {
 	return all[0]
 }
 
-// loadOrMakeRoom is load, tried again where memory is lacking: once others have made room, and with
-// fewer snapshots of states.
+// loadOrMakeRoom calls load. If memory is lacking, it tries again after Room has made some, and
+// then with fewer slots for snapshots.
 func (c *Card) loadOrMakeRoom(ctx context.Context, p, draft *models.Package, b *cardBackend, o OpenOptions) error {
 	err := c.makingRoom(o, needs(p, draft), func() error { return c.load(ctx, p, draft, b, o, p.Slots()) })
 	if errors.Is(err, axcl.ErrMemory) && p.Slots() > axcl.DefaultSlots { // few snapshots are better than no model
@@ -208,8 +211,8 @@ func (c *Card) loadOrMakeRoom(ctx context.Context, p, draft *models.Package, b *
 	return err
 }
 
-// makingRoom loads, and once more where memory is lacking and Room has made some. need is what the
-// load takes at the most.
+// makingRoom calls load, and once more if memory was lacking and Room has made some. need is the
+// most memory that the load takes.
 func (c *Card) makingRoom(o OpenOptions, need int64, load func() error) error {
 	err := load()
 	if me := (&MemoryError{}); errors.Is(err, axcl.ErrMemory) && o.Room != nil {
@@ -223,7 +226,7 @@ func (c *Card) makingRoom(o OpenOptions, need int64, load func() error) error {
 	return err
 }
 
-// vocabulary is a tokenizer's, with all ids that end an answer.
+// vocabulary is a tokenizer with all ids that end an answer.
 type vocabulary struct {
 	*tokenizer.Tokenizer
 	stop map[int32]bool
@@ -231,9 +234,9 @@ type vocabulary struct {
 
 func (v vocabulary) EOS() []int32 { return slices.Sorted(maps.Keys(v.stop)) }
 
-// CheckDraft looks whether a package can guess for a model, of which it must have the words: what
-// Open would find. It opens no card. The model may be nil, which leaves the words out; a draft of
-// nil is none.
+// CheckDraft checks whether a draft package can guess for a model, as Open does. The two must have
+// the same tokens. It opens no card. If p is nil, the tokens are not compared. A nil draft is
+// accepted.
 func CheckDraft(p *models.Package, draft func() (*models.Package, error)) (err error) {
 	if draft == nil {
 		return nil
@@ -267,8 +270,8 @@ func CheckDraft(p *models.Package, draft func() (*models.Package, error)) (err e
 	return nil
 }
 
-// slotsFor is how many states a model has room for on a card; 0 for one without. One is a sequence
-// that runs, or a snapshot that others may go on from.
+// slotsFor returns how many slots a model gets on a card, 0 for a model without states. A slot
+// holds the state of a running sequence, or a snapshot.
 func slotsFor(p *models.Package, card axcl.Info) int {
 	n := p.Slots()
 	if n == 0 {
@@ -284,14 +287,14 @@ func slotsFor(p *models.Package, card axcl.Info) int {
 	return int(max(min(int64(n), (free-withSlots(p, 0))/p.StateBytes()), axcl.DefaultSlots))
 }
 
-// withSlots is what loading a package takes at the most when it gets this many slots. The
-// prediction has the states of p.Slots of them, and of the spare one that a card keeps.
+// withSlots returns the most memory that loading a package takes with this many slots. The
+// package's prediction includes the states of p.Slots slots and of the card's spare one.
 func withSlots(p *models.Package, slots int) int64 {
 	return p.Memory().Load - int64(p.Slots()-slots)*p.StateBytes()
 }
 
-// needs is the card memory that loading a package takes at the most, and a draft's after it; draft
-// may be nil.
+// needs returns the most card memory that loading a package takes, and a draft after it. draft may
+// be nil.
 func needs(p, draft *models.Package) int64 {
 	m := p.Memory()
 	if draft == nil {
@@ -300,9 +303,10 @@ func needs(p, draft *models.Package) int64 {
 	return max(m.Load, m.Card+draft.TextMemory().Load) // a draft model is not shown pictures
 }
 
-// blinded says why a package that sees has to be loaded without its encoder: it needs more than the
-// card has even where no other model is on it, and text alone fits. Where the card may have room
-// once another model has gone, that one goes first, as for any model.
+// blinded returns why a package with an encoder must be loaded without it, or nil. This is so if
+// the package needs more memory than the card has even without other models, and its text model
+// fits. If unloading another model might make room, the package is not blinded: the other model
+// goes first, as for any load.
 func (c *Card) blinded(p *models.Package, need int64) error {
 	info, more := c.Info(), p.Memory().Load-p.TextMemory().Load
 	foreign, _ := c.Foreign()
@@ -312,9 +316,9 @@ func (c *Card) blinded(p *models.Package, need int64) error {
 	return &MemoryError{Name: "with its encoder " + p.Name, Need: need, Free: info.TotalCMM - foreign}
 }
 
-// load puts the package on the card, in pieces between which other models have their turns: memory
-// first, which must do for this many slots, then the layers, a file a piece, then what the card is
-// measured and proven to do, a pass a piece.
+// load loads the package onto the card in pieces, and other tenants have their turns between them.
+// First it checks that there is memory, with this many slots. Then it loads the layers, one file a
+// piece. Then it measures and probes the card, one pass a piece.
 func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBackend, o OpenOptions, slots int) error {
 	stop, err := p.StopIDs()
 	if err != nil {
@@ -326,14 +330,14 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 		}
 		info := c.Info()
 		need := needs(p, draft)
-		if p.Slots() > 0 { // which has no draft
+		if p.Slots() > 0 { // a model with states has no draft
 			need = withSlots(p, slots)
 		}
 		blind := c.blinded(p, need)
 		if blind != nil {
 			need -= p.Memory().Load - p.TextMemory().Load
 		}
-		least := need // text alone will do, where the encoder has no room
+		least := need // the text model alone is enough if the encoder has no room
 		if blind == nil {
 			least -= p.Memory().Load - p.TextMemory().Load
 		}
@@ -357,15 +361,15 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 		if err := c.Refresh(); err != nil {
 			return err
 		}
-		// At least what was foreseen: another process may have given memory back meanwhile.
+		// At least the prediction: another process may have freed memory meanwhile.
 		b.took = max(before-c.Info().FreeCMM, p.Memory().Card)
 		c.ours.Add(b.took)
 		return nil
 	})
 }
 
-// room says whether a load that takes need bytes at the most fits on the card, as it was at the
-// last Refresh. With least bytes it could run, though in part.
+// room returns an error if a load that takes at most need bytes does not fit on the card, as it was
+// at the last Refresh. With least bytes a part of the package could run.
 func (c *Card) room(name string, need, least int64) error {
 	info := c.Info()
 	//rule:D3 TestNoRoom > 0 && need > info.FreeCMM => < 0
@@ -385,9 +389,8 @@ func (c *Card) room(name string, need, least int64) error {
 	return nil
 }
 
-// Never is a MemoryError for a model that takes this many bytes at the least and would not fit
-// though no other model of ours were on the card; nil where it may fit. It does not wait for the
-// card.
+// Never returns a MemoryError if a model that takes at least this many bytes would not fit even
+// without our other models, else nil. It does not wait for the card.
 func (c *Card) Never(name string, least int64) error {
 	info := c.Info()
 	if most := c.most(info); info.TotalCMM > 0 && least > most {
@@ -396,16 +399,16 @@ func (c *Card) Never(name string, least int64) error {
 	return nil
 }
 
-// most is the card memory that models can have: all of it but what other processes hold, and the
-// card itself. What our own models hold is never counted too low, so that no model is refused for
-// good that would fit once others have gone.
+// most returns the card memory that models can have: all but what other processes and the card
+// itself hold. It never counts our own models' memory too low. Otherwise a model that fits after
+// others are unloaded could be refused for good.
 func (c *Card) most(info axcl.Info) int64 {
 	used := info.TotalCMM - info.FreeCMM
 	return info.TotalCMM - max(used-c.ours.Load(), 0)
 }
 
-// place loads a package's files, measures and proves it; its encoder only where blind is nil. It
-// runs on the worker, and calls pause behind each piece.
+// place loads a package's files, then measures and probes it. It loads the encoder only if blind is
+// nil. It runs on the worker, and calls pause after each piece.
 func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, draft bool, blind error, tok *tokenizer.Tokenizer,
 	stop []int32, o OpenOptions, pause func() error) (*lm, error) {
 	local, window := windows(p)
@@ -490,8 +493,8 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	return m, nil
 }
 
-// ready measures and proves a model that is on the card, and opens what it keeps elsewhere and its
-// encoder, which a draft model has not.
+// ready measures and probes a model that is on the card. Then it opens the disk tier, the RAM tier
+// and the encoder. A draft model has none of these.
 func (m *lm) ready(ctx context.Context, dev axcl.Device, p *models.Package, name string, draft bool, o OpenOptions) error {
 	if err := m.prover.prove(ctx, p, o); err != nil {
 		return err
@@ -511,8 +514,8 @@ func (m *lm) ready(ctx context.Context, dev axcl.Device, p *models.Package, name
 	return m.pictures.open(dev, p)
 }
 
-// windows says which layers hide what is older than a window, and its size; nil where the cache
-// holds no more than that.
+// windows reports which layers have a sliding window, and the window's size. It is nil if the cache
+// holds no more rows than the window.
 func windows(p *models.Package) (local []bool, window int) {
 	for i, f := range p.Facts {
 		if f.Kind == models.SlidingAttention && f.Window > 0 && f.Window < p.Shape.Cells {
@@ -525,8 +528,8 @@ func windows(p *models.Package) (local []bool, window int) {
 	return local, window
 }
 
-// files loads all of a model's files under the watchdog's eye, and calls pause behind each. bytes
-// is what file n of the loader's order has; done is told of it.
+// files loads all files of a model, watched by the watchdog, and calls pause after each. bytes
+// returns the size of file n in the loader's order. done is called after each file.
 func (c *Card) files(ctx context.Context, l axcl.Loader, pace *card.Pace, bytes func(n int) int64, done func(n int), pause func() error) (
 	axcl.Model, error,
 ) {
@@ -557,7 +560,7 @@ func (c *Card) files(ctx context.Context, l axcl.Loader, pace *card.Pace, bytes 
 	}
 }
 
-// mergeSampling puts a package's own defaults over Ollama's.
+// mergeSampling applies a package's own defaults over Ollama's.
 func mergeSampling(s models.Sampling) (sampler.Params, error) {
 	p := sampler.Defaults()
 	for _, f := range []struct {

@@ -13,10 +13,10 @@ import (
 	"github.com/axle-llm/axle/engine/card"
 )
 
-// Join makes one device of several cards: a model loaded on it is split by layers, each card taking
-// its share by the memory it has free, the last one the head too. Rows go from card to card through
-// the host. The cards keep serving what else is on them, and stay open when the device is closed.
-// Open it with [OpenCard]: its worker waits for the cards' workers, never the other way round.
+// Join makes one device of several cards. A model loaded on it is split by layers: each card's
+// share depends on its free memory, and the last card has the head too. Rows go from card to card
+// through the host. The cards keep serving other tenants, and stay open when the device is closed.
+// Open the device with [OpenCard]. Its worker waits for the cards' workers, never the reverse.
 func Join(cards ...*Card) (axcl.Device, error) {
 	if len(cards) < 2 {
 		return nil, fmt.Errorf("%w: a model is split over two cards or more, not %d", ErrRequest, len(cards))
@@ -31,7 +31,7 @@ type joined struct {
 	closed  bool
 }
 
-// Info adds the cards' memory up; of temperatures and loads it is the highest.
+// Info adds up the cards' memory. Temperatures and loads are the highest of all cards.
 func (j *joined) Info() (axcl.Info, error) {
 	if j.closed {
 		return axcl.Info{}, axcl.ErrClosed
@@ -42,7 +42,7 @@ func (j *joined) Info() (axcl.Info, error) {
 		i := c.Info()
 		ids = append(ids, i.ID)
 		sum.TotalCMM, sum.FreeCMM = sum.TotalCMM+i.TotalCMM, sum.FreeCMM+i.FreeCMM
-		if !i.Host { // that is there once
+		if !i.Host { // the host's memory counts once
 			sum.TotalMem, sum.FreeMem = sum.TotalMem+i.TotalMem, sum.FreeMem+i.FreeMem
 		}
 		sum.Host = sum.Host && i.Host
@@ -58,7 +58,8 @@ func (j *joined) Info() (axcl.Info, error) {
 	return sum, nil
 }
 
-// shares cuts layers into runs by the cards' free memory; each gets at least one.
+// shares divides layers into consecutive parts by the cards' free memory. Each card gets at least
+// one layer.
 func (j *joined) shares(layers int) ([]int, error) {
 	if layers < len(j.cards) {
 		return nil, fmt.Errorf("%w: %d layers cannot be split over %d cards", axcl.ErrModel, layers, len(j.cards))
@@ -128,13 +129,13 @@ func (j *joined) Loader(spec axcl.LoadSpec) (_ axcl.Loader, err error) {
 	return l, nil
 }
 
-// splitLoader is such a model on its way.
+// splitLoader loads a model onto several cards.
 type splitLoader struct {
 	m             *split
-	parts         []axcl.Loader // of each card
-	first, layers []int         // of each part, in the whole
+	parts         []axcl.Loader // one for each card
+	first, layers []int         // each part's first layer in the model, and number of layers
 	order         []int
-	files         int // of the part that is under way
+	files         int // loaded so far of the current part
 	over          bool
 }
 
@@ -147,8 +148,8 @@ func (l *splitLoader) Model() axcl.Model {
 	return l.m
 }
 
-// Next loads the part's next file. With the last one of a part the part is done too; of the last
-// part that is a call of its own.
+// Next loads the current part's next file. The last file of a part also completes the part. The
+// last part is completed by a separate call.
 func (l *splitLoader) Next(ctx context.Context) (done bool, err error) {
 	if l.over {
 		return false, axcl.ErrClosed
@@ -180,18 +181,18 @@ func (l *splitLoader) Next(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// ended takes the loader off the device's list.
+// ended removes the loader from the device's list.
 func (l *splitLoader) ended() {
 	l.over = true
 	l.m.j.loading = slices.DeleteFunc(l.m.j.loading, func(o *splitLoader) bool { return o == l })
 }
 
-// named says where a part did not load.
+// named adds to an error which layers and card failed.
 func (l *splitLoader) named(i, first, layers int, err error) error {
 	return fmt.Errorf("engine: layers %d to %d, on %s: %w", first, first+layers-1, l.m.j.cards[i].Info().ID, err)
 }
 
-// fail releases all of it.
+// fail releases everything, and returns err.
 func (l *splitLoader) fail(err error) error {
 	_ = l.Close()
 	return err
@@ -210,7 +211,7 @@ func (l *splitLoader) Close() error {
 	return l.m.Close()
 }
 
-// LoadNet loads on the first card: a single model is not split.
+// LoadNet loads the net onto the first card: a single net is not split.
 func (j *joined) LoadNet(path string) (axcl.Net, error) {
 	if j.closed {
 		return nil, axcl.ErrClosed
@@ -226,7 +227,7 @@ func (j *joined) LoadNet(path string) (axcl.Net, error) {
 	return n, nil
 }
 
-// NewBuffer takes memory of the first card, where nets are.
+// NewBuffer allocates memory on the first card, where nets are.
 func (j *joined) NewBuffer(size int) (axcl.Buffer, error) {
 	if j.closed {
 		return nil, axcl.ErrClosed
@@ -242,7 +243,7 @@ func (j *joined) NewBuffer(size int) (axcl.Buffer, error) {
 	return b, nil
 }
 
-// elsewhere is something on one of the cards that is used from the joined device's worker.
+// elsewhere is an object on one of the cards that the joined device's worker uses.
 type elsewhere struct {
 	c      *Card
 	line   *card.Line
@@ -251,7 +252,7 @@ type elsewhere struct {
 
 func (j *joined) elsewhere() elsewhere { return elsewhere{c: j.cards[0], line: j.cards[0].NewLine(1)} }
 
-// do runs f on the card's worker when it is its turn, under its watchdog's eye.
+// do runs f on the card's worker in its turn, watched by the watchdog.
 func (e *elsewhere) do(k card.Kind, f func(d axcl.Device) error) error {
 	if e.closed {
 		return axcl.ErrClosed
@@ -320,15 +321,15 @@ func (j *joined) Close() error {
 	return errors.Join(errs...)
 }
 
-// split is a model whose layers lie on several cards.
+// split is a model whose layers are on several cards.
 type split struct {
 	j      *joined
 	parts  []axcl.Model
-	lines  []*card.Line // for the calls of each part, whose seconds are booked on its card
+	lines  []*card.Line // for the calls of each part, which count on its card
 	shape  axcl.Shape
 	hidden []uint16
 	more   []axcl.Addition // of one part
-	rows   []byte          // of one part, while they are copied
+	rows   []byte          // rows of one part, while they are copied
 	closed bool
 }
 
@@ -422,7 +423,7 @@ func (m *split) Clear(cells []uint32) error {
 	return m.each(func(part axcl.Model) error { return part.Clear(cells) })
 }
 
-// each makes a call of every part, on its card.
+// each calls every part, on its card.
 func (m *split) each(call func(part axcl.Model) error) error {
 	for i, part := range m.parts {
 		if err := m.on(context.Background(), i, card.Turn, 0, func(axcl.Device) error { return call(part) }); err != nil {
@@ -432,15 +433,15 @@ func (m *split) each(call func(part axcl.Model) error) error {
 	return nil
 }
 
-// on runs f on card i when it is this model's turn there, under the card's watchdog's eye.
+// on runs f on card i in this model's turn, watched by the card's watchdog.
 func (m *split) on(ctx context.Context, i int, k card.Kind, limit time.Duration, f func(axcl.Device) error) error {
 	return m.lines[i].Do(ctx, k, 0, func(d axcl.Device) error {
 		return m.j.cards[i].Watched(limit, func() error { return f(d) })
 	})
 }
 
-// slices visits the part's share of every row, which is this many bytes in front of the next
-// parts'.
+// slices calls each for every row, with room for the part's share and the share's place in whole.
+// The share begins before bytes into the row.
 func (m *split) slices(part axcl.Model, before, cells int, whole []byte, each func(share, whole []byte)) {
 	n, row := part.Shape().RowBytes(), m.shape.RowBytes()
 	for i := range cells {
@@ -448,7 +449,7 @@ func (m *split) slices(part axcl.Model, before, cells int, whole []byte, each fu
 	}
 }
 
-// Save brings each card's share of the rows home.
+// Save copies each card's share of the rows to the host.
 func (m *split) Save(cells []uint32, to []byte) error {
 	if m.closed {
 		return axcl.ErrClosed
@@ -470,7 +471,7 @@ func (m *split) Save(cells []uint32, to []byte) error {
 	})
 }
 
-// Restore gives each card its share of the rows.
+// Restore copies each card's share of the rows to the card.
 func (m *split) Restore(cells []uint32, from []byte) error {
 	if m.closed {
 		return axcl.ErrClosed
@@ -507,18 +508,18 @@ func (m *split) Copy(to, from []uint32) error {
 	})
 }
 
-// SaveState brings the bytes home from the cards that hold them.
+// SaveState copies the bytes from the cards that hold them.
 func (m *split) SaveState(slot uint32, at int, to []byte) error {
 	return m.state(slot, at, to, axcl.Model.SaveState)
 }
 
-// RestoreState gives each card what it holds of the bytes.
+// RestoreState copies to each card its share of the bytes.
 func (m *split) RestoreState(slot uint32, at int, from []byte) error {
 	return m.state(slot, at, from, axcl.Model.RestoreState)
 }
 
-// state calls every part with the bytes of the range that are its own: a part's lie behind those of
-// the parts before it.
+// state calls every part with its own bytes of the range. A part's bytes lie behind those of the
+// parts before it.
 func (m *split) state(slot uint32, at int, bytes []byte, call func(part axcl.Model, slot uint32, at int, bytes []byte) error) error {
 	if m.closed {
 		return axcl.ErrClosed
@@ -539,8 +540,8 @@ func (m *split) state(slot uint32, at int, bytes []byte, call func(part axcl.Mod
 	})
 }
 
-// passLimit is what a part of a pass should take at the very most; the watchdog of the joined
-// device knows better.
+// passLimit is the most time that a part of a pass should take. The joined device's watchdog has a
+// better limit.
 const passLimit = 3 * time.Second
 
 func (m *split) Close() error {
@@ -558,9 +559,9 @@ func (m *split) Close() error {
 	return errors.Join(errs...)
 }
 
-// Place is the card a model that needs this many bytes goes on: of those that work and have room
-// the one with the most free memory; a card that does not say how much it has counts as having
-// room, and comes last. It is nil where none fits.
+// Place returns the card for a model that needs this many bytes: of the working cards with room,
+// the one with the most free memory. A card that does not report its memory counts as having room,
+// and comes last. Place returns nil if no card fits.
 func Place(cards []*Card, need int64) *Card {
 	var best *Card
 	most := int64(-1)
