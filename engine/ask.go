@@ -2,7 +2,8 @@ package engine
 
 import "github.com/axle-llm/axle/ask"
 
-// What can be asked and answered is package ask's; these are its names for users of the library.
+// Package ask has the types of requests and answers. These are their names for users of the
+// library.
 type (
 	Request       = ask.Request
 	Cut           = ask.Cut
@@ -44,7 +45,7 @@ const (
 	NoWidePasses    = ask.NoWidePasses
 )
 
-// Errors a request can end with, other than a device's (axcl) and ctx's.
+// The errors that a request can end with, except a device's (axcl) and ctx's.
 var (
 	ErrBusy        = ask.ErrBusy
 	ErrDraining    = ask.ErrDraining

@@ -13,18 +13,19 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// This file puts prompts with pictures through the card without the scheduler and all that it
-// keeps: what the probes of a model that sees hold its answers against.
+// This file evaluates prompts with pictures without the scheduler and its caches. The probes of a
+// model with an encoder compare its answers with the results.
 
-// shown is a prompt that goes through the card by hand.
+// shown is a prompt that is evaluated by hand.
 type shown struct {
 	ids  []int32
 	rows []*pictures.Rows
-	cuts []int // where its passes end
+	cuts []int // the ends of its passes
 }
 
-// shown reads a prompt's pictures, with an encoder call each, whatever is known of them. first is
-// how many rows its first pass has, 0 for as many as the others: the narrowest wide group's.
+// shown reads a prompt's pictures, and calls the encoder for each, even if it is known. first is
+// how many rows the first pass has. 0 means as many as the others have: the rows of the narrowest
+// prefill group.
 func (e *eyesight) shown(ctx context.Context, msgs []chat.Message, first int) (s shown, err error) {
 	ids, images, err := e.prompt(ctx, msgs)
 	if err != nil {
@@ -64,7 +65,7 @@ func (e *eyesight) shown(ctx context.Context, msgs []chat.Message, first int) (s
 	return s, nil
 }
 
-// blind is the same with nothing added between layers.
+// blind returns the prompt without the rows that are added between layers.
 func (s shown) blind() shown {
 	s.rows = slices.Clone(s.rows)
 	for i, r := range s.rows {
@@ -75,8 +76,8 @@ func (s shown) blind() shown {
 	return s
 }
 
-// byHand puts prompts through the card, the n-th passes of all in one, and gives what the head
-// gives behind each.
+// byHand evaluates prompts. The n-th passes of all prompts are one pass. It returns the logits
+// after each prompt.
 func (e *eyesight) byHand(ctx context.Context, each ...shown) (out [][]float32, err error) {
 	err = e.l.card.Do(ctx, func(axcl.Device) error {
 		e.l.reap()
@@ -113,7 +114,7 @@ func (m *core) byHand(v *models.Vision, each []shown) ([][]float32, error) {
 	for n := range passes {
 		p := &axcl.Pass{}
 		var rows []pictures.Placed
-		var ends []int // whose last row is the pass's Want of that number
+		var ends []int // for each of the pass's Want, the prompt that ends there
 		type span struct{ from, n, row int }
 		spans := make([]span, len(each))
 		total := 0
@@ -171,7 +172,7 @@ func (m *core) byHand(v *models.Vision, each []shown) ([][]float32, error) {
 	return out, nil
 }
 
-// placed are the positions of a prompt's rows.
+// placed returns the positions of a prompt's rows.
 func placed(v *models.Vision, of int, s shown) ([]uint32, error) {
 	var spans []pictures.Span
 	if v.MRope {

@@ -9,8 +9,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// Embed gives one vector an input, of length one unless Raw. Errors: *ContextError, ErrRequest, and
-// as Chat.
+// Embed returns one vector for each input, of length one unless Raw is set. Errors: *ContextError,
+// ErrRequest, and as Chat.
 func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	start := time.Now()
 	var out Embeddings
@@ -28,7 +28,7 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	batch := make([][]int32, len(r.Input))
 	for i, text := range r.Input {
 		if text == "" && len(ends) == 0 {
-			continue // a vector of zeros, as Ollama has it: there is no row to take one from
+			continue // a vector of zeros, as in Ollama: there is no row to take one from
 		}
 		ids, err := m.b.Encode(ctx, []chat.Piece{{Text: text}}, true)
 		if err != nil {

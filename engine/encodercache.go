@@ -73,7 +73,7 @@ type numbered struct {
 type picture struct {
 	id    pictures.ID
 	first int32             // row n has the number first − n
-	made  *pictures.Picture // the worker's, once a sequence has it, as is rows
+	made  *pictures.Picture // the worker's once a sequence has the picture, like rows
 	rows  *pictures.Rows    // nil: it is not encoded yet
 	users int
 	room  int64 // bytes that it takes of the encoder cache's room

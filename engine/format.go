@@ -11,17 +11,17 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// This file is what binds an answer: its format, or the call that it must be, behind the thinking
-// that may come first.
+// This file compiles what constrains an answer: its format, or a required tool call, after optional
+// thinking.
 
-// thoughts says how an answer may begin.
+// thoughts says whether an answer begins with thinking.
 type thoughts struct {
-	may  bool   // it may think first
-	open string // the tag with which the prompt has begun the thinking; empty where it has not
+	may  bool   // it may begin with thinking
+	open string // the tag with which the prompt began the thinking; empty if it did not
 }
 
-// thoughts looks at the prompt's end: templates begin the thinking, or end it there, or leave it to
-// the model.
+// thoughts looks at the prompt's end. A template may begin the thinking there, end it, or leave it
+// to the model.
 func (m *Model) thoughts(r *Request, prompt []chat.Piece) thoughts {
 	t := m.template(r)
 	if r.Raw || t == nil {
@@ -42,13 +42,13 @@ func (m *Model) thoughts(r *Request, prompt []chat.Piece) thoughts {
 		past = past || strings.HasSuffix(ends, tag.Close)
 	}
 	if past && h.open == "" {
-		h.may = false // whatever was asked for
+		h.may = false // even if the request asked for thinking
 	}
 	return h
 }
 
-// ending is what a prompt ends with, n bytes of it if there are this many, white space behind it
-// left out.
+// ending returns the last n bytes of a prompt, or all of a shorter one, without trailing white
+// space.
 func ending(prompt []chat.Piece, n int) string {
 	end := ""
 	for i := len(prompt) - 1; i >= 0 && len(end) < n; i-- {
@@ -61,8 +61,8 @@ func ending(prompt []chat.Piece, n int) string {
 	return end
 }
 
-// ways are the ways to think that the parser of the answer reads. Where tools are offered, no call
-// is within: that would be one.
+// ways returns the kinds of thinking that the answer's parser recognises. If tools are offered, the
+// thinking must not contain a call, because the parser would take it for one.
 func (m *Model) ways(r *Request, h thoughts) []grammar.Thought {
 	family := m.template(r).Family()
 	tags := chat.ThinkTags(family)
@@ -75,7 +75,7 @@ func (m *Model) ways(r *Request, h thoughts) []grammar.Thought {
 		w := grammar.Thought{Open: tag.Open, End: tag.Close, Not: slices.Clone(not)}
 		for _, other := range tags {
 			if other != tag {
-				w.Not = append(w.Not, other.Open) // the parser would wait for that one's end
+				w.Not = append(w.Not, other.Open) // the parser would wait for the other tag's end
 			}
 		}
 		switch h.open {
@@ -89,10 +89,10 @@ func (m *Model) ways(r *Request, h thoughts) []grammar.Thought {
 	return out
 }
 
-// bound compiles what binds an answer to a prompt of n tokens, nil for nothing, and how many tokens
-// it may have. A bound answer that has no limit of its own ends with the context's length: a string
-// that never closes would else go on for ten. Its thinking may take three quarters of what there is
-// room for.
+// bound compiles the constraint of an answer to a prompt of n tokens, nil for none, and returns the
+// most tokens that the answer may have. A constrained answer without a limit ends at the context's
+// length: otherwise a string that is never closed would go on for ten contexts. Its thinking may
+// take three quarters of the room.
 func (m *Model) bound(ctx context.Context, r *Request, isChat bool, h thoughts, n int) (
 	limit int, mask func() Matcher, notes []grammar.Note, err error,
 ) {
@@ -135,8 +135,8 @@ func (m *Model) bound(ctx context.Context, r *Request, isChat bool, h thoughts, 
 	}, g.Notes(), nil
 }
 
-// grammar is that of the answer proper: the call that is required, else the format. Where tools may
-// be called beside a format, the answer is one or the other.
+// grammar returns the grammar of the answer itself: the required call, else the format. If a
+// request has a format and optional tools, the answer is one or the other.
 func (m *Model) grammar(ctx context.Context, r *Request, isChat bool) (*grammar.Grammar, error) {
 	forced, err := m.calls(ctx, r)
 	if !isChat && err == nil {
@@ -156,13 +156,13 @@ func (m *Model) grammar(ctx context.Context, r *Request, isChat bool) (*grammar.
 		return nil, err
 	}
 	if err != nil {
-		return g, nil // a family whose calls have no format, or tools that cannot be held to: the answer is what was asked for
+		return g, nil // the family's calls have no format, or the tools cannot be enforced: the format alone counts
 	}
 	return grammar.Or(g, calls)
 }
 
-// compileFormat is the format's grammar, nil for none. It waits for the turn of the key that asks,
-// and ends when its request has gone.
+// compileFormat returns the format's grammar, nil for none. It waits for the key's turn, and ends
+// with the request's ctx.
 func compileFormat(f Format, ctx context.Context, key string) (*grammar.Grammar, error) {
 	switch {
 	case f.GBNF != "":
@@ -175,7 +175,7 @@ func compileFormat(f Format, ctx context.Context, key string) (*grammar.Grammar,
 	return nil, nil
 }
 
-// calls is the grammar of the calls that the request requires, nil where it requires none.
+// calls returns the grammar of the calls that the request requires, nil for none.
 func (m *Model) calls(ctx context.Context, r *Request) (*grammar.Grammar, error) {
 	switch r.ToolChoice {
 	case "", "auto", "none":

@@ -19,8 +19,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// OpenAny is [OpenPackage] for a package of any kind that axle runs: this is the list of them, the
-// other half of which is in package models.
+// OpenAny is [OpenPackage] for a package of any kind that axle runs. It lists these kinds; package
+// models has the other half of the list.
 func OpenAny(ctx context.Context, p models.Opened, o OpenOptions) (*Model, error) {
 	switch p := p.(type) {
 	case *models.Package:
@@ -31,17 +31,17 @@ func OpenAny(ctx context.Context, p models.Opened, o OpenOptions) (*Model, error
 	return nil, fmt.Errorf("%w: %s: no card is told what to do with a %T", ErrUnsupported, p.Info().Name, p)
 }
 
-// ErrNonsense is a vector with a NaN or an infinity in it: the card computed nonsense.
+// ErrNonsense reports a vector with a NaN or an infinity: the card computed nonsense.
 var ErrNonsense = errors.New("engine: the vector holds a NaN or an infinity")
 
-// textEncoder is a net on a card that encodes texts, one text a call.
+// textEncoder is a net on a card that encodes texts, one text in each call.
 type textEncoder struct {
 	p       *models.TextEncoder
 	info    Info
 	net     *Net
-	closer  func() error // after the net has left the card
-	turns   *fair.Line   // of keys: a place is for one text
-	most    int64        // requests that may wait
+	closer  func() error // called after the net has left the card
+	turns   *fair.Line   // turns of keys, one text at a time
+	most    int64        // the most requests that may wait
 	waiting atomic.Int64 // requests
 	calls   atomic.Uint64
 	closed  atomic.Bool
@@ -71,7 +71,7 @@ func openTextEncoder(ctx context.Context, p *models.TextEncoder, o OpenOptions) 
 	return openOn(p, o, choose, one, one)
 }
 
-// load puts the net on a card, once more where others have made room.
+// load loads the net onto a card. If memory was lacking and Room made some, it tries once more.
 func (b *textEncoder) load(ctx context.Context, c *Card, o OpenOptions) error {
 	need := b.info.Memory.Load
 	at := Progress{Model: b.info.Name, File: b.p.Net, Total: 1, Of: b.info.Memory.Layers, Needs: need}
@@ -101,7 +101,7 @@ func (b *textEncoder) load(ctx context.Context, c *Card, o OpenOptions) error {
 	return nil
 }
 
-// agree holds what the card says of the tensors against what the file did.
+// agree compares the card's tensors with the file's.
 func (b *textEncoder) agree() error {
 	same := func(got []axcl.Tensor, want axcl.Tensor) bool {
 		return slices.ContainsFunc(got, func(t axcl.Tensor) bool {
@@ -115,12 +115,12 @@ func (b *textEncoder) agree() error {
 	return nil
 }
 
-// Encode gives the ids of a text, with what stands before one where first is set.
+// Encode returns the ids of a text, with the tokenizer's prefix if first is set.
 func (b *textEncoder) Encode(ctx context.Context, pieces []chat.Piece, first bool) ([]int32, error) {
 	return encodePieces(ctx, b.p.Tokenizer(), pieces, first)
 }
 
-// encodePieces gives the ids of a text, with what a tokenizer puts before one where first is set.
+// encodePieces returns the ids of a text, with the tokenizer's prefix if first is set.
 func encodePieces(ctx context.Context, tok *tokenizer.Tokenizer, pieces []chat.Piece, first bool) ([]int32, error) {
 	ids, err := chat.EncodeContext(ctx, tok, pieces)
 	if err != nil && ctx.Err() != nil {
@@ -135,7 +135,7 @@ func encodePieces(ctx context.Context, tok *tokenizer.Tokenizer, pieces []chat.P
 	return ids, nil
 }
 
-// Ends is what stands behind a text.
+// Ends returns the ids behind a text.
 func (b *textEncoder) Ends() []int32 { return b.p.Tokenizer().Suffix() }
 
 func (b *textEncoder) Text(ids []int32) string { return b.p.Tokenizer().Decode(ids, true) }
@@ -146,7 +146,7 @@ func (b *textEncoder) Complete(context.Context, Job) iter.Seq2[Token, error] {
 	}
 }
 
-// Embed gives a vector for each text, as the net has it. Keys take turns, a text each.
+// Embed returns a vector for each text, as the net gives it. Keys take turns, one text each.
 func (b *textEncoder) Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error) {
 	for i, ids := range inputs {
 		if most := b.p.Most(); len(ids) == 0 || len(ids) > most {
@@ -178,7 +178,7 @@ func (b *textEncoder) Embed(ctx context.Context, inputs [][]int32, key string) (
 	return out, nil
 }
 
-// encode gives a text's vector: the first of the rows, where the net gives a row for each token.
+// encode returns a text's vector. If the net gives a row for each token, it is the first row.
 func (b *textEncoder) encode(ctx context.Context, ids []int32) ([]float32, error) {
 	in, out := make([]byte, b.p.Input.Size), make([]byte, b.p.Output.Size)
 	for i := range b.p.Most() {
@@ -196,7 +196,7 @@ func (b *textEncoder) encode(ctx context.Context, ids []int32) ([]float32, error
 	for i := range v {
 		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(out[4*i:]))
 		if x := float64(v[i]); math.IsNaN(x) || math.IsInf(x, 0) {
-			// No strike against the card: one text may do that, and can be sent on purpose.
+			// No strike against the card: a text may cause this, and can be sent on purpose.
 			return nil, fmt.Errorf("%w: %s", ErrNonsense, b.info.Name)
 		}
 	}

@@ -10,17 +10,17 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// This file is the cache as people look at it: which rows hold what. The worker draws a map between
-// two passes, and only when somebody asks.
+// This file draws the cache as a map for people: which rows hold what. The worker draws it between
+// two passes, and only on request.
 
 const (
-	mapFresh    = 100 * time.Millisecond // a map so old is as good as a new one
-	mapPatience = 200 * time.Millisecond // how long who asks waits for the worker
+	mapFresh    = 100 * time.Millisecond // a map of this age is still returned
+	mapPatience = 200 * time.Millisecond // how long a caller waits for the worker
 )
 
-// Maps draws the cache of each card that holds the model; none where the backend has no such thing.
-// A card that is busy with something longer gives what it gave last, or nothing: no caller waits
-// for more than a fifth of a second, and a pass never waits for this.
+// Maps draws the cache of each card that holds the model. It is empty if the backend has no cache.
+// A card that is busy for longer returns its last map, or none: a caller waits a fifth of a second
+// at most, and a pass never waits for a map.
 func (m *Model) Maps(ctx context.Context) []CellMap {
 	if b, ok := m.b.(interface {
 		Maps(ctx context.Context) []CellMap
@@ -38,7 +38,7 @@ func (b *cardBackend) Maps(ctx context.Context) []CellMap {
 	select {
 	case d.turn <- struct{}{}:
 		if last := d.last.Load(); last == nil || time.Since(last.At) > mapFresh {
-			_ = b.card.Do(ctx, func(axcl.Device) error { // who cannot have a new one has the last
+			_ = b.card.Do(ctx, func(axcl.Device) error { // without a new map, the last one is returned
 				m := b.m.cells.Chart()
 				m.At, m.Device = time.Now(), b.info.Device
 				m.Tiers = []Tier{{Name: "card", Cells: m.Cells, Used: m.Used, Bytes: b.info.Memory.Cache}}
@@ -62,7 +62,7 @@ func (b *cardBackend) Maps(ctx context.Context) []CellMap {
 	return nil
 }
 
-// Maps are those of all replicas that work.
+// Maps returns the maps of all replicas that work.
 func (r *replicas) Maps(ctx context.Context) (out []CellMap) {
 	r.mu.Lock()
 	live := slices.DeleteFunc(slices.Clone(r.all), func(c *replica) bool { return c.dead })
@@ -80,8 +80,8 @@ func (r *replicas) Maps(ctx context.Context) (out []CellMap) {
 	return slices.Concat(each...)
 }
 
-// drawn is what was drawn last.
+// drawn is the last map.
 type drawn struct {
-	turn chan struct{} // of those who ask, one at a time
+	turn chan struct{} // callers take turns, one at a time
 	last atomic.Pointer[CellMap]
 }

@@ -12,26 +12,26 @@ import (
 	"github.com/axle-llm/axle/engine/card"
 )
 
-// Net is a single network on a card, whatever it is for: see [LoadNet]. It is safe for concurrent
-// use; calls have their turns beside the models on the card. Close it.
+// Net is a single network on a card: see [LoadNet]. It is safe for concurrent use. Its calls take
+// turns with the models on the card. The caller closes it.
 type Net struct {
 	net    axcl.Net // the worker's
 	card   *Card
 	line   *card.Line
 	groups []netGroup
-	took   atomic.Int64 // time.Duration: by the last call
+	took   atomic.Int64 // time.Duration: of the last call
 	once   sync.Once
 }
 
 type netGroup struct{ in, out []axcl.Tensor }
 
-// LoadNet puts a compiled network on a card. Errors: as the card's for a file that is missing or
-// none, and for memory; ctx's.
+// LoadNet loads a compiled network onto a card. Errors: the card's, if the file is missing or no
+// network, or memory is lacking; ctx's.
 func LoadNet(ctx context.Context, c *Card, path string) (*Net, error) {
 	return loadNet(ctx, c, path, func() error { return nil })
 }
 
-// loadNet is LoadNet; before is asked on the worker first, and may refuse.
+// loadNet is LoadNet. It first calls before on the worker, which may refuse.
 func loadNet(ctx context.Context, c *Card, path string, before func() error) (*Net, error) {
 	n := &Net{card: c}
 	err := c.InPieces(ctx, func(dev axcl.Device, _ func() error) error {
@@ -56,10 +56,10 @@ func loadNet(ctx context.Context, c *Card, path string, before func() error) (*N
 	return n, nil
 }
 
-// Groups is how many shape groups the net has.
+// Groups returns how many shape groups the net has.
 func (n *Net) Groups() int { return len(n.groups) }
 
-// Tensors are what a group takes and gives; nothing of a group that there is not.
+// Tensors returns a group's inputs and outputs, or nothing if there is no such group.
 func (n *Net) Tensors(group int) (in, out []axcl.Tensor) {
 	if group < 0 || group >= len(n.groups) {
 		return nil, nil
@@ -67,9 +67,8 @@ func (n *Net) Tensors(group int) (in, out []axcl.Tensor) {
 	return n.groups[group].in, n.groups[group].out
 }
 
-// Run calls the net with all inputs of a group, and gives all its outputs, and how long the call
-// took on the card's clock. Errors: ErrRequest for a group, an input or a size that is wrong, as
-// [Card.Do].
+// Run calls the net with all inputs of a group. It returns all outputs, and how long the call took
+// by the card's clock. Errors: ErrRequest for a wrong group, input or size; as [Card.Do].
 func (n *Net) Run(ctx context.Context, group int, in map[string][]byte) (out map[string][]byte, took time.Duration, err error) {
 	if group < 0 || group >= len(n.groups) {
 		return nil, 0, fmt.Errorf("%w: group %d of a net with %d", ErrRequest, group, len(n.groups))
@@ -84,7 +83,7 @@ func (n *Net) Run(ctx context.Context, group int, in map[string][]byte) (out map
 	return out, took, nil
 }
 
-// run calls the net for the outputs that out names.
+// run calls the net for the outputs in out.
 func (n *Net) run(ctx context.Context, group int, in, out map[string][]byte) (took time.Duration, err error) {
 	last := time.Duration(n.took.Load())
 	err = n.line.Do(ctx, card.Turn, last, func(axcl.Device) error {
@@ -104,8 +103,7 @@ func (n *Net) run(ctx context.Context, group int, in, out map[string][]byte) (to
 	return took, err
 }
 
-// Close ends the calls that wait with ErrClosed and unloads the net. A second Close gives
-// ErrClosed.
+// Close ends waiting calls with ErrClosed and unloads the net. A second Close returns ErrClosed.
 func (n *Net) Close() error {
 	err := ErrClosed
 	n.once.Do(func() {

@@ -11,10 +11,10 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// OpenShape puts a model that has a real one's shapes and none of its weights on a card: what it
-// says means nothing, what it costs is what the real one would. Its files are written into dir,
-// which must be an empty folder. The caller closes the backend, which has no tokenizer: only
-// Complete, Embed, Stats, Info and Close may be used. Errors: the file system's, and as [Open].
+// OpenShape loads a hollow model onto a card: it has a real model's shapes, and no weights. Its
+// output means nothing, but passes cost what the real model's would. Its files are written into
+// dir, which must be an empty folder. The caller closes the backend. It has no tokenizer, so only
+// Complete, Embed, Stats, Info and Close may be called. Errors: the file system's, and as [Open].
 func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.Shape, o OpenOptions) (Backend, error) {
 	s.NoEmbeddings = true
 	if err := axmodel.WriteShape(dir, s); err != nil {
@@ -45,8 +45,8 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.Shape, o Open
 			return err
 		}
 		b.m = newLM(c, model, shapeRows{}, nil, nil, o)
-		// Rows of a model without weights do not influence each other, so there is nothing to
-		// prove: the software cards can do all of it.
+		// Rows of a hollow model do not influence each other, so there is nothing to prove: the
+		// software cards can do all of it.
 		if o.Proven != nil {
 			b.m.proven = *o.Proven
 		} else {
@@ -83,7 +83,7 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.Shape, o Open
 	return b, nil
 }
 
-// shapeSight is how a model without weights sees: as its encoder's file says.
+// shapeSight returns a hollow model's Vision, as its encoder's file describes it.
 func shapeSight(dir string, s axmodel.Shape) (*models.Vision, error) {
 	path := filepath.Join(dir, s.EncoderFile())
 	m, err := axmodel.ReadFile(path)

@@ -10,18 +10,18 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// prompting is where large prompts are rendered and encoded, by turns of their keys, and within a
-// part of the memory: a template makes tens of megabytes of a few, and all of it lies there until
-// it is ids. It is the whole process's.
+// prompting is the line in which large prompts wait to be rendered and encoded. They have turns by
+// key, and a limited part of the memory: a template can make tens of megabytes from a few, which
+// stay in memory until they are ids. The whole process shares it.
 var prompting = sync.OnceValue(func() *fair.Line { return fair.New(runtime.GOMAXPROCS(0), budget.Get().Templates) })
 
 const (
-	plainPrompt = 64 << 10 // bytes of text up to which a prompt is made at once, with the model's own template
-	promptCost  = 16       // bytes of memory a byte of text takes on its way
+	plainPrompt = 64 << 10 // bytes of text up to which a prompt with the model's own template does not wait
+	promptCost  = 16       // bytes of memory for each byte of text, until it is ids
 )
 
-// promptInTurn is prompt, for which a large one waits. The error is ctx's cause where its request
-// has gone.
+// promptInTurn is prompt, in which large prompts wait for their turn. If ctx ends while it waits,
+// the error is ctx's cause.
 func (m *Model) promptInTurn(ctx context.Context, r *Request, isChat bool, line *fair.Line, cut *Cut) (
 	ids []int32, ps []chat.Piece, images [][]byte, err error,
 ) {
@@ -30,7 +30,7 @@ func (m *Model) promptInTurn(ctx context.Context, r *Request, isChat bool, line 
 		return m.prompt(ctx, r, isChat, cut)
 	}
 	takes := n * promptCost
-	if r.Template.Text != "" { // what it makes of it is unknown
+	if r.Template.Text != "" { // how much it makes of the text is unknown
 		takes = budget.Get().Templates
 	}
 	//rule:T16 TestPromptTurns r.Key => "much"
@@ -44,7 +44,7 @@ func (m *Model) promptInTurn(ctx context.Context, r *Request, isChat bool, line 
 	return m.prompt(ctx, r, isChat, cut)
 }
 
-// textOf is how many bytes of text a request brings.
+// textOf returns how many bytes of text a request brings.
 func textOf(r *Request) int64 {
 	n := len(r.Prompt) + len(r.System) + len(r.Suffix)
 	for i := range r.Messages {

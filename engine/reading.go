@@ -12,42 +12,43 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// reading is the processors and the memory that all pictures have which are decoded at the moment,
-// by turns of their keys: however many large ones somebody has sent, another key's waits for those
-// under way at most, and a small one of the same key goes first.
+// reading shares out processors and memory among all pictures that are being decoded, by turns of
+// their keys. A key's picture waits at most for the pictures being decoded, however many large ones
+// another key has sent. Of one key's pictures, small ones go first.
 //
-// What decoding leaves behind takes memory until it is collected, and Go would let it grow to what
-// lives, hundreds of megabytes. So what a picture took is free again only after that: a collection
-// is made for every quarter of the memory that was used, and whenever somebody waits for it.
+// Garbage from decoding takes memory until it is collected, and Go would let it grow as large as
+// the live heap, hundreds of megabytes. So the memory of a decoded picture becomes free only after
+// a collection. One runs for every quarter of the memory that was used, and whenever a request
+// waits for memory.
 type reading struct {
 	line *fair.Line
 	most int64
 
 	mu    ranked.Mutex[ranked.Pictures] // guards what follows
-	taken int64                         // of the line's room, by those who are done
-	left  int64                         // what they left behind
-	waits int                           // who is about to wait for a turn, or does
-	want  int64                         // the most room that one of them takes
+	taken int64                         // of the line's room, by decoded pictures
+	left  int64                         // bytes of their garbage
+	waits int                           // requests that wait for a turn, or are about to
+	want  int64                         // the most room that one of them needs
 }
 
-// decoding is the whole process's: what its models decode lies in one memory.
+// decoding is shared by the whole process, because all its models decode in the same memory.
 var decoding = sync.OnceValue(func() *reading { return newReading(budget.Get().Decoding) })
 
 func newReading(most int64) *reading {
 	return &reading{line: fair.New(runtime.GOMAXPROCS(0), most), most: most}
 }
 
-// reader is one request's way through a reading: picture after picture, and no request that came
-// after both gets a turn between two of them.
+// reader reads one request's pictures, one after the other. It asks for a picture's turn before it
+// gives back the place of the one before, so no later request gets a turn in between.
 type reader struct {
 	r    *reading
 	key  string
-	work int64 // of the picture whose place it has; 0: it has none
+	work int64 // of the current picture; 0: none
 }
 
-// begin waits for the turn of a picture with such a header. done is to be called when the picture
-// is decoded, and nothing but what it became is used any more. The error is ctx's cause; the reader
-// is to be closed then too.
+// begin waits for the turn of a picture with this header. The caller calls done when the picture is
+// decoded and only the result is still used. The error is ctx's cause; then, too, the reader must
+// be closed.
 func (r *reader) begin(ctx context.Context, h vision.Header) (done func(), err error) {
 	//rule:T7 TestPicturesRead min(h.Memory, r.r.most) => min(0*h.Memory, r.r.most)
 	takes := min(h.Memory, r.r.most)
@@ -67,8 +68,8 @@ func (r *reader) begin(ctx context.Context, h vision.Header) (done func(), err e
 	return func() { r.r.leave(takes, h.Memory) }, nil
 }
 
-// wait notes that somebody wants so much room, who would else wait for what those who are done left
-// behind.
+// wait notes that a request needs this much room. If too little is free, it collects the garbage of
+// decoded pictures.
 func (r *reading) wait(takes int64) {
 	r.mu.Lock()
 	r.waits++
@@ -87,7 +88,7 @@ func (r *reading) waited() {
 	}
 }
 
-// close gives the place back.
+// close gives the reader's place back.
 func (r *reader) close() {
 	if r.work > 0 {
 		r.r.line.Done(r.key, r.work, r.work)
@@ -95,7 +96,7 @@ func (r *reader) close() {
 	}
 }
 
-// leave notes what a picture has left behind.
+// leave notes the garbage of a decoded picture.
 func (r *reading) leave(takes, bytes int64) {
 	r.mu.Lock()
 	r.taken, r.left = r.taken+takes, r.left+bytes
@@ -108,7 +109,7 @@ func (r *reading) leave(takes, bytes int64) {
 	r.collect(least)
 }
 
-// collect makes what was left behind free, if it is so much at least.
+// collect frees the garbage if it is at least this much.
 func (r *reading) collect(least int64) {
 	r.mu.Lock()
 	takes := r.taken

@@ -12,24 +12,24 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// What Qwen3's rerankers were taught with. Other models understand it too.
+// The texts that Qwen3's rerankers were trained with. Other models understand them too.
 const (
 	rerankSystem = "Judge whether the Document meets the requirements based on the Query and the Instruct provided. " +
 		`Note that the answer can only be "yes" or "no".`
 	rerankTask = "Given a web search query, retrieve relevant passages that answer the query"
 )
 
-// scorer is the optional interface behind [Model.Rerank]: it runs n prompts and gives for each the
-// logits of ids at its last token. They are made as they are needed, each of them by one goroutine.
-// What all begin with is computed once.
+// scorer is the optional interface behind [Model.Rerank]. It runs n prompts, and returns for each
+// the logits of ids at its last token. prompt is called when the prompt is needed, by one goroutine
+// each. A common beginning is evaluated once.
 type scorer interface {
 	Scores(ctx context.Context, n int, prompt func(int) ([]int32, error), ids []int32, key string) ([][]float32, Usage, error)
 }
 
-// Rerank scores documents by a query: a model that writes is asked about each whether it answers
-// the query, and its logits of yes and no are the score; an embedding model's vectors are compared.
-// Errors: *ContextError, ErrRequest, ErrUnsupported where yes and no are no tokens of the model,
-// and as Chat.
+// Rerank scores documents for a query. A model that writes text is asked whether each document
+// answers the query, and the logits of yes and no are the score. With an embedding model, the
+// vectors are compared. Errors: *ContextError, ErrRequest, ErrUnsupported if yes or no is not a
+// token of the model, and as Chat.
 func (m *Model) Rerank(ctx context.Context, r RerankRequest) (Ranking, error) {
 	start := time.Now()
 	var out Ranking
@@ -103,8 +103,8 @@ func (m *Model) rankByAnswer(ctx context.Context, r RerankRequest, s scorer) (Ra
 			if !r.Truncate {
 				return nil, &ContextError{Have: n, Max: most}
 			}
-			// The document loses its end: what stands behind it is what ends the prompt without
-			// one, too.
+			// The document loses its end. Behind it comes what also ends the prompt without a
+			// document.
 			end := 0
 			for end < len(bare) && bare[len(bare)-1-end] == ids[n-1-end] {
 				end++
@@ -126,8 +126,8 @@ func (m *Model) rankByAnswer(ctx context.Context, r RerankRequest, s scorer) (Ra
 	return out, nil
 }
 
-// judge is the prompt that asks about a document. Thinking is off; where the template begins it all
-// the same, it ends at once.
+// judge returns the prompt that asks about a document. Thinking is off. If the template begins it
+// nevertheless, it ends at once.
 func (m *Model) judge(ctx context.Context, r RerankRequest, document string) ([]int32, error) {
 	task := r.Instruction
 	if task == "" {

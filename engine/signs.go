@@ -13,17 +13,17 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// picturesWhole is how many pixels the pictures of one prompt have together at the most, by their
-// headers: sixteen of the largest that are read. It is what one request may make this machine
-// decode, where the context has room for many pictures of few rows.
+// picturesWhole limits the pixels of all pictures in one prompt, by their headers: sixteen of the
+// largest pictures that are read. Without it, one request could make this machine decode many large
+// pictures that take few rows each.
 const picturesWhole = 16 * 40_000_000
 
-// This file is how pictures stand in a prompt: a place for each of a picture's rows. A template
-// that knows of pictures prints one token for each; where it does not, or leaves some out, they are
-// written as the model's family does. Only what a template or a family wrote counts: a token that a
-// user spelled is text.
+// This file puts places for pictures into prompts, one place for each of a picture's rows. A
+// template that knows pictures prints one token for each picture. If it does not, or leaves some
+// out, the pictures are written as the model's family does. Only tokens that a template or a family
+// wrote count: a token that a user spelled is text.
 
-// pictured are a request's pictures in the order of its messages.
+// pictured returns a request's pictures in the order of its messages.
 func pictured(r *Request, isChat bool) (all [][]byte) {
 	if !isChat {
 		return r.Images
@@ -34,7 +34,7 @@ func pictured(r *Request, isChat bool) (all [][]byte) {
 	return all
 }
 
-// rows is how many rows of a prompt a picture takes.
+// rows returns how many rows of a prompt a picture takes.
 func (o *Options) rows() int {
 	if o.Sees == nil {
 		return 0
@@ -42,7 +42,7 @@ func (o *Options) rows() int {
 	return o.Sees.Rows
 }
 
-// reached reports whether the model can read pictures where a prompt has them.
+// reached reports whether the model can read pictures at their places in the prompt.
 func (m *Model) reached(ids []int32) bool {
 	b, ok := m.b.(interface{ reached(end int) bool })
 	if !ok || m.o.Sees == nil {
@@ -56,11 +56,11 @@ func (m *Model) reached(ids []int32) bool {
 	return true
 }
 
-// unseeable is how many of a request's oldest messages must go because of their pictures alone,
-// which have more rows than fit, or more pixels than are read for one prompt, or more bytes than
-// may be on their way; rows is how many rows all its pictures have. It looks at nothing but
-// headers, so that a conversation of very many pictures costs little more than its bytes. The error
-// is that of a request which may not be cut, or of a last message that brings too much.
+// unseeable returns how many of a request's oldest messages must be dropped because of their
+// pictures: they have more rows than fit, more pixels than one prompt may have, or more bytes than
+// may be in memory at once. rows is the number of rows of all pictures. It reads only headers, so a
+// conversation of very many pictures costs little more than its bytes. It returns an error if the
+// request may not be cut, or its last message brings too much.
 func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err error) {
 	if m.o.Sees == nil {
 		return 0, 0, nil
@@ -72,7 +72,7 @@ func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err e
 	pictures, fit, pixels, bytes, held := 0, 0, int64(0), onItsWay(m.o.Sees), budget.Get().Pictures
 	add := func(msg *chat.Message) bool {
 		for _, d := range msg.Images {
-			if h, err := vision.Look(d, vision.Limits{}); err == nil { // what is none is told when it is read
+			if h, err := vision.Look(d, vision.Limits{}); err == nil { // reading the picture returns the error
 				pixels += int64(h.Width) * int64(h.Height)
 			}
 		}
@@ -94,7 +94,7 @@ func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err e
 		case r.Truncate && !last:
 			return i + 1, rows, nil
 		case fit*m.o.rows() >= most || !r.Truncate && rows >= most:
-			return 0, rows, &ContextError{Have: max(rows, most+1), Max: most} // there is text, too: pictures that just fit are too many
+			return 0, rows, &ContextError{Have: max(rows, most+1), Max: most} // the prompt has text too, so pictures that just fit are too many
 		default:
 			return 0, rows, fmt.Errorf("%w: a prompt's pictures may have %d megapixels together, and take %d MiB at %d KiB each: bring "+
 				"fewer, or smaller ones", ErrRequest, picturesWhole/1_000_000, held>>20, bytes>>10)
@@ -103,9 +103,9 @@ func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err e
 	return 0, rows, nil
 }
 
-// starts are the messages before which a conversation may begin anew, from least on: any but the
-// first, as in Ollama, and where it is about pictures those of a user, so that no answer stays
-// whose picture went.
+// starts returns the messages at which a shortened conversation may begin, not below least. As in
+// Ollama, it may be any but the first. If the conversation has pictures, only a user's message may
+// be, so that no answer remains without its picture.
 func (o *Options) starts(all []chat.Message, least int) (at []int) {
 	about := o.Sees != nil && slices.ContainsFunc(all, func(msg chat.Message) bool { return len(msg.Images) > 0 })
 	for i := max(1, least); i < len(all); i++ {
@@ -116,7 +116,7 @@ func (o *Options) starts(all []chat.Message, least int) (at []int) {
 	return at
 }
 
-// signed renders a request with pictures.
+// signed renders a request with pictures, and marks their places.
 func (m *Model) signed(ctx context.Context, r *Request, isChat bool, pictures int) ([]chat.Piece, error) {
 	v := m.o.Sees
 	ps, err := m.rendered(ctx, r, isChat)
@@ -126,7 +126,7 @@ func (m *Model) signed(ctx context.Context, r *Request, isChat bool, pictures in
 	if found, ps := places(ps, v); found == pictures {
 		return ps, nil
 	}
-	// Pieces that stand where the marks are to be: nothing else can have written them.
+	// Placeholders for the marks. The random nonce keeps anything else from writing one.
 	nonce, marks := rand.Text(), []string(nil)
 	sign := func(i, n int) string {
 		marks = append(marks, v.Mark(i, n))
@@ -182,7 +182,7 @@ func (m *Model) signed(ctx context.Context, r *Request, isChat bool, pictures in
 	return out, nil
 }
 
-// content is a message's content with a sign in the place of each picture.
+// content returns a message's content with a sign in the place of each picture.
 func content(msg *chat.Message, last bool, sign func(i, n int) string) string {
 	parts := msg.Parts
 	if parts == nil {
@@ -204,8 +204,8 @@ func content(msg *chat.Message, last bool, sign func(i, n int) string) string {
 	return sb.String()
 }
 
-// places finds the tokens that a template printed for pictures and puts what stands for all of a
-// picture's rows there.
+// places finds the tokens that a template printed for pictures, and replaces each with the places
+// of all the picture's rows.
 func places(ps []chat.Piece, v *models.Vision) (n int, out []chat.Piece) {
 	for _, p := range ps {
 		if p.Control {
@@ -217,8 +217,8 @@ func places(ps []chat.Piece, v *models.Vision) (n int, out []chat.Piece) {
 	return n, out
 }
 
-// unseen is a text without the places of pictures: a request that goes on from ids alone brings no
-// pictures.
+// unseen returns the ids without the places of pictures: a request that continues from ids brings
+// no pictures.
 func (o *Options) unseen(ids []int32) []int32 {
 	if o.Sees == nil {
 		return ids

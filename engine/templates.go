@@ -9,16 +9,17 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// mostTemplates is how many of the templates that requests bring are kept compiled. A model made of
-// another has one, and every request to it brings it.
+// mostTemplates is how many templates of requests are cached, compiled. If a model was made of
+// another with its own template, every request to it brings that template.
 const mostTemplates = 8
 
-// templates are those that were used last, of all models. The zero value is ready.
+// templates is the cache of all models' templates, which keeps the most recently used. The zero
+// value is ready.
 var templates templateCache
 
 type templateCache struct {
 	mu    ranked.Mutex[ranked.Templates]
-	order list.List // of *cachedTemplate, the one used last in front
+	order list.List // of *cachedTemplate, the most recently used first
 	by    map[ask.Template]*list.Element
 }
 
@@ -27,7 +28,7 @@ type cachedTemplate struct {
 	tmpl   chat.Template
 }
 
-// compile is the template compiled; nil of the zero one. Error: *ask.TemplateError.
+// compile returns the compiled template, nil for the zero one. Error: *ask.TemplateError.
 func (c *templateCache) compile(t ask.Template) (chat.Template, error) {
 	if t.Text == "" {
 		return nil, nil

@@ -6,10 +6,10 @@ import (
 	"github.com/axle-llm/axle/engine/card"
 )
 
-// This file is a language model as a tenant of its card: it implements card.Tenant and
+// This file makes a language model a tenant of its card: it implements card.Tenant and
 // card.Checker.
 
-// Offer reports whether there may be work: turns while somebody waits for an answer, background
+// Offer reports whether there may be work: a turn while a request waits for its answer, background
 // always.
 func (m *lm) Offer(k card.Kind) (expect time.Duration, ok bool) {
 	switch k {
@@ -24,7 +24,7 @@ func (m *lm) Offer(k card.Kind) (expect time.Duration, ok bool) {
 	return 0, false
 }
 
-// Step does a piece.
+// Step does one piece.
 func (m *lm) Step(k card.Kind) (bool, error) {
 	if k == card.Background {
 		return m.spare()
@@ -32,7 +32,7 @@ func (m *lm) Step(k card.Kind) (bool, error) {
 	return m.step()
 }
 
-// spare is what has time, a piece at a time: what was evaluated goes to disk and to memory, and
+// spare does one piece of background work: evaluated rows are saved to disk and to memory, and
 // cells are put in order.
 func (m *lm) spare() (bool, error) {
 	if did, err := m.diskTier.save(); did || err != nil {
@@ -42,8 +42,8 @@ func (m *lm) spare() (bool, error) {
 }
 
 // Fail ends every sequence of the model. It may be called while the worker is stuck in a native
-// call, so it touches nothing of the worker's but the mailboxes.
+// call, so it uses nothing of the worker's but the mailboxes.
 func (m *lm) Fail(err error) { m.queue.fail(err) }
 
-// Checked is when the card was last known to say what it said at load.
+// Checked returns when the card's answers were last known to be those of load.
 func (m *lm) Checked() time.Duration { return m.canary.checked }

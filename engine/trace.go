@@ -7,48 +7,48 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// PassTrace is where one turn of the worker spent its time, for [CardOptions].Trace. Times are by
-// the card's clock; Timing is the library's own account of Run, by the host's. The value and its
-// Parts belong to the engine and are good until the function returns.
+// PassTrace says where one turn of the worker spent its time, for [CardOptions].Trace. Times are by
+// the card's clock. Timing is the library's own account of Run, by the host's clock. The engine
+// reuses the value and its Parts after the function returns.
 type PassTrace struct {
-	Kind  string // as Stats.Passes has it; "draft" is a pass of the draft model, which lies within the Draft of the pass it guesses for
+	Kind  string // as in Stats.Passes; "draft" is a pass of the draft model, within the Draft of the pass that it guesses for
 	Rows  int
-	Reach int // one more than the farthest cell looked back on
-	Want  int // rows whose logits were needed
+	Reach int // one more than the highest cell that the pass sees
+	Want  int // rows whose logits are needed
 	Parts []PassPart
 
 	Start      time.Duration // when the turn began
-	Plan       time.Duration // choosing who takes part, letting in and letting go
-	Draft      time.Duration // asking the draft model, its passes included
+	Plan       time.Duration // choosing the sequences, admitting and ending them
+	Draft      time.Duration // guessing with the draft model, its passes included
 	Build      time.Duration // rows, positions, cells and masks, Embed included
 	Embed      time.Duration // reading embeddings
 	Run        time.Duration // inside the device
-	Sample     time.Duration // drawing, keeping and handing over tokens, Detokenize included
+	Sample     time.Duration // sampling, storing and delivering tokens, Detokenize included
 	Detokenize time.Duration
 	End        time.Duration // when the turn ended
 
-	Layers, Head time.Duration // what the scheduler expects of this shape group's layers, and of the head for all wanted rows
+	Layers, Head time.Duration // predicted by the scheduler: the shape group's layers, and the LM head for all wanted rows
 	Timing       axcl.Timing
 }
 
 // PassPart is one sequence's share of a pass.
 type PassPart struct {
-	Seq    uint64 // number of the sequence, in order of admission
-	From   int    // place of its first row in the sequence
+	Seq    uint64 // the sequence's number, in order of admission
+	From   int    // index of its first row in the sequence
 	Rows   int
 	Drafts int // of these, guesses
 	Want   int
 }
 
-// Pass timing that was not asked for costs one comparison a step: every method of tracer does
-// nothing on a nil receiver.
+// tracer measures a turn. Without CardOptions.Trace it costs one comparison a step: every method
+// does nothing on a nil receiver.
 type tracer struct {
 	now  func() time.Duration
 	last time.Duration
 	PassTrace
 }
 
-// begin starts a turn's account; nil when passes are not traced.
+// begin starts to measure a turn. It returns nil if passes are not traced.
 func (m *core) begin() *tracer {
 	if !tracing || m.card.o.Trace == nil {
 		return nil
@@ -63,7 +63,7 @@ func (m *core) begin() *tracer {
 	return t
 }
 
-// lap books the time since the last lap.
+// lap adds the time since the last lap to a field.
 func (t *tracer) lap(to func(*PassTrace) *time.Duration) {
 	if !tracing || t == nil {
 		return
@@ -73,7 +73,7 @@ func (t *tracer) lap(to func(*PassTrace) *time.Duration) {
 	t.last = at
 }
 
-// clock and since frame a piece of a lap.
+// clock and since measure a part of a lap.
 func (t *tracer) clock() time.Duration {
 	if !tracing || t == nil {
 		return 0
@@ -95,7 +95,7 @@ func runTime(p *PassTrace) *time.Duration    { return &p.Run }
 func sampleTime(p *PassTrace) *time.Duration { return &p.Sample }
 func wordsTime(p *PassTrace) *time.Duration  { return &p.Detokenize }
 
-// describe notes what the built pass is.
+// describe records what the built pass is.
 func (t *tracer) describe(b *batch, group int) {
 	b.pass.Timing = nil
 	if !tracing || t == nil {
@@ -112,7 +112,7 @@ func (t *tracer) describe(b *batch, group int) {
 	}
 }
 
-// report hands the account over.
+// report passes the measurements to CardOptions.Trace.
 func (t *tracer) report(m *core, kind string) {
 	if !tracing || t == nil {
 		return
@@ -121,11 +121,11 @@ func (t *tracer) report(m *core, kind string) {
 	m.card.o.Trace(&t.PassTrace)
 }
 
-// Backend is what the model runs on: for measuring it below templates and parsing.
+// Backend returns what the model runs on, for measuring without templates and parsing.
 func (m *Model) Backend() Backend { return m.b }
 
 // Hold keeps a card's backend from running passes until the returned function is called, so that
-// requests can gather. On a backend without a card of its own, or on a lost one, it does nothing.
+// requests can gather. It does nothing on a backend without its own card, or on a lost card.
 func Hold(b Backend) (resume func()) {
 	c, ok := b.(*cardBackend)
 	if !ok {
@@ -143,7 +143,7 @@ func Hold(b Backend) (resume func()) {
 	return func() { close(free); <-done }
 }
 
-// Forget drops what a card's backend keeps of finished texts: the next request is a cold one.
+// Forget drops the cached texts of a card's backend, so that the next request is a cold one.
 // Errors: as Card.Do.
 func Forget(ctx context.Context, b Backend) error {
 	c, ok := b.(*cardBackend)
@@ -153,10 +153,9 @@ func Forget(ctx context.Context, b Backend) error {
 	return c.card.Do(ctx, func(axcl.Device) error { c.m.cells.Forget(); return nil })
 }
 
-// Settle waits until a card's backend has put aside all that it keeps of finished texts elsewhere,
-// in this machine's memory and on disk, as it does while no one asks. It is for measuring what
-// comes back from there. On a backend without a card of its own it does nothing. Errors: as
-// Card.Do, ctx's, and what the card met.
+// Settle waits until a card's backend has saved its cached texts to the RAM tier and the disk tier,
+// as it does while idle. It is for measuring restores. On a backend without its own card it does
+// nothing. Errors: as Card.Do, ctx's, and the card's.
 func Settle(ctx context.Context, b Backend) error {
 	c, ok := b.(*cardBackend)
 	if !ok {
@@ -165,7 +164,7 @@ func Settle(ctx context.Context, b Backend) error {
 	for {
 		left := false
 		if err := c.card.Do(ctx, func(axcl.Device) error {
-			for c.m.turn.at >= passing { // what belongs to the last pass comes first
+			for c.m.turn.at >= passing { // the last pass is finished first
 				if _, err := c.m.step(); err != nil {
 					return err
 				}
@@ -186,12 +185,12 @@ func Settle(ctx context.Context, b Backend) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Millisecond): // the disk's part is not the worker's
+		case <-time.After(time.Millisecond): // the disk is written by other goroutines
 		}
 	}
 }
 
-// ShapeOf is the shape that a card's backend runs; the zero Shape for others.
+// ShapeOf returns the shape of a card's backend, or the zero Shape for others.
 func ShapeOf(b Backend) axcl.Shape {
 	if c, ok := b.(*cardBackend); ok {
 		return c.m.shape

@@ -7,24 +7,24 @@ import (
 	"github.com/axle-llm/axle/engine/prove"
 )
 
-// This file is what the engine does with the proof of wide passes (prove.Model.Wide): what it keeps
-// of them for the next load, and how a model does without.
+// This file uses the proof of wide passes (prove.Model.Wide): what is remembered of it for the next
+// load, and how a model works without wide passes.
 
-// fewRows is how many rows of a chunk are compared where the outcome is not remembered, and each
-// load would pay for all of them.
+// fewRows is the number of a chunk's rows that are compared if the result is not remembered,
+// because then every load pays for them.
 const fewRows = 16
 
 // provable reports whether the cache has room for a full chunk and a row that sees it.
 func (m *prover) provable() bool { return m.trials().Provable() }
 
-// together is what a card said to the fixed text in wide passes.
+// together is a card's result for the fixed text in wide passes.
 type together struct {
-	Tokens []int32 // the largest logit's index of some rows; nil for an embedding model
-	Rows   []byte  // what came of the chunk's first and last row, and of the row after it: bf16, of each the first values
+	Tokens []int32 // the index of the largest logit, for some rows; nil for an embedding model
+	Rows   []byte  // the outputs for the chunk's first and last row, and the row after it: the first values of each, bf16
 }
 
-// as reports whether two are the same. A card gives the same bits for the same rows in the same
-// cells, but for near ties.
+// as reports whether two results are the same. A card gives the same bits for the same rows in the
+// same cells, except at near ties.
 func (t *together) as(o *together) bool {
 	if len(t.Tokens) != len(o.Tokens) || len(t.Rows) != len(o.Rows) || len(t.Rows)%6 != 0 || differs(t.Tokens, o.Tokens) != nil {
 		return false
@@ -44,8 +44,8 @@ func (t *together) as(o *together) bool {
 	return true
 }
 
-// sayTogether sends the fixed text as the beginning of a full chunk, after another text's, and then
-// a row that sees the chunk. It must run before any sequence does.
+// sayTogether sends the fixed text as the beginning of a full chunk, after another text's chunk,
+// and then a row that sees the chunk. It must run before any sequence does.
 func (m *prover) sayTogether() (*together, error) {
 	slot, back, ok := m.scratch()
 	if !ok {
@@ -101,8 +101,7 @@ func (m *prover) sayTogether() (*together, error) {
 	return out, nil
 }
 
-// narrow leaves the model no group but those that decode. It fails where those do not reach as far
-// as the cache.
+// narrow leaves the model only its decode groups. It fails if they do not reach the whole cache.
 func (m *prover) narrow(name string) error {
 	var groups []axcl.Group
 	var costs []float64
