@@ -94,7 +94,7 @@ func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err e
 		case r.Truncate && !last:
 			return i + 1, rows, nil
 		case fit*m.o.rows() >= most || !r.Truncate && rows >= most:
-			return 0, rows, &ContextError{Have: max(rows, most+1), Max: most} // the prompt has text too, so pictures that just fit are too many
+			return 0, rows, &ContextError{Have: max(rows, most+1), Max: most} // text needs rows too: pictures that just fit are too many
 		default:
 			return 0, rows, fmt.Errorf("%w: a prompt's pictures may have %d megapixels together, and take %d MiB at %d KiB each: bring "+
 				"fewer, or smaller ones", ErrRequest, picturesWhole/1_000_000, held>>20, bytes>>10)

@@ -5,60 +5,63 @@ import (
 	"math"
 )
 
-// Cache is what a sequence goes on from: rows alone, or rows with states. It says what may be done
-// with them ([Cache.Limits]), so that a scheduler need not know which it has. See [Tree.Cache].
+// Cache holds what sequences are continued from: rows alone, or rows with states. [Cache.Limits]
+// says what may be done with them, so that a scheduler need not know which it has. See
+// [Tree.Cache].
 type Cache interface {
-	// Limits is the same at any time.
+	// Limits never changes.
 	Limits() Limits
 
-	// Match is the longest prefix of ids, at most limit of them, from which a sequence of key's can
-	// go on, and the slot of the state after it. What is found is marked used.
+	// Match returns the longest prefix of ids, at most limit of them, from which a sequence of
+	// key's can be continued, and the slot of the state after it. It marks both used.
 	Match(key string, ids []int32, limit int) (path []int32, slot uint32)
-	// Stand puts a sequence on a path, from which it goes on with the state in a slot.
+	// Stand puts a sequence on a path. It is continued from there with the state in slot.
 	Stand(s *Seq, path []int32, slot uint32)
-	// Leave takes a sequence off what it stands on. It stays as a cache, but for a state that was
-	// the sequence's own.
+	// Leave takes a sequence off its path. The rows stay as a cache. A state that was the
+	// sequence's own is freed.
 	Leave(s *Seq)
 
-	// Into is the slot that the next pass of s leaves its state in. It is not ok where there is
-	// none to be had.
+	// Into returns the slot for the state that the next pass of s leaves. ok is false if there is
+	// none.
 	Into(s *Seq) (slot uint32, ok bool)
-	// Passed says that a pass has left the state of s in such a slot; Failed that it has not, which
-	// it reports to be the end of what s goes on from. unsent: the pass was never run.
+	// Passed says that a pass has left the state of s in slot. Failed says that it has not, and
+	// reports whether the state that s is continued from is lost. unsent: the pass was never run.
 	Passed(s *Seq, slot uint32)
 	Failed(s *Seq, slot uint32, unsent bool) (lost bool)
-	// Snapshot leaves a sequence's own state where it stands, for others; interim says that a
-	// better one is to come. The sequence goes on from it. Those of seqs whose state was to come
-	// there have found it.
+	// Snapshot makes a sequence's own state a snapshot at its last row. interim says that a better
+	// one will follow. The sequence is continued from it, and so are those of seqs that wait for a
+	// state there.
 	Snapshot(s *Seq, interim bool, seqs iter.Seq[*Seq])
 
-	// Scratch is a slot for a pass that belongs to no sequence. It is not ok where there is none to
-	// be had. Give gives it back.
+	// Scratch returns a slot for a pass that belongs to no sequence. ok is false if there is none.
+	// Give gives it back.
 	Scratch() (slot uint32, ok bool)
 	Give(slot uint32)
 
-	// Slots says how many there are, how many hold a state, and how many of those snapshots.
+	// Slots returns how many slots there are, how many hold a state, and how many of these are
+	// snapshots.
 	Slots() (all, used, kept int)
-	// Waits reports whether rows or a state of s are to come from elsewhere.
+	// Waits reports whether rows or a state of s are still being restored.
 	Waits(s *Seq) bool
-	// Ample reports whether there is room before anything is evicted: in half of all cells, and of
-	// those below reach.
+	// Ample reports whether there is room without evicting: half of all cells, and half of those
+	// below reach, are free.
 	Ample(reach int) bool
-	// Check reports a slot whose account is wrong; coming are those that a state comes to from
-	// elsewhere.
+	// Check returns an error for a slot whose account is wrong. coming are the slots to which a
+	// state is being restored.
 	Check(seqs iter.Seq[*Seq], coming []uint32) error
 }
 
 // Limits says what a cache allows.
 type Limits struct {
-	Sequences int  // that run at once
+	Sequences int  // sequences that run at once
 	Together  bool // rows of several sequences may share a pass
-	Stops     bool // a text can be gone on from only where a pass has ended
-	Back      bool // a row may be taken back: guesses may be wrong
-	Move      bool // a row may go to another cell
+	Stops     bool // a text can be continued only from where a pass has ended
+	Back      bool // a row may be taken back, so guesses may be wrong
+	Move      bool // a row may move to another cell
 }
 
-// Cache is the tree's rows alone where the model has no slots, or with states in this many.
+// Cache returns a cache of the tree's rows alone if slots is 0, else one with states in this many
+// slots.
 func (t *Tree) Cache(slots int) Cache {
 	if slots == 0 {
 		return rows{t}

@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// Cells is the cell allocator of one model: which cells are free, and to which of them the next
-// rows of a sequence are to come.
+// Cells is the cell allocator of one model: it knows which cells are free, and which are reserved
+// for a sequence's next rows.
 type Cells struct {
 	free     []uint64 // bit set: the cell is free
-	reserved []uint64 // bit set: a sequence's next rows are to come there: see place.go
+	reserved []uint64 // bit set: the cell is reserved for a sequence's next rows: see place.go
 	bits     []uint64 // scratch for spare
 	nfree    int
 	state    []uint8
-	rungs    []int // cells that the shape groups see, ascending: rows below a lower rung make cheaper passes
+	rungs    []int // how many cells each shape group sees, ascending: passes over rows below a lower rung are cheaper
 }
 
-// None is no node, cell or row.
+// None stands for no node, cell or row.
 const None = int32(-1)
 
 const none = None
 
 const (
 	cellFree  uint8 = iota
-	cellTaken       // given to a pass that has not come back
+	cellTaken       // for a pass that has not ended
 	cellNode        // a node of the tree
 )
 
@@ -37,7 +37,7 @@ func newCells(n int, rungs []int) Cells {
 	return c
 }
 
-// SetRungs says how many cells the model's shape groups see.
+// SetRungs sets how many cells the model's shape groups see.
 func (c *Cells) SetRungs(cells []int) {
 	c.rungs = c.rungs[:0]
 	for _, n := range cells {
@@ -49,15 +49,15 @@ func (c *Cells) SetRungs(cells []int) {
 	c.rungs = slices.Compact(c.rungs)
 }
 
-// Free is how many cells are free.
+// Free returns how many cells are free.
 func (c *Cells) Free() int { return c.nfree }
 
-// take appends n cells to out: the lowest free ones, or the lowest consecutive run where that lets
-// no dearer shape group be needed. See [Tree.Take]. There must be n.
+// take appends n cells to out: the lowest free ones, or the lowest consecutive run if that needs no
+// dearer shape group. See [Tree.Take]. n cells must be free.
 func (c *Cells) take(out []int32, n, above int, own bool) []int32 {
 	free := c.spare(n, 0, c.Size())
 	if k := len(c.rungs); k > 0 && nth(free, n) >= c.rungs[k-1] && nth(c.free, n) < c.rungs[k-1] {
-		free = c.free // what wide passes see is worth more than where another's rows are to come
+		free = c.free // near cells are worth more than another sequence's reservation
 	}
 	below := freeIn(free, above)
 	cheap := c.Rung(nth(free, n) + 1)
@@ -92,11 +92,11 @@ func (c *Cells) take(out []int32, n, above int, own bool) []int32 {
 	return out
 }
 
-// Size is how many cells there are.
+// Size returns how many cells there are.
 func (c *Cells) Size() int { return len(c.state) }
 
-// TakeFrom appends n free rows to out, from row from on where there are as many, consecutive where
-// they can be. There must be n.
+// TakeFrom appends n free cells to out, from cell from on if there are that many, and consecutive
+// if possible. n cells must be free.
 func (c *Cells) TakeFrom(out []int32, n, from int) []int32 {
 	free := c.spare(n, 0, c.Size())
 	if at := runIn(free, n, from); at >= 0 {
@@ -117,8 +117,8 @@ func (c *Cells) TakeFrom(out []int32, n, from int) []int32 {
 	return out
 }
 
-// TakeIn appends n rows of [from, to) to out, the lowest run if there is one, else the lowest.
-// There must be n free ones.
+// TakeIn appends n cells of [from, to) to out, the lowest run if there is one, else the lowest
+// cells. n of them must be free.
 func (c *Cells) TakeIn(out []int32, n, from, to int) []int32 {
 	free := c.spare(n, from, to)
 	if at := runIn(free, n, from); at >= 0 && at+n <= to {
@@ -136,7 +136,7 @@ func (c *Cells) TakeIn(out []int32, n, from, to int) []int32 {
 	return out
 }
 
-// Rung is the first of the rungs that covers rows [0, top).
+// Rung returns the first rung that covers cells [0, top).
 func (c *Cells) Rung(top int) int {
 	for i, r := range c.rungs {
 		if top <= r {
@@ -146,10 +146,10 @@ func (c *Cells) Rung(top int) int {
 	return len(c.rungs)
 }
 
-// FreeBelow counts the free rows in [0, top).
+// FreeBelow counts the free cells in [0, top).
 func (c *Cells) FreeBelow(top int) int { return freeIn(c.free, top) }
 
-// freeIn counts the bits of rows in [0, top).
+// freeIn counts the bits set in [0, top).
 func freeIn(free []uint64, top int) int {
 	n := 0
 	for w := range top / 64 {
@@ -161,7 +161,7 @@ func freeIn(free []uint64, top int) int {
 	return n
 }
 
-// nth is the row of the n-th bit, counted from 1; there must be as many.
+// nth returns the cell of the n-th bit set, counted from 1. There must be n bits.
 func nth(free []uint64, n int) int {
 	for w, v := range free {
 		if k := bits.OnesCount64(v); k < n {
@@ -184,10 +184,10 @@ func (c *Cells) Grab(i int) int32 {
 	return int32(i)
 }
 
-// Run is the start of the lowest n consecutive free rows at from or beyond it, or −1.
+// Run returns the start of the lowest n consecutive free cells at or above from, or −1.
 func (c *Cells) Run(n, from int) int { return runIn(c.free, n, from) }
 
-// runIn is run of rows given as bits.
+// runIn is Run for cells given as bits.
 func runIn(free []uint64, n, from int) int {
 	start, length := 0, 0
 	for w := from / 64; w < len(free); w++ {
@@ -224,7 +224,7 @@ func runIn(free []uint64, n, from int) int {
 	return -1
 }
 
-// Give returns taken rows unused.
+// Give gives taken cells back.
 func (c *Cells) Give(rows ...int32) {
 	for _, n := range rows {
 		c.state[n] = cellFree
@@ -233,7 +233,7 @@ func (c *Cells) Give(rows ...int32) {
 	}
 }
 
-// reserve notes of cells that a sequence's next rows are to come there, or are not.
+// reserve sets whether cells are reserved.
 func (c *Cells) reserve(rows []int32, on bool) {
 	for _, n := range rows {
 		if c.reserved[n/64] &^= 1 << (n % 64); on {
@@ -242,8 +242,8 @@ func (c *Cells) reserve(rows []int32, on bool) {
 	}
 }
 
-// spare gives the free cells as bits: those that are not reserved, if there are n of them in [from,
-// to).
+// spare returns the free cells as bits: only those that are not reserved, if there are n of them in
+// [from, to).
 func (c *Cells) spare(n, from, to int) []uint64 {
 	for w, v := range c.free {
 		c.bits[w] = v &^ c.reserved[w]
@@ -254,7 +254,7 @@ func (c *Cells) spare(n, from, to int) []uint64 {
 	return c.free
 }
 
-// Scattered is in how many runs the lowest n free cells lie that are not reserved.
+// Scattered returns the number of runs that the lowest n free, unreserved cells lie in.
 func (c *Cells) Scattered(n int) (runs int) {
 	bits, last := c.spare(n, 0, c.Size()), -2
 	if runIn(bits, n, 0) >= 0 {

@@ -9,21 +9,21 @@ import (
 
 const mostBranches = 256
 
-// chart is what drawing a map needs, used again each time.
+// chart is scratch memory for drawing a map.
 type chart struct {
-	depth, root, branch []int32 // of each row: how many tokens end there, under which root, and whose it is
-	label               []int32 // of each node: what the branch is called that its row was first seen in; 0: not seen yet
-	named               int32   // the highest name given
+	depth, root, branch []int32 // of each row: the length of its text up to there, its root and its branch
+	label               []int32 // of each node: the name of the branch in which its row was first seen; 0: not seen yet
+	named               int32   // the highest name so far
 }
 
-// Values of chart.branch that are no branch's index.
+// Values of chart.branch that are not a branch's index.
 const (
 	ofNone = int32(-1)
 	ofMany = int32(-2)
 )
 
-// Chart draws the map. It walks over each row a few times at most, however long the texts are and
-// however many begin alike.
+// Chart draws the map. It visits each row only a few times, however long the texts are and however
+// many begin alike.
 func (t *Tree) Chart() *ask.CellMap {
 	s, n := &t.chart, t.Size()
 	if len(s.depth) != n {
@@ -43,7 +43,7 @@ func (t *Tree) Chart() *ask.CellMap {
 		return cmp.Or(cmp.Compare(min(t.refs[b], 1), min(t.refs[a], 1)), cmp.Compare(t.used[b], t.used[a]))
 	})
 	for b, end := range ends {
-		// Up to what another branch has walked over: from there on they are one text.
+		// Up to a row of another branch: from there on the text is shared.
 		k, depth := end, int32(0)
 		for ; k >= 0 && s.branch[k] == ofNone; k = t.parent[k] {
 			s.branch[k] = int32(b)
@@ -100,13 +100,13 @@ func (t *Tree) Chart() *ask.CellMap {
 	return m
 }
 
-// name gives each branch the name that its own rows have had longest, nearest to its end; one
-// without such a row, or whose name another has, gets a new one. Rows keep their name until they
-// are free.
+// name gives each branch a name: that of its own rows, nearest to its end. A branch without named
+// rows, or whose name another branch has, gets a new name. Rows keep their names until they are
+// free.
 func (s *chart) name(t *Tree, ends []int32) []int32 {
 	names := make([]int32, len(ends))
 	taken := map[int32]bool{}
-	for _, own := range []bool{true, false} { // who has rows of its own comes first; then those whose text another goes on from
+	for _, own := range []bool{true, false} { // branches with rows of their own first, then those whose text another branch continues
 		for b, end := range ends {
 			if names[b] != 0 {
 				continue

@@ -2,9 +2,9 @@ package cache
 
 import "fmt"
 
-// Check reports a cell whose account is wrong, and how many nodes there are. stand is how many
-// sequences stand on each; nil: that is not looked at, nor whether a pass has cells. It costs too
-// much for every day.
+// Check returns an error for a cell whose account is wrong, and the number of nodes. stand is how
+// many sequences stand on each cell. If it is nil, neither this nor whether a pass has cells is
+// checked. Check is too slow for production.
 func Check(t *Tree, stand []int32) (nodes int, err error) {
 	seen := make([]bool, t.Size())
 	var walk func(parent int32) error

@@ -4,8 +4,8 @@ package cache
 
 const pageSize = 4096
 
-// hostMemory gives n bytes, and what gives them back.
+// hostMemory returns n bytes, and a function that frees them.
 func hostMemory(n int) ([]byte, func(), error) { return make([]byte, n), func() {}, nil }
 
-// giveMemory keeps them: what is taken once is taken again soon.
+// giveMemory keeps the pages, because they are soon used again.
 func giveMemory([]byte) {}

@@ -4,8 +4,8 @@ package cache
 
 import "fmt"
 
-// CheckSeqs is Check for the sequences that stand on the tree, and reports one whose rows are not
-// what it has.
+// CheckSeqs is Check with the sequences that stand on the tree. It also returns an error for a
+// sequence that does not match its rows.
 func CheckSeqs(t *Tree, seqs []*Seq, ids func(i int) []int32) error {
 	stand, reserved := make([]int32, t.Size()), make([]bool, t.Size())
 	for at, s := range seqs {

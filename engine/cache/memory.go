@@ -6,19 +6,19 @@ import (
 	"github.com/axle-llm/axle/internal/ranked"
 )
 
-// Memory is how much of this machine's memory may keep rows that had to leave a card: one limit for
-// all models that are given it, to the byte. Whatever of theirs was used longest ago goes first,
-// whichever model's it is; so a model that is not asked makes room for one that is. Nothing is kept
-// of a model that was unloaded. A nil Memory keeps nothing.
+// Memory limits the memory of this machine that keeps rows evicted from cards. Models that are
+// given the same Memory share the limit, to the byte. The least recently used goes first, of
+// whichever model, so an idle model makes room for a busy one. Nothing is kept of an unloaded
+// model. A nil Memory keeps nothing.
 type Memory struct {
 	limit int64
-	tick  atomic.Uint64 // every tier's clock, so that what is in them can be told by age
+	tick  atomic.Uint64 // the clock of all tiers, so that ages can be compared
 
-	mu    ranked.Mutex[ranked.Memory] // guards tiers, each one's tree, back and states: any card's worker may take rows from any of them
+	mu    ranked.Mutex[ranked.Memory] // guards tiers, and each one's tree, back and states: any card's worker may evict from any tier
 	tiers []*RAM
 }
 
-// NewMemory is a Memory of this many bytes; nil for none.
+// NewMemory returns a Memory of this many bytes; nil for none.
 func NewMemory(limit int64) *Memory {
 	if limit <= 0 {
 		return nil
@@ -26,14 +26,14 @@ func NewMemory(limit int64) *Memory {
 	return &Memory{limit: limit}
 }
 
-// Used is how many bytes are taken, of how many.
+// Used returns how many bytes are used, and the limit.
 func (m *Memory) Used() (used, limit int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.used(), m.limit
 }
 
-// used is how many bytes of it are taken. mu is held.
+// used returns how many bytes are used. mu is held.
 func (m *Memory) used() (n int64) {
 	for _, r := range m.tiers {
 		n += int64(len(r.buf)) + r.held()
@@ -41,30 +41,31 @@ func (m *Memory) used() (n int64) {
 	return n
 }
 
-// strideOf is from one row of this many bytes to the next.
+// strideOf returns the distance between rows of this many bytes.
 func strideOf(bytes int) int {
-	if bytes >= pageSize { // what goes is given back to the machine by the page
+	if bytes >= pageSize { // memory is given back in pages
 		return (bytes + pageSize - 1) / pageSize * pageSize
 	}
 	return bytes
 }
 
 // mostRAMRows is the most rows that are saved, however much memory there is. Bookkeeping takes
-// forty bytes a row, and searches look at each.
+// forty bytes a row, and searches visit every row.
 const mostRAMRows = 1 << 17
 
-// RowsIn is how many rows of this many bytes fit in so much of this machine's memory, of a model
-// alone there, where piece of them are to be copied at once; and how many then are.
+// RowsIn returns how many rows of this many bytes fit into the limit for a model alone, if piece of
+// them are copied at once, and how many then are copied at once.
 func RowsIn(limit int64, bytes, piece int) (rows, copied int) {
 	stride := strideOf(bytes)
 	n := int(min(limit/int64(stride), mostRAMRows))
 	piece = min(piece, max(n/8, 1))
-	waits := (piece*bytes + stride - 1) / stride // where a piece waits on its way counts too
+	waits := (piece*bytes + stride - 1) / stride // the buffer for a piece counts too
 	return max(n-waits, 0), piece
 }
 
-// Open makes a tier for rows of this many bytes of the model whose tree it is, of which at most
-// piece are copied at once; nil where there is no room for as much as a row. It must be closed.
+// Open makes a tier for the model that the tree card belongs to, with rows of this many bytes, of
+// which at most piece are copied at once. It returns nil if there is no room for a row. The caller
+// closes the tier.
 func (m *Memory) Open(bytes, piece int, card *Tree) *RAM {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,7 +85,7 @@ func (m *Memory) Open(bytes, piece int, card *Tree) *RAM {
 	}
 	var err error
 	if r.rows, r.free, err = hostMemory(n * r.stride); err != nil {
-		return nil // no memory to keep anything in: all is evaluated
+		return nil // no memory: evicted rows are evaluated again
 	}
 	r.buf = make([]byte, r.piece*bytes)
 	r.tree = New(n)
@@ -113,8 +114,7 @@ func (m *Memory) Open(bytes, piece int, card *Tree) *RAM {
 	return r
 }
 
-// room makes room for as many of n rows of r as can be, and says how many that is. What r holds
-// (hold) stays. mu is held.
+// room makes room for up to n rows of r, and returns how many fit. Held rows stay. mu is held.
 func (m *Memory) room(r *RAM, n int) int {
 	for {
 		have := int(min(int64(r.tree.nfree), (m.limit-m.used())/int64(r.stride)))
@@ -124,8 +124,8 @@ func (m *Memory) room(r *RAM, n int) int {
 	}
 }
 
-// evict gives about need bytes free, from the end of the text that was used longest ago, and
-// reports whether there was one. mu is held.
+// evict frees about need bytes, from the end of the least recently used text, and reports whether
+// there was one. mu is held.
 func (m *Memory) evict(need int64) bool {
 	var from *RAM
 	oldest := none

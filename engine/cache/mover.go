@@ -7,20 +7,19 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Mover carries pieces, one between two passes: rows or bytes of a state, off the card, onto it, or
-// within it. It has one answer to calls that fail, whatever is copied and whereto. One that the
-// card does not survive is the caller's to end on. Any other counts against the card as a failed
-// pass does, the cells that it was to fill are cleared, and what it carried is done without:
-// evaluated again, or not kept.
+// Mover copies pieces between passes: rows or bytes of a state, to the card, from it, or within it.
+// It handles failed calls in one way. A fatal error is returned to the caller. Any other counts as
+// a strike, like a failed pass. The cells that the call was to fill are cleared, and the piece is
+// given up: it is evaluated again, or not saved.
 type Mover struct {
-	Watched func(call func() error) error // makes a call under the watchdog's eye
-	Strike  func(err error) error         // counts a failure; an error where the card does not survive it
-	Clear   func(cells []uint32) error    // clears cells; an error is one that the card does not survive
+	Watched func(call func() error) error // makes a call, watched by the watchdog
+	Strike  func(err error) error         // counts a failure; returns an error if the card is lost
+	Clear   func(cells []uint32) error    // clears cells; an error loses the card
 	Now     func() time.Duration
 }
 
-// Carry makes the call that moves a piece, and says what it took. into are the cells that it fills.
-// It is not ok where the call failed; the error is one that the card does not survive.
+// Carry makes the call that copies a piece, and returns how long it took. into are the cells that
+// it fills. ok is false if the call failed. A returned error loses the card.
 func (m *Mover) Carry(into []uint32, call func() error) (took time.Duration, ok bool, err error) {
 	begun := m.Now()
 	err = m.Watched(call)

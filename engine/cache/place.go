@@ -7,57 +7,57 @@ import (
 	"slices"
 )
 
-// This file chooses where a sequence's next rows will lie, before they come. Each run of
-// neighbouring cells that a wide pass's new rows lie in costs a copy of K and one of V in every
-// layer, and each wide pass costs what the cells do that its rows look back on. So a prompt that
-// fills a wide pass has cells reserved for all of its rows, and for the beginning of its answer:
-// those where passes, copies and what is lost of the cache cost least together. They may hold
-// cached text. It goes when the rows come, a whole conversation before others are touched, and the
-// longest unused where nothing else tells.
+// This file chooses cells for a sequence's next rows in advance. If a wide pass's new rows lie in
+// several runs of neighbouring cells, each run costs a copy of K and one of V in every layer. A
+// wide pass also costs more if the rows that it looks back on reach farther. So a prompt that fills
+// a wide pass has cells reserved for all its rows, and for the beginning of its answer. The cells
+// are chosen so that passes, copies and the loss of cached text cost least together. They may hold
+// cached text. It is evicted when the rows come: one whole conversation before others are touched,
+// and, all else equal, the least recently used.
 //
-// A reservation is a preference. Who finds no other cells takes reserved ones, and a sequence whose
-// reserved cells cannot be had any more has others reserved, or takes what there is.
+// A reservation is a preference. A sequence that finds no other cells takes reserved ones. A
+// sequence that has lost reserved cells reserves others, or takes any cells.
 
-const mostStarts = 64 // places that are compared
+const mostStarts = 64 // the most places that are compared
 
-// Places chooses cells in a tree: where the next rows will lie, and what gives way to them.
+// Places chooses cells in a tree: for the next rows, and those to evict for them.
 type Places struct{ t *Tree }
 
-// Places chooses cells in this tree.
+// Places returns the Places of this tree.
 func (t *Tree) Places() Places { return Places{t} }
 
-// Placing is what the places for a sequence's next rows are compared by. Costs are in seconds.
+// Placing is what places for a sequence's next rows are compared by. Costs are in seconds.
 type Placing struct {
-	Prompt int // rows that are to come, with those of Down
-	Down   int // of these, rows that the sequence stands on and that come down first
-	Ahead  int // rows of the answer that cells are reserved for in addition
-	Reach  int // that the sequence's rows have without those that come down
+	Prompt int // rows to come, including Down
+	Down   int // of these, rows of the sequence on the card that move down first
+	Ahead  int // further rows to reserve, for the answer
+	Reach  int // the reach of the sequence's other rows
 
-	Wide, WideReach int                           // most rows of a wide pass, and how many cells it sees
-	Run             float64                       // what a wide pass takes more for each run of cells after the first
-	Row             float64                       // what evaluating a row again takes
-	Stretch         func(reach, rows int) float64 // what this many rows of a prompt take that see this many cells
-	Answers         func(reach, top int) float64  // what answers take more because rows lie up to top, and not up to reach
+	Wide, WideReach int                           // the most rows of a wide pass, and how many cells it sees
+	Run             float64                       // cost of each run of a wide pass's new cells after the first
+	Row             float64                       // cost of evaluating a row again
+	Stretch         func(reach, rows int) float64 // cost of this many rows of a prompt that see this many cells
+	Answers         func(reach, top int) float64  // further cost of answers if rows reach to top, not to reach
 	Prompts         iter.Seq[[]int32]             // the cells that are reserved for the prompts of sequences
 }
 
-// placing is one comparison.
+// placing is one comparison of places.
 type placing struct {
 	*Placing
 	t        *Tree
 	last     int     // the cell of the sequence's last row, or −1
-	rank     []int32 // of each node that no sequence stands on: how many branches were used before the last used of those it is in
+	rank     []int32 // of each node that no sequence uses: the rank of its most recently used branch
 	branches int
 	need     int
-	taken    []uint64 // cells that rows of others are to come to
-	seen     []int32  // of each node: for which place it was counted as lost
+	taken    []uint64 // cells reserved for others
+	seen     []int32  // of each node: the place for which it was counted as lost
 	place    int32
 	stack    []int32
 }
 
-// Reserve sees to it that cells are reserved for the next n rows of s: those that are, or as many
-// of what place gives. It reports false where place knows of none. What is busy is marked when it
-// is asked.
+// Reserve reserves cells for the next n rows of s: it keeps the present ones if they are usable,
+// else it takes those that place returns. It returns false if place returns too few. The busy nodes
+// are marked before place is called.
 func (c Places) Reserve(s *Seq, n int, place func() []int32) bool {
 	t := c.t
 	if len(s.Reserved) >= n && !slices.ContainsFunc(s.Reserved[:n], func(k int32) bool { return t.state[k] != cellFree }) {
@@ -76,14 +76,14 @@ func (c Places) Reserve(s *Seq, n int, place func() []int32) bool {
 	return true
 }
 
-// Unreserve leaves the cells to others.
+// Unreserve ends the reservation of s.
 func (c Places) Unreserve(s *Seq) {
 	t := c.t
 	t.reserve(s.Reserved, false)
 	s.Reserved = nil
 }
 
-// TakeReserved takes the first n cells that are reserved for s. What is cached there goes.
+// TakeReserved takes the first n cells that are reserved for s. Cached text there is evicted.
 func (c Places) TakeReserved(s *Seq, n int) []int32 {
 	t := c.t
 	out := s.Reserved[:n:n]
@@ -98,16 +98,16 @@ func (c Places) TakeReserved(s *Seq, n int) []int32 {
 	return out
 }
 
-// ReserveAgain reserves cells that were taken from what is reserved for s, and are free.
+// ReserveAgain reserves cells that were taken from the reservation of s and are free again.
 func (c Places) ReserveAgain(s *Seq, cells []int32) {
 	t := c.t
 	t.reserve(cells, true)
 	s.Reserved = append(slices.Clone(cells), s.Reserved...)
 }
 
-// Place gives cells for the next rows of s, ascending, or nil where it knows of none that are
-// better than others. What is busy must be marked, as it is when [Places.Reserve] asks. What is
-// reserved for others' answers is theirs unless a prompt finds nothing else.
+// Place returns cells for the next rows of s, ascending, or nil if no place is better than others.
+// The busy nodes must be marked, as they are when [Places.Reserve] calls it. Cells reserved for
+// others' answers are used only if a prompt finds no others.
 func (c Places) Place(s *Seq, how *Placing) []int32 {
 	t := c.t
 	p := &placing{Placing: how, t: t, last: -1, rank: make([]int32, t.Size()), seen: make([]int32, t.Size()), need: how.Prompt + how.Ahead,
@@ -129,12 +129,12 @@ func (c Places) Place(s *Seq, how *Placing) []int32 {
 	return out
 }
 
-// best gives the cells of the best place, or nil.
+// best returns the cells of the best place, or nil.
 func (p *placing) best() []int32 {
 	t := p.t
 	best, at, most := math.Inf(1), -1, 0
 	starts := p.starts()
-	for _, k := range []int{0, 1, 2, 3, p.branches} { // how many branches may go
+	for _, k := range []int{0, 1, 2, 3, p.branches} { // how many branches may be evicted
 		if k > p.branches || k == p.branches && k > 3 && at >= 0 {
 			break
 		}
@@ -156,9 +156,9 @@ func (p *placing) best() []int32 {
 	return out
 }
 
-// ranks numbers the branches that no sequence stands on by when they were last used, from 0, and
-// gives each of their nodes the number of the last used branch that it is in; −1 to all other
-// cells. It gives how many branches there are. What is busy is marked.
+// ranks numbers the branches that no sequence uses, from 0, the least recently used first. It sets
+// each node's rank to the highest number of its branches, and −1 for all other cells. It returns
+// the number of branches. The busy nodes must be marked.
 func (c Places) ranks(rank []int32) int {
 	t := c.t
 	var leaves []int32
@@ -176,8 +176,8 @@ func (c Places) ranks(rank []int32) int {
 	return len(leaves)
 }
 
-// open reports whether a row may come to cell i, where the k branches that were used longest ago
-// may go.
+// open reports whether a row may come to cell i if the k least recently used branches may be
+// evicted.
 func (p *placing) open(i, k int) bool {
 	t := p.t
 	switch {
@@ -189,9 +189,9 @@ func (p *placing) open(i, k int) bool {
 	return t.state[i] == cellNode && p.rank[i] >= 0 && int(p.rank[i]) < k
 }
 
-// starts are the cells where a place may begin: where a stretch of free cells or of a text does, or
-// so far before its end that all rows fit, or behind the sequence's own last row. Where there are
-// too many, short stretches do not count.
+// starts returns the cells where a place may begin: where a stretch of free cells or of a text
+// begins, or just so far before its end that all rows fit, or behind the sequence's own last row.
+// If there are too many, short stretches do not count.
 func (p *placing) starts() (out []int) {
 	t := p.t
 	size := t.Size()
@@ -199,7 +199,7 @@ func (p *placing) starts() (out []int) {
 		out = append(out, p.last+1)
 	}
 	own := len(out)
-	joined := func(i int) bool { // cells i−1 and i are of one stretch
+	joined := func(i int) bool { // cells i−1 and i belong to one stretch
 		return p.open(i-1, p.branches) && p.open(i, p.branches) && t.state[i-1] == t.state[i] &&
 			(t.state[i] == cellFree || t.parent[i] == int32(i-1))
 	}
@@ -224,9 +224,9 @@ func (p *placing) starts() (out []int) {
 	}
 }
 
-// price is what it takes to evaluate the prompt with its rows in the open cells from one on, and
-// what is lost there of the cache; infinite if rows of it would go one by one that need not, or the
-// price is not below most.
+// price returns the cost of evaluating the prompt with its rows in the open cells from one on, and
+// of the cached text lost there. It is infinite if rows would be needlessly evaluated one by one.
+// It stops when the cost reaches most.
 func (p *placing) price(from, k int, most float64) float64 {
 	t, n, top, last := p.t, 0, p.Reach, -2
 	run := max(p.Run, 1e-6)
@@ -246,7 +246,7 @@ func (p *placing) price(from, k int, most float64) float64 {
 			//rule:G25 ./engine TestPlaceRuns run => 0 * run
 			price += run
 		} else if i != last+1 && n > 0 {
-			price += run / 8 // who comes after it finds it in the way
+			price += run / 8 // it is in the way of later rows
 		}
 		if t.state[i] == cellNode {
 			price += p.lost(int32(i))
@@ -265,9 +265,9 @@ func (p *placing) price(from, k int, most float64) float64 {
 	return price + p.Answers(prompt, top)
 }
 
-// lost is what evaluating node n and what hangs on it again takes, as far as it was not counted for
-// this place, times the chance that anybody asks for it: the more the later it was used, one half
-// on the average.
+// lost returns the cost of evaluating node n and the nodes below it again, times the chance that a
+// request needs them. Nodes already counted for this place are left out. The chance is greater for
+// more recent use, and one half on average.
 func (p *placing) lost(n int32) (sec float64) {
 	t := p.t
 	if p.seen[n] == p.place {
@@ -288,8 +288,8 @@ func (p *placing) lost(n int32) (sec float64) {
 	return sec
 }
 
-// usable reports whether a row may come to cell n: it is free, or no sequence stands on what it
-// holds. What is busy is marked.
+// usable reports whether a row may come to cell n: it is free, or no sequence uses its row. The
+// busy nodes must be marked.
 func (c Places) usable(n int32) bool {
 	t := c.t
 	return t.state[n] == cellFree || t.state[n] == cellNode && !t.busy[n]

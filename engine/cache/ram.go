@@ -7,63 +7,62 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// RAM is the RAM tier of one model: copies of rows in this machine's memory, so that a text that
-// had to leave the card comes back over the link where that is cheaper than evaluating it. It is
-// the card's tree once more, with rows in memory instead of cells: a node is on the card, in
-// memory, or both, and a text that is in memory is there from its first token on. Roots are keys'
-// here too, so that text of one key is never found by another. The longest unused goes first, from
-// its end. A node's row is known by what spells it, its tokens from the root on; who gives nodes
-// another identity than a token (a picture's row, a state) finds them here like any other.
+// RAM is the RAM tier of one model. It keeps copies of rows in this machine's memory, so that an
+// evicted text can be restored where that is cheaper than evaluating it. It has a tree like the
+// card's, with rows in memory instead of cells. A row may be on the card, in memory, or both. A
+// text in memory is there from its first token on. Keys have their own roots here too, so a text of
+// one key is never found by another. The least recently used goes first, from its end. A row is
+// identified by the tokens from the root to it. Rows with another identity than a token (a
+// picture's) are found in the same way.
 //
-// A snapshot of a state hangs on the row that it was after, and counts against the limit as rows
-// do.
+// A snapshot of a state hangs on the row after which it was made, and counts towards the limit as
+// rows do.
 //
-// The tree, the rows, back and states belong to the holder of memory's lock, all else to the card's
+// The tree, rows, back and states belong to the holder of memory's lock, the rest to the card's
 // worker. The lock is not held while rows are copied.
 type RAM struct {
-	In, Out CopyCost // to the card, and from there
-	Off     bool     // it failed: nothing goes in or out any more; the worker's
+	In, Out CopyCost // the costs of copies to the card, and from it
+	Off     bool     // it failed, so nothing is copied any more; the worker's
 
 	memory *Memory
 	card   *Tree
 	tree   *Tree
-	rows   []byte // a row of tree each
+	rows   []byte // of all rows of tree
 	bytes  int    // of a row
 	stride int    // from one row to the next
-	piece  int    // rows that are copied in one call
+	piece  int    // the most rows that one call copies
 	buf    []byte // a piece
 	free   func()
-	copyOf []int32 // of each cell: the row in memory with its copy, if back agrees; or none
-	back   []int32 // of each row: the cell, if that says so too; or none
+	copyOf []int32 // of each cell: the row in memory that is its copy, if back agrees; or none
+	back   []int32 // of each row: the cell, if copyOf agrees; or none
 	ramSnapshots
 }
 
-// On reports whether rows may go in and out. A nil RAM is off.
+// On reports whether rows may be copied. A nil RAM is off.
 func (r *RAM) On() bool { return r != nil && !r.Off }
 
-// row is where row h lies.
+// row returns the memory of row h.
 func (r *RAM) row(h int32) []byte { return r.rows[int(h)*r.stride : (int(h)+1)*r.stride] }
 
-// held is what the tier's rows take, and its snapshots. Memory's lock is held.
+// held returns how many bytes the tier's rows and snapshots take. Memory's lock is held.
 func (r *RAM) held() int64 {
 	return int64(r.tree.Size()-r.tree.nfree)*int64(r.stride) + r.ramSnapshots.held()
 }
 
-// Piece is how many rows are copied in one call at most.
+// Piece returns the most rows that one call copies.
 func (r *RAM) Piece() int { return r.piece }
 
-// Buffer is where n rows wait on their way, at most a piece.
+// Buffer returns the buffer for copying n rows, at most a piece.
 func (r *RAM) Buffer(n int) []byte { return r.buf[:n*r.bytes] }
 
-// Size is how many rows there may be, how many there are, and the bytes that are taken for all and
-// for those.
+// Size returns the number of rows that fit and that are used, and the bytes of both.
 func (r *RAM) Size() (rows, used int, bytes, usedBytes int64) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
 	return r.tree.Size(), r.tree.Size() - r.tree.nfree, int64(len(r.rows) + len(r.buf)), r.held()
 }
 
-// link makes row h the copy of cell n's.
+// link makes row h the copy of cell n.
 func (r *RAM) link(n, h int32) { r.copyOf[n], r.back[h] = h, n }
 
 // copied reports whether the row of cell n is in memory.
@@ -72,7 +71,7 @@ func (r *RAM) copied(n int32) bool { return r.copyOf[n] != none && r.back[r.copy
 // onCard reports whether row h is on the card.
 func (r *RAM) onCard(h int32) bool { return r.back[h] != none && r.copyOf[r.back[h]] == h }
 
-// Copied is how many of the rows in cells are in memory.
+// Copied returns how many of the rows in cells are in memory.
 func (r *RAM) Copied(cells ...int32) (n int) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
@@ -84,7 +83,7 @@ func (r *RAM) Copied(cells ...int32) (n int) {
 	return n
 }
 
-// Relocate says that what cell n held is in cell to.
+// Relocate says that the row of cell n has moved to cell to.
 func (r *RAM) Relocate(n, to int32) {
 	if r == nil {
 		return
@@ -97,7 +96,7 @@ func (r *RAM) Relocate(n, to int32) {
 	r.copyOf[n] = none
 }
 
-// Forget drops everything: what lies on the card may be wrong, and so may what was copied of it.
+// Forget drops everything: the rows on the card may be wrong, and so may their copies.
 func (r *RAM) Forget() {
 	if r == nil {
 		return
@@ -109,8 +108,7 @@ func (r *RAM) Forget() {
 	r.pending = nil
 }
 
-// Cut drops what there is of a text of key's beyond what others begin with: its sequence met an
-// error.
+// Cut drops a text of key's, except what other texts begin with, after an error of its sequence.
 func (r *RAM) Cut(key string, ids []int32) {
 	if r == nil {
 		return
@@ -123,8 +121,8 @@ func (r *RAM) Cut(key string, ids []int32) {
 	}
 }
 
-// locate is the node of the last row that s stands on, of its ids, and whether all of them are
-// there.
+// locate returns the node of the last row that s stands on, and whether all these rows are in
+// memory. ids are the sequence's.
 func (r *RAM) locate(s *Seq, ids []int32) (int32, bool) {
 	at := r.tree.root(s.Key)
 	for _, id := range ids[:len(s.Path)] {
@@ -135,8 +133,8 @@ func (r *RAM) locate(s *Seq, ids []int32) (int32, bool) {
 	return at, true
 }
 
-// Beyond is how many of a sequence's ids are there beyond what it stands on, at most limit of them,
-// used now.
+// Beyond returns how many of a sequence's ids are in memory beyond those that it stands on, at most
+// limit, and marks them used.
 func (r *RAM) Beyond(s *Seq, ids []int32, limit int) int {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
@@ -147,8 +145,8 @@ func (r *RAM) Beyond(s *Seq, ids []int32, limit int) int {
 	return len(r.tree.match(nil, at, ids[len(s.Path):], limit))
 }
 
-// Next is where the next rows of a sequence are, up to s.Bring and at most a piece; nil where there
-// are none. They stay there until they are released.
+// Next returns the sequence's next rows in memory, up to s.RestoreTo and at most a piece; nil if
+// there are none. They stay in memory until they are released.
 func (r *RAM) Next(s *Seq, ids []int32) []int32 {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
@@ -163,7 +161,7 @@ func (r *RAM) Next(s *Seq, ids []int32) []int32 {
 	return from
 }
 
-// Release lets rows go again that Next gave.
+// Release releases rows that Next returned.
 func (r *RAM) Release(rows []int32) {
 	if len(rows) == 0 {
 		return
@@ -173,7 +171,7 @@ func (r *RAM) Release(rows []int32) {
 	r.tree.release(rows[len(rows)-1])
 }
 
-// Load copies rows that Next gave to where they begin their way, and gives it.
+// Load copies rows that Next returned into the buffer, and returns it.
 func (r *RAM) Load(rows []int32) []byte {
 	for i, h := range rows {
 		copy(r.buf[i*r.bytes:], r.row(h)[:r.bytes])
@@ -181,7 +179,7 @@ func (r *RAM) Load(rows []int32) []byte {
 	return r.Buffer(len(rows))
 }
 
-// Link says that the rows that Next gave are in cells now.
+// Link says that the rows that Next returned are in cells now.
 func (r *RAM) Link(cells, rows []int32) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
@@ -190,14 +188,14 @@ func (r *RAM) Link(cells, rows []int32) {
 	}
 }
 
-// A Piece is rows that are to go to memory.
+// A Piece is rows that are copied to memory.
 type Piece struct {
-	Cells []uint32 // where they lie
-	under int32    // the row in memory that they go behind, held
-	to    []int32  // the rows that are taken for them
+	Cells []uint32 // where they are on the card
+	under int32    // the row in memory before them, held
+	to    []int32  // the rows in memory taken for them
 }
 
-// Store ends a piece's way: its rows are in Buffer, or the call failed.
+// Store stores a piece, whose rows are in Buffer, or frees its rows if the call failed.
 func (r *RAM) Store(p Piece, failed bool) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
@@ -217,15 +215,15 @@ func (r *RAM) Store(p Piece, failed bool) {
 	}
 }
 
-// Choose gives the next piece that is to be copied, of the text that has to leave the card next, if
-// worth says that it pays: it is told of how many rows the piece is and in how many runs they lie,
-// and that it belongs to a text of which rows [first, length) are not in memory. Where there is no
-// piece Choose reports whether another look may find one.
+// Choose returns the next piece to copy, of the text that will be evicted next, if worth says that
+// it pays. worth gets the number of the piece's rows, the number of their runs, and the text's
+// length; its rows [first, length) are not in memory. If there is no piece, Choose reports whether
+// another call may find one.
 func (r *RAM) Choose(worth func(n, runs, first, length int) bool) (p Piece, ok, again bool) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
-	// What no sequence stands on may go first; but what is running now may be what the next one
-	// pushes out at once.
+	// Texts that no sequence uses may go first. But a running text may be evicted at once by the
+	// next.
 	c := r.card
 	end, own := none, false
 	for i, st := range c.state {
@@ -243,21 +241,21 @@ func (r *RAM) Choose(worth func(n, runs, first, length int) bool) (p Piece, ok, 
 	first, under := r.walk(path, root, func(int32, int) {})
 	n := min(len(path)-first, r.piece)
 	if own && n < r.piece {
-		return p, false, false // it grows
+		return p, false, false // it is still growing
 	}
 	if p = r.next(path[first : first+n]); len(p.Cells) == 0 || !worth(len(p.Cells), axcl.Runs(p.Cells), first, len(path)) {
-		c.left[end] = true // not looked at again
+		c.left[end] = true // not considered again
 		return p, false, len(p.Cells) == 0
 	}
 	if p, ok = r.behind(p, under); !ok {
-		c.left[end] = true // longer than all there is: its beginning is kept
+		c.left[end] = true // longer than the memory: its beginning is kept
 	}
 	return p, ok, false
 }
 
-// walk follows a path of the card's in memory, as far as it is there, by whatever cells it was
-// copied from, and marks that used. It gives how far that is, and the last row. there is told of
-// each. Memory's lock is held.
+// walk follows a path of the card in memory as far as it is there, and marks it used. Rows copied
+// from other cells count. It returns how far that is, and the last row. there is called for each
+// row. Memory's lock is held.
 func (r *RAM) walk(path []int32, root int32, there func(h int32, length int)) (first int, under int32) {
 	//rule:T17 ./engine TestStatesInMemoryKeys r.card.names[^root] => ""
 	//rule:T17 ./engine TestRAMTierKeys r.card.names[^root] => ""
@@ -278,7 +276,7 @@ func (r *RAM) walk(path []int32, root int32, there func(h int32, length int)) (f
 	return first, under
 }
 
-// next is the piece that goes first of rows, at most a piece of them.
+// next returns the first piece of rows to copy.
 func (r *RAM) next(rows []int32) (p Piece) {
 	p.Cells = make([]uint32, min(len(rows), r.piece))
 	for i := range p.Cells {
@@ -289,8 +287,8 @@ func (r *RAM) next(rows []int32) (p Piece) {
 	return p
 }
 
-// behind takes rows for as much of a piece as there is room for, behind a row that is held until
-// the piece is stored. Memory's lock is held.
+// behind takes rows in memory for as much of a piece as fits, behind the row under. That row is
+// held until the piece is stored. Memory's lock is held.
 func (r *RAM) behind(p Piece, under int32) (Piece, bool) {
 	r.tree.hold(under)
 	n := r.memory.room(r, len(p.Cells))
@@ -303,7 +301,7 @@ func (r *RAM) behind(p Piece, under int32) (Piece, bool) {
 	return p, true
 }
 
-// Close gives the tier's memory back.
+// Close frees the tier's memory.
 func (r *RAM) Close() {
 	if r == nil || r.free == nil {
 		return
@@ -315,8 +313,8 @@ func (r *RAM) Close() {
 	r.rows, r.free, r.states, r.pending = nil, nil, nil, nil
 }
 
-// Check reports a row in memory whose account is wrong, or that is not the row of the cell that it
-// is said to be a copy of.
+// Check returns an error for a row in memory whose account is wrong, or that differs from the cell
+// of which it is a copy.
 func (r *RAM) Check() error {
 	if r == nil {
 		return nil

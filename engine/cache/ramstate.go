@@ -1,37 +1,37 @@
 package cache
 
-// This file keeps snapshots of states in this machine's memory. There a snapshot hangs on the row
-// that it was after. It is of use with its rows only, and they with it only: rows go first, then
-// the state; they come back in the same order.
+// This file keeps snapshots of states in this machine's memory. A snapshot hangs there on the row
+// after which it was made. Neither is of use without the other. The rows are copied first, then the
+// state, in both directions.
 
-// ramSnapshots is what a RAM tier has of snapshots.
+// ramSnapshots is the part of a RAM tier that keeps snapshots.
 type ramSnapshots struct {
-	StateIn, StateOut float64 // seconds that a state takes to the card, and from there
+	StateIn, StateOut float64 // seconds to copy a state to the card, and from it
 
-	snapshots  *Snapshots       // nil: the model has no states, or none of them is kept
+	snapshots  *Snapshots       // nil: the model has no states, or they are not kept
 	stateBytes int              // of a state
-	states     map[int32][]byte // of each row in memory that a state is kept after
-	pending    *Pending         // one on its way there
-	passed     []uint64         // of each slot: its use in which it was found not to be worth the way
+	states     map[int32][]byte // by the row in memory after which the state was made
+	pending    *Pending         // the one that is being copied
+	passed     []uint64         // of each slot: the use for which copying was found not to pay
 }
 
-// Pending is a snapshot with some of its bytes in memory. It counts as whole.
+// Pending is a snapshot that is partly copied to memory. It counts in full.
 type Pending struct {
 	Slot  uint32
 	State []byte
-	At    int    // this many bytes of it are there
-	use   uint64 // of the slot: another means that it holds something else by now
-	last  int32  // the row in memory that it comes to, held
+	At    int    // bytes copied so far
+	use   uint64 // of the slot: if it changes, the slot holds something else
+	last  int32  // the row in memory on which it will hang, held
 }
 
-// OpenStates has the tier keep snapshots of this many bytes too, which take this many seconds to
-// the card and from there.
+// OpenStates makes the tier keep snapshots too, of this many bytes. in and out are the seconds to
+// copy one to the card and from it.
 func (r *RAM) OpenStates(bytes int, in, out float64) {
 	r.snapshots, r.stateBytes, r.StateIn, r.StateOut = r.card.snapshots, bytes, in, out
 	r.states, r.passed = map[int32][]byte{}, make([]uint64, len(r.snapshots.node))
 }
 
-// States is how many snapshots there are.
+// States returns the number of snapshots.
 func (r *RAM) States() int {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
@@ -46,7 +46,7 @@ func (r *RAM) ForgetStates() {
 	r.pending = nil
 }
 
-// held is what snapshots take.
+// held returns the bytes of all snapshots.
 func (s *ramSnapshots) held() int64 {
 	n := int64(len(s.states))
 	if s.pending != nil {
@@ -55,7 +55,8 @@ func (s *ramSnapshots) held() int64 {
 	return n * int64(s.stateBytes)
 }
 
-// deepest is the row of the longest prefix of ids that a state is kept after, and how long it is.
+// deepest returns the last row of the longest prefix of ids with a state in memory, and the
+// prefix's length.
 func (r *RAM) deepest(key string, ids []int32) (h int32, length int) {
 	h = none
 	at := r.tree.root(key)
@@ -70,8 +71,9 @@ func (r *RAM) deepest(key string, ids []int32) (h int32, length int) {
 	return h, length
 }
 
-// StateBeyond is the length of the longest prefix of ids that a state is kept after, used now, and
-// how many of its rows are not on the card; 0 where it is no longer than what s stands on.
+// StateBeyond returns the length of the longest prefix of ids with a state in memory, and how many
+// of its rows are not on the card. It marks the prefix used. It returns 0 if that is no longer than
+// what s stands on.
 func (r *RAM) StateBeyond(s *Seq, ids []int32) (length, missing int) {
 	if r.snapshots == nil {
 		return 0, 0
@@ -86,7 +88,7 @@ func (r *RAM) StateBeyond(s *Seq, ids []int32) (length, missing int) {
 	return length, length - len(r.card.Peek(s.Key, ids[:length]))
 }
 
-// State is the state after ids; nil where it is not there.
+// State returns the state after ids; nil if it is not in memory.
 func (r *RAM) State(key string, ids []int32) []byte {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
@@ -96,11 +98,11 @@ func (r *RAM) State(key string, ids []int32) []byte {
 	return nil
 }
 
-// ChooseState gives the next piece that goes to memory of the snapshot that was used longest ago of
-// those that it has not: rows that it is after, or its own bytes, of which any number may go. worth
-// says whether it pays, where rows are missing: it is told the text's length, how many rows in
-// memory a snapshot is after, and how many are missing. Where there is no piece ChooseState reports
-// whether another look may find one.
+// ChooseState returns the next piece to copy of the least recently used snapshot that is not in
+// memory: rows before it, or any number of its own bytes. If rows are missing, worth says whether
+// copying pays. It gets the text's length, the length up to which memory has a snapshot, and how
+// many rows are missing. If there is no piece, ChooseState reports whether another call may find
+// one.
 func (r *RAM) ChooseState(worth func(length, had, missing int) bool) (rows Piece, state *Pending, again bool) {
 	if r.snapshots == nil {
 		return rows, nil, false
@@ -118,7 +120,7 @@ func (r *RAM) ChooseState(worth func(length, had, missing int) bool) (rows Piece
 			had = length
 		}
 	})
-	leave := func() (Piece, *Pending, bool) { // it is there, not worth it, or there is no room
+	leave := func() (Piece, *Pending, bool) { // it is in memory, does not pay, or has no room
 		r.passed[slot], r.pending = r.snapshots.use[slot], nil
 		return Piece{}, nil, true
 	}
@@ -150,7 +152,7 @@ func (r *RAM) ChooseState(worth func(length, had, missing int) bool) (rows Piece
 	return rows, r.pending, true
 }
 
-// StoreState ends the way of a snapshot's next n bytes, which are there, or the call failed.
+// StoreState counts the next n bytes of a snapshot as copied, or drops it if the call failed.
 func (r *RAM) StoreState(h *Pending, n int, failed bool) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
@@ -163,15 +165,15 @@ func (r *RAM) StoreState(h *Pending, n int, failed bool) {
 	r.tree.release(h.last)
 }
 
-// nextSnapshot is the slot whose snapshot is to go to memory: the one that is under way, or the one
-// that was used longest ago. 0: there is none. Memory's lock is held.
+// nextSnapshot returns the slot of the snapshot to copy: the pending one, or the least recently
+// used; 0 for none. Memory's lock is held.
 func (r *RAM) nextSnapshot() (slot uint32) {
 	p := r.snapshots
 	if h := r.pending; h != nil {
 		if p.node[h.Slot] != none && p.use[h.Slot] == h.use {
 			return h.Slot
 		}
-		r.pending = nil // it went while it was copied
+		r.pending = nil // it was evicted while it was copied
 	}
 	for at, n := range p.node {
 		if n == none || p.interim[at] || r.passed[at] == p.use[at] || r.copied(n) && r.states[r.copyOf[n]] != nil {

@@ -2,24 +2,24 @@ package cache
 
 import "math/bits"
 
-// Seq is a sequence's place in the cache. The zero Seq stands nowhere; [NewSeq] makes one that can
+// Seq is a sequence's place in the cache. The zero Seq has no rows. [NewSeq] makes one that can
 // stand on a tree.
 type Seq struct {
-	Key      string   // whose texts it may share rows with
+	Key      string   // it shares rows only with texts of this key
 	Path     []int32  // the cells of its rows on the card, in the text's order
 	See      []uint64 // the cells of Path as bits
-	Near     []uint64 // what layers see that see a window only: those of Path[far:]; nil where there are none
+	Near     []uint64 // the cells that layers with a window see, those of Path[far:]; nil: there are no such layers
 	far      int
-	Reserved []int32 // cells where its next rows are to lie: see place.go
+	Reserved []int32 // the cells for its next rows: see place.go
 
 	State     uint32 // the slot with the state after Path: see snapshots.go; 0: there is none
-	Own       bool   // which the next pass may replace
-	RestoreTo int    // its rows up to here come back from memory, piece by piece
-	Restored  int    // this many bytes of its state came from memory
+	Own       bool   // the next pass may replace this state
+	RestoreTo int    // its rows up to here are being restored from memory, piece by piece
+	Restored  int    // bytes of its state restored from memory
 }
 
-// NewSeq is a sequence of key's on a tree of this many cells, of a model that has layers with a
-// window or not.
+// NewSeq returns a sequence of key's on a tree of this many cells. window says whether the model
+// has layers with a window.
 func NewSeq(key string, cells int, window bool) Seq {
 	s := Seq{Key: key, See: make([]uint64, (cells+63)/64)}
 	if window {
@@ -38,7 +38,7 @@ func (s *Seq) Reach() int {
 	return 0
 }
 
-// Window moves the window of the layers that have one so that it begins at Path[from].
+// Window sets the beginning of the layers' window to Path[from].
 func (s *Seq) Window(from int) {
 	from = max(0, min(from, len(s.Path)))
 	for ; s.far < from; s.far++ {
@@ -52,7 +52,7 @@ func (s *Seq) Window(from int) {
 	}
 }
 
-// Relocate puts a sequence where its rows are now: those of the cells of now have gone to others.
+// Relocate updates a sequence after rows have moved. now maps old cells to new ones.
 func (s *Seq) Relocate(now map[int32]int32) {
 	any := false
 	for i, n := range s.Path {
@@ -78,7 +78,7 @@ func (s *Seq) Relocate(now map[int32]int32) {
 	}
 }
 
-// Tip is the node of the sequence's last row on the card; of one without rows, the root of its
+// Tip returns the node of the sequence's last row on the card, or, without rows, the root of its
 // key's texts.
 func (t *Tree) Tip(s *Seq) int32 {
 	if len(s.Path) == 0 {
@@ -87,7 +87,7 @@ func (t *Tree) Tip(s *Seq) int32 {
 	return s.Path[len(s.Path)-1]
 }
 
-// Stand puts the sequence on path, holding its last node.
+// Stand puts the sequence on path, and holds its last node.
 func (t *Tree) Stand(s *Seq, path []int32) {
 	t.release(t.Tip(s))
 	s.Path = path
@@ -100,7 +100,7 @@ func (t *Tree) Stand(s *Seq, path []int32) {
 	s.far = 0
 }
 
-// Step moves the sequence one node on.
+// Step moves the sequence on to node n.
 func (t *Tree) Step(s *Seq, n int32) {
 	t.release(t.Tip(s))
 	s.Path = append(s.Path, n)
@@ -112,13 +112,13 @@ func (t *Tree) Step(s *Seq, n int32) {
 	}
 }
 
-// Commit makes a cell that was taken the sequence's next row, which holds token.
+// Commit makes a taken cell the sequence's next row, which holds token.
 func (t *Tree) Commit(s *Seq, n, token int32) {
 	t.attach(n, t.Tip(s), token)
 	t.Step(s, n)
 }
 
-// leave takes the sequence off its cells; they stay as a cache.
+// leave takes the sequence off its cells. They stay as a cache.
 func (t *Tree) leave(s *Seq) {
 	t.Places().Unreserve(s)
 	t.release(t.Tip(s))

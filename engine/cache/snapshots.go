@@ -5,25 +5,25 @@ import (
 	"iter"
 )
 
-// Snapshots keeps account of the slots of a model's states (axcl.Pass.From). Its recurrent layers
-// keep one state for all rows of a text. It cannot be taken apart, and lies in a slot. A sequence
-// has a slot of its own for the state after its rows, which each pass replaces. A slot that is left
-// as it is hangs on the node of the tree after whose row it was, as a snapshot: a text that begins
-// alike goes on from the deepest one there is, and what lies behind that is evaluated again. Making
-// one costs nothing but the slot; the next pass leaves its state in another.
+// Snapshots records which slot holds which state (axcl.Pass.From). Recurrent layers keep one state
+// for all rows of a text. It cannot be divided, and lies in a slot. A sequence has its own slot for
+// the state after its rows, which each pass replaces. A snapshot is a slot that is no longer
+// changed. It hangs on the node of the tree after whose row the state was made. A text that begins
+// alike is continued from the deepest snapshot, and what follows it is evaluated again. A snapshot
+// costs only a slot: the next pass leaves its state in another.
 //
-// Interim snapshots, which a better one will follow, go first, then what was used longest ago; one
-// that a sequence goes on from stays.
+// Interim snapshots, which a better one will follow, are evicted first, then the least recently
+// used. A snapshot that a sequence is continued from stays.
 type Snapshots struct {
 	tree    *Tree
 	free    []uint32
-	at      []uint32 // of each cell: the slot with the state after its row; 0: none is kept
-	node    []int32  // of each slot: the node that it hangs on, or none
+	at      []uint32 // of each cell: the slot with the state after its row; 0: none
+	node    []int32  // of each slot: the node on which it hangs, or none
 	interim []bool   // of each slot: an interim snapshot, which a better one will follow
-	use     []uint64 // of each slot: how often it was taken
+	use     []uint64 // of each slot: how many times it was taken
 }
 
-// newSnapshots gives account of n slots. It is told of nodes that leave the tree.
+// newSnapshots returns the Snapshots of n slots. The tree tells it about dropped nodes.
 func newSnapshots(n int, t *Tree) *Snapshots {
 	p := &Snapshots{tree: t, at: make([]uint32, t.Size()), node: make([]int32, n+1), interim: make([]bool, n+1), use: make([]uint64, n+1)}
 	for i := n; i >= 1; i-- {
@@ -34,8 +34,8 @@ func newSnapshots(n int, t *Tree) *Snapshots {
 	return p
 }
 
-// Limits: see [Cache]. A pass carries rows of one sequence, and a state that has seen a wrong guess
-// would have to be made again.
+// Limits: see [Cache]. A pass carries rows of one sequence. A state that has seen a wrong guess
+// would have to be computed again.
 func (p *Snapshots) Limits() Limits {
 	return Limits{Sequences: len(p.node) - 1, Stops: true}
 }
@@ -56,7 +56,7 @@ func (p *Snapshots) Waits(s *Seq) bool { return s.RestoreTo > 0 }
 // Ample: see [Cache].
 func (p *Snapshots) Ample(int) bool { return len(p.free) > 0 }
 
-// drop frees the snapshot of a node that goes.
+// drop frees the snapshot of a dropped node.
 func (p *Snapshots) drop(n int32) {
 	if slot := p.at[n]; slot != 0 {
 		p.at[n], p.node[slot] = 0, none
@@ -64,8 +64,8 @@ func (p *Snapshots) drop(n int32) {
 	}
 }
 
-// Take is a slot for a state: a free one, or that of the snapshot which is missed the least, one on
-// the way if cheap is set; 0 where there is none that is not in use.
+// Take returns a slot for a state: a free one, or that of the least useful snapshot. If cheap is
+// set, only interim snapshots are evicted. It returns 0 if all slots are in use.
 func (p *Snapshots) Take(cheap bool) uint32 {
 	if len(p.free) == 0 {
 		worst := none
@@ -89,7 +89,7 @@ func (p *Snapshots) Take(cheap bool) uint32 {
 	return slot
 }
 
-// Give: see [Cache]; 0 is none.
+// Give: see [Cache]. Slot 0 is ignored.
 func (p *Snapshots) Give(slot uint32) {
 	if slot != 0 {
 		p.free = append(p.free, slot)
@@ -102,7 +102,7 @@ func (p *Snapshots) Scratch() (uint32, bool) {
 	return slot, slot != 0
 }
 
-// After is the snapshot at the end of a path; 0: there is none.
+// After returns the snapshot at the end of a path; 0 for none.
 func (p *Snapshots) After(path []int32) uint32 {
 	if len(path) == 0 {
 		return 0
@@ -110,8 +110,8 @@ func (p *Snapshots) After(path []int32) uint32 {
 	return p.at[path[len(path)-1]]
 }
 
-// Use tells what a slot holds from what it held before: it is another number each time that the
-// slot is taken.
+// Use returns a number that changes each time the slot is taken. It tells a slot's contents from
+// earlier ones.
 func (p *Snapshots) Use(slot uint32) uint64 { return p.use[slot] }
 
 // Interim reports whether the snapshot in a slot is an interim one, which a better one will follow.
@@ -128,8 +128,8 @@ func (p *Snapshots) Match(key string, ids []int32, limit int) (path []int32, slo
 	return path, slot
 }
 
-// Peek is Match that marks nothing used. Rows that were evaluated again lie beside those that they
-// are alike to: all of them are looked at.
+// Peek is Match that marks nothing used. Rows that were evaluated again are siblings of equal rows,
+// so it follows all of them.
 func (p *Snapshots) Peek(key string, ids []int32) (path []int32, slot uint32) {
 	best := none
 	here, next := []int32{p.tree.root(key)}, []int32(nil)
@@ -155,8 +155,8 @@ func (p *Snapshots) Peek(key string, ids []int32) (path []int32, slot uint32) {
 	return path, p.at[best]
 }
 
-// Hang makes a slot the snapshot after node n, which has none. Of seqs, those whose state was to
-// come there have found it.
+// Hang makes a slot the snapshot after node n, which has none. Those of seqs that wait for a state
+// there get it.
 func (p *Snapshots) Hang(slot uint32, n int32, interim bool, seqs iter.Seq[*Seq]) {
 	p.at[n], p.node[slot], p.interim[slot] = slot, n, interim
 	for s := range seqs {
@@ -178,7 +178,7 @@ func (p *Snapshots) Snapshot(s *Seq, interim bool, seqs iter.Seq[*Seq]) {
 		return
 	}
 	p.interim[p.at[n]] = p.interim[p.at[n]] && interim
-	p.letGo(s) // there is one already
+	p.letGo(s) // there is a snapshot already
 	s.State = p.at[n]
 }
 
@@ -195,7 +195,7 @@ func (p *Snapshots) Leave(s *Seq) {
 	p.tree.leave(s)
 }
 
-// letGo gives a sequence's own slot back.
+// letGo gives back the sequence's own slot.
 func (p *Snapshots) letGo(s *Seq) {
 	if s.Own {
 		p.Give(s.State)
@@ -203,13 +203,13 @@ func (p *Snapshots) letGo(s *Seq) {
 	s.State, s.Own, s.RestoreTo, s.Restored = 0, false, 0, 0
 }
 
-// Into: see [Cache]. Where no other slot is free, what the sequence alone goes on from is its own
-// again.
+// Into: see [Cache]. If no other slot is free, a snapshot that only this sequence is continued from
+// becomes its own again.
 func (p *Snapshots) Into(s *Seq) (slot uint32, ok bool) {
 	if s.Own {
 		return s.State, true
 	}
-	alone := false // on what it goes on from
+	alone := false // no other sequence stands on its last row
 	if len(s.Path) > 0 {
 		alone = p.tree.refs[s.Path[len(s.Path)-1]] == 1
 	}
@@ -226,7 +226,7 @@ func (p *Snapshots) Into(s *Seq) (slot uint32, ok bool) {
 // Passed: see [Cache].
 func (p *Snapshots) Passed(s *Seq, slot uint32) { s.State, s.Own = slot, true }
 
-// Failed: see [Cache]. A slot that the pass was to fill and that was not the sequence's holds
+// Failed: see [Cache]. A slot that the pass was to fill, and that was not the sequence's, holds
 // nothing.
 func (p *Snapshots) Failed(s *Seq, slot uint32, unsent bool) (lost bool) {
 	if !s.Own || s.State != slot {
@@ -236,8 +236,8 @@ func (p *Snapshots) Failed(s *Seq, slot uint32, unsent bool) (lost bool) {
 	return !unsent
 }
 
-// Check: see [Cache]. A slot is exactly one of free, a snapshot, a sequence's own, or what a state
-// comes to.
+// Check: see [Cache]. Each slot is exactly one of these: free, a snapshot, a sequence's own, or
+// being restored.
 func (p *Snapshots) Check(seqs iter.Seq[*Seq], coming []uint32) error {
 	has := make([]int, len(p.node))
 	for _, slot := range p.free {

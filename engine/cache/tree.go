@@ -5,17 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// Tree is what a model's cells hold. A row that holds a token's K and V is a node: its parent is
-// the row of the token before it, so a path from a root spells a text, and sequences that begin
-// alike share the path. Node and cell have the same number, so the tree is a handful of arrays and
-// nothing is allocated after [New]. A node whose row is moved on the card changes its number
-// ([Tree.Shift]).
+// Tree records what a model's cells hold. A row with a token's K and V is a node. Its parent is the
+// row of the token before it, so a path from a root spells a text, and sequences that begin alike
+// share the path. Node and cell have the same number, so the tree is a few arrays, and nothing is
+// allocated after [New]. A node whose row moves on the card changes its number ([Tree.Relocate]).
 //
-// A cell is free, taken (given to a pass that has not come back), or a node. Nodes without children
-// that no sequence stands on are what is evicted, the longest unused first: a prefix that another
-// sequence uses has children or a sequence on it, and stays.
+// A cell is free, taken (for a pass that has not ended), or a node. Nodes without children that no
+// sequence stands on are evicted, the least recently used first. A prefix that another sequence
+// uses has children or a sequence on it, so it stays.
 //
-// Texts of different keys have different roots and never share.
+// Texts of different keys have different roots and never share rows.
 type Tree struct {
 	Cells
 	token   []int32
@@ -30,15 +29,16 @@ type Tree struct {
 	keys    map[string]int32
 	names   []string // of each root, its key
 	tick    uint64
-	clock   *atomic.Uint64 // where ages are compared beyond this tree; nil: the tree's own
-	left    []bool         // a tier has looked at what ends here and leaves it
-	dropped func(n int32)  // told of each node that goes; nil: nothing is
+	clock   *atomic.Uint64 // a clock shared with other trees, to compare ages; nil: the tree has its own
+	left    []bool         // a tier has considered the text that ends here, and does not copy it
+	dropped func(n int32)  // called for each dropped node; may be nil
 	chart   chart
-	// snapshots of states that hang on nodes; nil: there are none
+	// snapshots hang on the tree's nodes; nil: the model has no states
 	snapshots *Snapshots
 }
 
-// New is a tree of n cells, all free. Its model's shape groups see this many of them each.
+// New returns a tree of n free cells. sees are the numbers of cells that the model's shape groups
+// see.
 func New(n int, sees ...int) *Tree {
 	ints := func() []int32 {
 		s := make([]int32, n)
@@ -52,15 +52,15 @@ func New(n int, sees ...int) *Tree {
 		chart: chart{label: make([]int32, n)}}
 }
 
-// Snapshots are those that hang on the tree's nodes; nil: the model has no states.
+// Snapshots returns the snapshots that hang on the tree's nodes; nil: the model has no states.
 func (t *Tree) Snapshots() *Snapshots { return t.snapshots }
 
-// Take appends n cells to out, evicting what is needed: the lowest free ones, or the lowest
-// consecutive run where that lets no dearer shape group be needed. Where it costs nothing they lie
-// at above or beyond it, behind the rows that are there: a card that adds in the order of its cells
-// then adds as it would in fresh ones. With own set they are all one sequence's, which sees as far
-// as above anyway: what lies lower is left to others. It fails, taking nothing, when that many
-// cannot be had.
+// Take appends n cells to out and evicts rows as needed. It takes the lowest free cells, or the
+// lowest consecutive run if that needs no dearer shape group. Where it costs nothing, the cells
+// begin at above, behind the rows that are there: then a card that adds in the order of its cells
+// adds as in fresh cells. own means that all are for one sequence, which sees as far as above
+// anyway, so that lower cells are left to others. If there are not enough cells, it fails and takes
+// none.
 func (t *Tree) Take(out []int32, n, above int, own bool) ([]int32, bool) {
 	for t.nfree < n {
 		if !t.evict() {
@@ -70,7 +70,7 @@ func (t *Tree) Take(out []int32, n, above int, own bool) ([]int32, bool) {
 	return t.take(out, n, above, own), true
 }
 
-// root is the place under which texts of key hang, as a parent.
+// root returns the root of key's texts, in the form of a parent.
 func (t *Tree) root(key string) int32 {
 	//rule:T17 ./engine TestKeysApart t.keys[key] => int32(0), len(t.roots) > 0
 	r, ok := t.keys[key]
@@ -90,7 +90,7 @@ func (t *Tree) first(parent int32) int32 {
 	return t.child[parent]
 }
 
-// find is the child of parent that holds token, or none.
+// find returns the child of parent that holds token, or none.
 func (t *Tree) find(parent, token int32) int32 {
 	for n := t.first(parent); n != none; n = t.next[n] {
 		if t.token[n] == token {
@@ -100,8 +100,8 @@ func (t *Tree) find(parent, token int32) int32 {
 	return none
 }
 
-// match appends to path the rows of the longest prefix of ids that is kept below parent, at most
-// limit of them, and marks them used.
+// match appends to path the rows of the longest prefix of ids below parent, at most limit of them,
+// and marks them used.
 func (t *Tree) match(path []int32, parent int32, ids []int32, limit int) []int32 {
 	t.touch()
 	for _, id := range ids[:min(limit, len(ids))] {
@@ -116,7 +116,7 @@ func (t *Tree) match(path []int32, parent int32, ids []int32, limit int) []int32
 	return path
 }
 
-// touch makes now later than what was.
+// touch advances the clock.
 func (t *Tree) touch() {
 	if t.clock != nil {
 		t.tick = t.clock.Add(1)
@@ -125,14 +125,14 @@ func (t *Tree) touch() {
 	}
 }
 
-// Match is the path of the longest prefix of ids that is kept of key's texts, at most limit of
-// them, and marks it used.
+// Match returns the path of the longest prefix of ids among key's texts, at most limit rows, and
+// marks it used.
 func (t *Tree) Match(key string, ids []int32, limit int) []int32 {
 	return t.match(nil, t.root(key), ids, limit)
 }
 
-// Beyond is the path of s with what is kept of ids beyond it, at most limit of them, and marks that
-// used.
+// Beyond returns the path of s and the rows of ids that follow it, at most limit of them, and marks
+// these used.
 func (t *Tree) Beyond(s *Seq, ids []int32, limit int) []int32 {
 	return t.match(slices.Clone(s.Path), t.Tip(s), ids, limit)
 }
@@ -149,10 +149,10 @@ func (t *Tree) Peek(key string, ids []int32) (path []int32) {
 	return path
 }
 
-// Next is the node that holds id after the last row of s, or None. It marks nothing used.
+// Next returns the node that holds id after the last row of s, or None. It marks nothing used.
 func (t *Tree) Next(s *Seq, id int32) int32 { return t.find(t.Tip(s), id) }
 
-// pathTo is the path to a node, and its root.
+// pathTo returns the path to a node, and its root.
 func (t *Tree) pathTo(n int32) (path []int32, root int32) {
 	for ; n >= 0; n = t.parent[n] {
 		path = append(path, n)
@@ -161,7 +161,7 @@ func (t *Tree) pathTo(n int32) (path []int32, root int32) {
 	return path, n
 }
 
-// Through is a text that goes through node n, from its last row to its first.
+// Through returns a text that contains node n, from its last row to its first.
 func (t *Tree) Through(n int32) []int32 {
 	for t.child[n] != none {
 		n = t.child[n]
@@ -174,9 +174,8 @@ func (t *Tree) Through(n int32) []int32 {
 // Holds reports whether a cell holds a row of a text.
 func (t *Tree) Holds(n int32) bool { return t.state[n] == cellNode }
 
-// TakeBehind is Take for n rows behind path, which belongs to key's texts and is held meanwhile:
-// only where this many rows as need are free or can be made free, and in [0, below) as far as they
-// can be.
+// TakeBehind is Take for n rows behind path, one of key's texts, which is held meanwhile. It fails
+// unless need rows are free or can be evicted. It takes cells in [0, below) as far as possible.
 func (t *Tree) TakeBehind(key string, path []int32, n, need, below int) ([]int32, bool) {
 	tip, above := t.root(key), 0
 	for _, c := range path {
@@ -193,7 +192,7 @@ func (t *Tree) TakeBehind(key string, path []int32, n, need, below int) ([]int32
 	return t.Take(make([]int32, 0, n), n, above, true)
 }
 
-// Insert makes cells that were taken the rows behind path, of key's, which hold ids.
+// Insert makes taken cells the rows behind path, one of key's texts. They hold ids.
 func (t *Tree) Insert(key string, path, cells, ids []int32) {
 	parent := t.root(key)
 	if len(path) > 0 {
@@ -205,7 +204,7 @@ func (t *Tree) Insert(key string, path, cells, ids []int32) {
 	}
 }
 
-// hold and release count the sequences that stand on a node; a root (negative) needs no holding.
+// hold and release count the sequences that stand on a node. A root (negative) is not counted.
 func (t *Tree) hold(n int32) {
 	if n >= 0 {
 		t.refs[n]++
@@ -220,7 +219,7 @@ func (t *Tree) release(n int32) {
 	}
 }
 
-// Available is how many rows are free or could be made free.
+// Available returns how many rows are free or can be evicted.
 func (t *Tree) Available() int {
 	t.markBusy()
 	n := t.nfree
@@ -232,7 +231,7 @@ func (t *Tree) Available() int {
 	return n
 }
 
-// AvailableBelow is how many of the first limit rows are free or could be made free.
+// AvailableBelow returns how many of the first limit rows are free or can be evicted.
 func (t *Tree) AvailableBelow(limit int) int {
 	t.markBusy()
 	n := 0
@@ -244,7 +243,7 @@ func (t *Tree) AvailableBelow(limit int) int {
 	return n
 }
 
-// markBusy sets busy for the nodes that a sequence stands on or below.
+// markBusy sets busy for the nodes on the paths of sequences.
 func (t *Tree) markBusy() {
 	clear(t.busy)
 	for i, st := range t.state {
@@ -257,8 +256,8 @@ func (t *Tree) markBusy() {
 	}
 }
 
-// TakeAt is take for the rows [from, from+n) and no others: what lies there goes, and what hangs on
-// it, unless a sequence stands on it.
+// TakeAt takes exactly the rows [from, from+n). Rows there are evicted with everything below them,
+// unless a sequence stands there.
 func (t *Tree) TakeAt(out []int32, from, n int) ([]int32, bool) {
 	if from+n > t.Size() {
 		return out, false
@@ -274,7 +273,7 @@ func (t *Tree) TakeAt(out []int32, from, n int) ([]int32, bool) {
 	return out, true
 }
 
-// fell drops a node and all that hangs on it, as far as no sequence stands there, and reports
+// fell drops a node and everything below it, as far as no sequence stands there, and reports
 // whether the node is gone.
 func (t *Tree) fell(n int32) bool {
 	for {
@@ -334,7 +333,7 @@ func (t *Tree) drop(n int32) {
 	t.Give(n)
 }
 
-// oldest is the longest unused leaf that no sequence stands on, or none.
+// oldest returns the least recently used leaf that no sequence stands on, or none.
 func (t *Tree) oldest() int32 {
 	oldest := none
 	for i := range t.state {
@@ -345,8 +344,8 @@ func (t *Tree) oldest() int32 {
 	return oldest
 }
 
-// evict frees the longest unused branch, from its leaf up to where others hang on it: what comes
-// next finds its rows in one run.
+// evict frees the least recently used branch, from its leaf up to where others hang on it, so that
+// the next rows find one run.
 func (t *Tree) evict() bool {
 	oldest := t.oldest()
 	if oldest == none {
@@ -357,7 +356,7 @@ func (t *Tree) evict() bool {
 	return true
 }
 
-// Prune drops up to most rows from n up its branch, as far as nothing else hangs or stands there.
+// Prune drops up to most rows from n upwards, as far as no other node or sequence needs them.
 func (t *Tree) Prune(n int32, most int) {
 	for ; most > 0 && n >= 0 && t.child[n] == none && t.refs[n] == 0; most-- {
 		up := t.parent[n]
@@ -366,15 +365,15 @@ func (t *Tree) Prune(n int32, most int) {
 	}
 }
 
-// Forget drops everything that no sequence uses: after an error that may have damaged the card's
+// Forget drops everything that no sequence uses, after an error that may have damaged the card's
 // memory.
 func (t *Tree) Forget() {
 	for t.evict() {
 	}
 }
 
-// Counts says how many rows hold something, how many of those only as a cache, and how many are
-// shared by several sequences or branches.
+// Counts returns how many rows are used, how many of these only as a cache, and how many are shared
+// by several sequences or branches.
 func (t *Tree) Counts() (used, cached, shared int) {
 	t.markBusy()
 	for i := range t.state {
@@ -394,7 +393,7 @@ func (t *Tree) Counts() (used, cached, shared int) {
 	return
 }
 
-// Relocate makes row to, which is taken, the node that n was; n is free.
+// Relocate makes the taken row to the node that n was, and frees n.
 func (t *Tree) Relocate(n, to int32) {
 	t.state[to], t.token[to], t.parent[to] = cellNode, t.token[n], t.parent[n]
 	t.child[to], t.next[to], t.prev[to] = t.child[n], t.next[n], t.prev[n]

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// This file chooses what gives way: which rows are evicted or moved so that others find cells.
+// This file chooses which rows are evicted or moved, so that others find cells.
 
-// Idle is how many rows of path in [0, below) no sequence needs.
+// Idle returns how many rows of path in [0, below) no sequence needs.
 func (c Places) Idle(path []int32, below int) (n int) {
 	t := c.t
 	t.markBusy()
@@ -19,12 +19,13 @@ func (c Places) Idle(path []int32, below int) (n int) {
 	return n
 }
 
-// EvictBelow frees rows in [0, below) until n are free there, from the ends of branches that no
-// sequence stands on, the longest unused first, as far as may allows it: it is told how many rows
-// of a branch would go, and how long the text is that ends there. It reports whether n are free.
+// EvictBelow evicts rows until n are free in [0, below). It works from the ends of branches that no
+// sequence stands on, the least recently used first, as far as may allows. may gets the number of a
+// branch's rows that would be evicted, and the length of the text that ends there. EvictBelow
+// reports whether n rows are free.
 func (c Places) EvictBelow(n, below int, may func(drop, length int) bool) bool {
 	t := c.t
-	// Neighbours are worth a few rows more: a pass's new rows then go home together.
+	// A few more rows are evicted to get neighbours: a pass's new rows are then copied together.
 	enough := func() bool {
 		at, free := t.Run(n, 0), t.FreeBelow(below)
 		return free >= n && (at >= 0 && at+n <= below || free >= n+128)
@@ -36,8 +37,8 @@ func (c Places) EvictBelow(n, below int, may func(drop, length int) bool) bool {
 			if t.state[i] != cellNode || t.child[i] != none || t.refs[i] != 0 || oldest != none && t.used[i] >= t.used[oldest] {
 				continue
 			}
-			// How far up until a row in [0, below) comes free, or one that other branches hang on
-			// would?
+			// How many rows must be evicted, from the leaf up, until a row in [0, below) is free or
+			// a shared row is reached?
 			drop, length, low := 0, 0, false
 			alone := true // nothing else hangs on the branch so far
 			for k := int32(i); k >= 0; k = t.parent[k] {
@@ -64,8 +65,9 @@ func (c Places) EvictBelow(n, below int, may func(drop, length int) bool) bool {
 	return true
 }
 
-// OldestBelow is the longest unused leaf that no sequence stands on and whose text has a row in [0,
-// below) that none needs, with those rows and the length of the text; None where there is none.
+// OldestBelow returns the least recently used leaf that no sequence stands on and whose text has
+// rows in [0, below) that none needs. It also returns these rows and the text's length. Without
+// such a leaf it returns None.
 func (c Places) OldestBelow(below int) (oldest int32, rows []int32, length int) {
 	t := c.t
 	t.markBusy()
@@ -93,8 +95,8 @@ func (c Places) OldestBelow(below int) (oldest int32, rows []int32, length int) 
 	return oldest, rows, length
 }
 
-// EvictAbove evicts what was used longest ago of what ends at cell from or above it, until n cells
-// are free there.
+// EvictAbove evicts texts that end at or above cell from, the least recently used first, until n
+// cells are free there.
 func (c Places) EvictAbove(n, from int) {
 	t := c.t
 	for t.nfree-t.FreeBelow(from) < n {
@@ -111,9 +113,9 @@ func (c Places) EvictAbove(n, from int) {
 	}
 }
 
-// Between finds the shortest stretch of nodes between free rows, of at most this many, and the
-// smallest run of free rows that it fits into, both on the same side of reach; n is 0 where there
-// is none. Whatever moves, there are fewer runs of free rows afterwards.
+// Between finds the shortest stretch of nodes between free rows, up to most long, and the smallest
+// run of free rows that it fits into, both on the same side of reach. n is 0 if there is none.
+// Moving the stretch always leaves fewer runs of free rows.
 func (c Places) Between(most, reach int) (from, to, n int) {
 	t := c.t
 	type stretch struct{ from, n int }

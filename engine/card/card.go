@@ -27,28 +27,28 @@ import (
 	"github.com/axle-llm/axle/internal/ranked"
 )
 
-// ErrClosed ends what wants a card that is closed.
+// ErrClosed is the error of calls to a closed card.
 var ErrClosed = ask.ErrClosed
 
-// Options says how a card is run. The zero value is for everyday use.
+// Options says how a card is run. The zero value is for normal use.
 type Options struct {
-	// Clock is the card's clock, by which turns are given and everything is done that the worker
-	// does at times. Nil for the host's monotonic clock. Only the watchdog goes by the host's clock
-	// always. Any goroutine may call it.
+	// Clock is the card's clock. It times turns and the worker's periodic work. Nil means the
+	// host's monotonic clock. Only the watchdog always uses the host's clock. Any goroutine may
+	// call Clock.
 	Clock func() time.Duration
-	// Watch is the least time a call may take before the watchdog calls the card lost; 0 means 10
-	// s.
+	// Watch is the least time that a call may take before the watchdog declares the card lost; 0
+	// means 10 s.
 	Watch time.Duration
 	// Ending, when not nil, is closed when the process is about to end: see Pace.
 	Ending <-chan struct{}
 	// Check is how often an idle card's tenants are checked (Checker); 0 means every hour, negative
-	// never.
+	// means never.
 	Check time.Duration
-	// Lost is called once, from a goroutine of its own, when the card is lost for good.
+	// Lost is called once, from its own goroutine, when the card is lost.
 	Lost func(error)
 }
 
-// Card is an opened device with the one goroutine that owns it. Close it after the tenants that use
+// Card is an open device with the one goroutine that owns it. Close it after the tenants that use
 // it.
 type Card struct {
 	o     Options
@@ -67,14 +67,14 @@ type Card struct {
 	todo    []*call
 	tenants []*entry
 	info    axcl.Info
-	err     error // why the card takes no more work: ErrClosed, or what it was lost to
+	err     error // why the card takes no more work: ErrClosed, or the cause of its loss
 	ending  bool
 }
 
-// Open starts the worker, which opens the device by open. The text that open gives says in a
-// sentence what was chosen. The watchdog's eye is on the library's first call already: one that
-// does not return within Options.Watch loses the card. Errors: what open gives (axcl.ErrNoDevice
-// and others), axcl.ErrLost.
+// Open starts the worker, which calls open to open the device. The text that open returns is a
+// sentence that says what was chosen. The watchdog watches from the library's first call on: a call
+// that does not return within Options.Watch loses the card. Errors: open's (axcl.ErrNoDevice and
+// others), axcl.ErrLost.
 func Open(open func() (axcl.Device, string, error), o Options) (*Card, error) {
 	if o.Watch <= 0 {
 		o.Watch = 10 * time.Second
@@ -105,7 +105,7 @@ func Open(open func() (axcl.Device, string, error), o Options) (*Card, error) {
 // Why says which device was chosen and for what reason.
 func (c *Card) Why() string { return c.why }
 
-// Now is the card's clock, which everything that the worker decides goes by.
+// Now returns the time by the card's clock, on which all decisions of the worker depend.
 func (c *Card) Now() time.Duration {
 	if c.o.Clock != nil {
 		return c.o.Clock()
@@ -113,14 +113,14 @@ func (c *Card) Now() time.Duration {
 	return c.host()
 }
 
-// host is the host's clock, which the watchdog goes by: a clock that only calls move stands still
-// in a call that hangs.
+// host returns the time by the host's clock, for the watchdog. A clock that advances only by calls
+// stands still in a call that hangs.
 func (c *Card) host() time.Duration { return time.Since(c.start) }
 
-// Done is closed when the worker has returned: the device is closed.
+// Done returns a channel that is closed when the worker has returned. Then the device is closed.
 func (c *Card) Done() <-chan struct{} { return c.done }
 
-// Wake has the worker look for work: a tenant calls it when it has some.
+// Wake makes the worker look for work. A tenant calls it when it has some.
 func (c *Card) Wake() {
 	select {
 	case c.wake <- struct{}{}:
@@ -128,24 +128,24 @@ func (c *Card) Wake() {
 	}
 }
 
-// Info is the card's state, at most ten seconds old, or a minute where the card works: it is read
-// between pieces and never holds one up.
+// Info returns the card's state, at most ten seconds old, or a minute if the card is working. The
+// state is read between pieces and never delays one.
 func (c *Card) Info() axcl.Info {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.info
 }
 
-// Err is nil while the card works, and says why when it does not.
+// Err returns nil while the card works, else the reason why it does not.
 func (c *Card) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// Attach puts a tenant under the worker's care, with its weight: of two that always have work, one
-// of weight 2 has twice the seconds of one of weight 1. Detach ends it: after a Detach on the
-// worker (Do) nothing is asked of the tenant any more; elsewhere a step may be under way.
+// Attach gives a tenant turns on the card. Of two tenants that always have work, one of weight 2
+// gets twice the seconds of one of weight 1. Detach ends this. After a Detach on the worker (Do),
+// the tenant is not called any more. After one elsewhere, a step may still be running.
 func (c *Card) Attach(t Tenant, weight float64) {
 	c.mu.Lock()
 	c.tenants = append(slices.Clone(c.tenants), &entry{t: t, weight: weight})
@@ -160,7 +160,7 @@ func (c *Card) Detach(t Tenant) {
 	c.tenants = slices.DeleteFunc(slices.Clone(c.tenants), func(e *entry) bool { return e.t == t })
 }
 
-// Used is how long the tenant has had the card; 0 for one that is not attached.
+// Used returns how long the tenant has had the card; 0 for one that is not attached.
 func (c *Card) Used(t Tenant) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,18 +172,18 @@ func (c *Card) Used(t Tenant) time.Duration {
 	return 0
 }
 
-// call is something to be done on the worker, for which somebody waits.
+// call is a function that runs on the worker, with a caller that waits for it.
 type call struct {
 	f     func(axcl.Device) error
-	began atomic.Bool // or is not wanted any more
+	began atomic.Bool // or the caller has left
 	res   chan error
-	kind  Kind // of a Line's
+	kind  Kind // of a Line's call
 	takes time.Duration
 }
 
 func newCall(f func(axcl.Device) error) *call { return &call{f: f, res: make(chan error, 1)} }
 
-// run makes the call, unless who waited has left.
+// run makes the call, unless its caller has left.
 func (k *call) run(c *Card) (did bool) {
 	if k.began.Swap(true) {
 		return false
@@ -192,7 +192,7 @@ func (k *call) run(c *Card) (did bool) {
 	return true
 }
 
-// over gives the result. An error that the card does not survive ends it.
+// over delivers the result. A fatal error loses the card.
 func (k *call) over(c *Card, err error) {
 	if axcl.Fatal(err) || errors.Is(err, axcl.ErrTooOld) {
 		c.Lose(err)
@@ -217,8 +217,7 @@ func (k *call) wait(ctx context.Context, c *Card) error {
 		case <-c.dead:
 		}
 	}
-	// The worker may be stuck in the library for good: an answer that is there is taken, none is
-	// waited for.
+	// The worker may be stuck in the library for good, so a result is taken only if it is there.
 	select {
 	case err := <-k.res:
 		return err
@@ -228,9 +227,8 @@ func (k *call) wait(ctx context.Context, c *Card) error {
 }
 
 // Do runs f on the card's goroutine, before the next piece of any tenant, and waits for it. It is
-// for what cannot wait and takes no time worth sharing: what takes the card's time is a tenant's,
-// or a Line's. An error that the card does not survive ends it. Errors: ErrClosed, axcl.ErrLost,
-// ctx's while f has not begun, f's.
+// for urgent calls that take hardly any time. Longer work belongs to a tenant or a Line. A fatal
+// error loses the card. Errors: ErrClosed, axcl.ErrLost, ctx's while f has not begun, f's.
 func (c *Card) Do(ctx context.Context, f func(axcl.Device) error) error {
 	ranked.None()
 	k := newCall(f)
@@ -246,7 +244,7 @@ func (c *Card) Do(ctx context.Context, f func(axcl.Device) error) error {
 
 // work is the worker.
 func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- error) {
-	// The vendor's library binds its context to the thread. The thread is not given back: it ends
+	// The vendor's library binds its context to the thread. The thread is never unlocked: it ends
 	// with the goroutine.
 	//rule:D16 ./cmd/axle TestOrderlyEnd drop
 	runtime.LockOSThread()
@@ -257,7 +255,7 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		opened <- err
 		return
 	}
-	if c.Err() != nil { // the watchdog gave up on it, and so did everybody else
+	if c.Err() != nil { // the watchdog has declared the card lost
 		_ = dev.Close()
 		return
 	}
@@ -277,7 +275,7 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 	c.state.foreign = c.info.TotalCMM - c.info.FreeCMM
 	opened <- nil
 	c.state.next = c.Now() + infoEvery
-	tick := time.NewTicker(infoEvery) // wakes an idle worker, which then looks at the card's clock
+	tick := time.NewTicker(infoEvery) // wakes an idle worker, which then reads the card's clock
 	defer tick.Stop()
 	for {
 		did, over, err := c.round()
@@ -298,8 +296,8 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 	}
 }
 
-// round does what was asked by Do, and one piece of a tenant; or, where none has any, a checkup. It
-// reports whether it did something, and whether the card is over.
+// round runs the calls of Do and one piece of a tenant, or, if no tenant has any, a checkup. It
+// reports whether it did anything, and whether the card is closed or lost.
 func (c *Card) round() (did, over bool, err error) {
 	c.mu.Lock()
 	todo := c.todo
@@ -317,7 +315,7 @@ func (c *Card) round() (did, over bool, err error) {
 		return false, true, nil
 	}
 	if now := c.Now(); now >= c.state.next {
-		c.state.next = now + infoEvery - (now-c.state.next)%infoEvery // as a ticker does, which keeps its beat
+		c.state.next = now + infoEvery - (now-c.state.next)%infoEvery // on a fixed beat, like a ticker
 		if c.state.stale(now, c.info.Temperature) {
 			if err := c.Refresh(); err != nil {
 				return false, false, err
@@ -338,7 +336,7 @@ func (c *Card) round() (did, over bool, err error) {
 	return false, false, nil
 }
 
-// unchecked is a tenant that is due for a checkup, or nil.
+// unchecked returns a tenant that is due for a checkup, or nil.
 func unchecked(tenants []*entry, now, every time.Duration) Checker {
 	for _, e := range tenants {
 		//rule:D6 ./engine TestCheckup -t.Checked() >= every => < 0
@@ -349,7 +347,7 @@ func unchecked(tenants []*entry, now, every time.Duration) Checker {
 	return nil
 }
 
-// shut ends what is half done and closes the device, under the watchdog's eye.
+// shut ends a load that has begun and closes the device, watched by the watchdog.
 func (c *Card) shut() {
 	c.loads.end()
 	c.enter(c.o.Watch)
@@ -357,7 +355,8 @@ func (c *Card) shut() {
 	c.exit()
 }
 
-// Lose ends the card for good: what wants it ends with err, and nothing new is taken.
+// Lose declares the card lost: everything that waits for it ends with err, and no new work is
+// taken.
 func (c *Card) Lose(err error) {
 	if !errors.Is(err, axcl.ErrLost) {
 		err = fmt.Errorf("%w: %w", axcl.ErrLost, err)
@@ -383,9 +382,9 @@ func (c *Card) fail(err error) bool {
 	return true
 }
 
-// Close ends all work with ErrClosed, and waits until the device is closed, unless it was lost:
-// then, and when the library does not return from closing, it is left alone. Errors: axcl.ErrLost
-// for the latter; a second Close returns ErrClosed.
+// Close ends all work with ErrClosed, and waits until the device is closed. It does not wait for a
+// lost card, or if the library does not return from closing; the latter returns axcl.ErrLost. A
+// second Close returns ErrClosed.
 func (c *Card) Close() error {
 	c.mu.Lock()
 	if c.ending {

@@ -13,7 +13,7 @@ var owners sync.Map
 // own notes that the calling thread owns the card.
 func (c *Card) own() { owners.Store(c, threadID()) }
 
-// Disown ends what Owned looks at: the worker is over, or a test plays it.
+// Disown ends the checks of Owned: the worker has ended, or a test replaces it.
 func (c *Card) Disown() { owners.Delete(c) }
 
 // Owned panics unless the calling thread is the card's owner (D16): the vendor's library binds its

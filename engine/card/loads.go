@@ -9,14 +9,15 @@ import (
 	"github.com/axle-llm/axle/internal/ranked"
 )
 
-// loads is the tenant of what InPieces runs, one after the other. Each runs as a coroutine
-// (iter.Pull) on the worker's own thread: it owns the device from one pause to the next, and its
-// code need not know of the others.
+// loads is the tenant that runs the functions of InPieces, one after the other. Each runs as a
+// coroutine (iter.Pull) on the worker's own thread. It owns the device from one pause to the next,
+// and its code need not know the other tenants.
 type loads struct {
 	c     *Card
 	queue []*call // under the card's lock
 
-	// The worker's: what is under way, what it gave, and the ways into it and out of it.
+	// The worker's: the current call, its error, and the functions that enter and leave the
+	// coroutine.
 	now    *call
 	err    error
 	resume func() (struct{}, bool)
@@ -24,11 +25,11 @@ type loads struct {
 	yield  func(struct{}) bool
 }
 
-// InPieces runs f on the card's goroutine, in pieces of kind Load between which other tenants have
-// their turns, and waits for it. f calls pause where a piece ends; pause returns when it is f's
-// turn again. After an error of pause, which says that the card is closed or lost, f releases what
-// it has and returns. One such f is under way at a time; others wait in the order they came. An
-// error of f that the card does not survive ends it. Errors: as Do.
+// InPieces runs f on the card's goroutine in pieces of kind Load, and waits for it. Other tenants
+// have their turns between pieces. f calls pause at the end of a piece; pause returns when it is
+// f's turn again. An error of pause says that the card is closed or lost: then f releases
+// everything and returns. One f runs at a time. Others wait in the order they came. A fatal error
+// of f loses the card. Errors: as Do.
 func (c *Card) InPieces(ctx context.Context, f func(dev axcl.Device, pause func() error) error) error {
 	ranked.None()
 	k := newCall(func(dev axcl.Device) error { return f(dev, c.loads.pause) })
@@ -42,7 +43,7 @@ func (c *Card) InPieces(ctx context.Context, f func(dev axcl.Device, pause func(
 	return k.wait(ctx, c)
 }
 
-// pause ends a piece of what is under way.
+// pause ends a piece of the current call.
 func (l *loads) pause() error {
 	if !l.yield(struct{}{}) {
 		return l.c.Err()
@@ -60,8 +61,8 @@ func (l *loads) Offer(k Kind) (time.Duration, bool) {
 	return 0, l.now != nil || len(l.queue) > 0
 }
 
-// Step implements Tenant: it goes on with what is under way up to its next pause, or begins what
-// waits.
+// Step implements Tenant. It continues the current call up to its next pause, or begins the next
+// call.
 func (l *loads) Step(Kind) (bool, error) {
 	if l.now == nil && !l.begin() {
 		return false, nil
@@ -72,7 +73,7 @@ func (l *loads) Step(Kind) (bool, error) {
 	return true, nil
 }
 
-// begin makes a coroutine of what is first in the queue and still wanted.
+// begin makes a coroutine of the first call in the queue whose caller still waits.
 func (l *loads) begin() bool {
 	l.c.mu.Lock()
 	defer l.c.mu.Unlock()
@@ -90,14 +91,14 @@ func (l *loads) begin() bool {
 	return l.now != nil
 }
 
-// over gives the result of what has ended.
+// over delivers the result of the call that has ended.
 func (l *loads) over() {
 	k, err := l.now, l.err
 	l.now, l.err, l.resume, l.stop, l.yield = nil, nil, nil, nil, nil
 	k.over(l.c, err)
 }
 
-// end has what is under way release what it has: the card is over.
+// end makes the current call release everything, because the card is closed or lost.
 func (l *loads) end() {
 	if l.now != nil {
 		l.stop()
@@ -105,5 +106,5 @@ func (l *loads) end() {
 	}
 }
 
-// Fail implements Tenant: who waits sees that the card is over.
+// Fail implements Tenant. Waiting callers see for themselves that the card is closed or lost.
 func (l *loads) Fail(error) {}

@@ -7,6 +7,6 @@ func (c *Card) own() {}
 // Disown: see invariants.go.
 func (c *Card) Disown() {}
 
-// Owned is a look whether the worker's thread is the one that calls, which is built in under the
-// tag invariants: see invariants.go.
+// Owned checks that the caller is on the worker's thread, in builds with the tag invariants: see
+// invariants.go.
 func (c *Card) Owned() {}

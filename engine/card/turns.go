@@ -10,86 +10,83 @@ import (
 	"github.com/axle-llm/axle/internal/ranked"
 )
 
-// Kind is what a piece of work is like, which decides when it has its turn.
+// Kind is the kind of a piece of work. It decides when the piece has its turn.
 type Kind uint8
 
 const (
-	// Urgent is next in line, while urgent pieces take no more than a quarter of the card's
-	// seconds; beyond that it is a Turn.
+	// Urgent is next in line, as long as urgent pieces take no more than a quarter of the card's
+	// time. Beyond that it counts as a Turn.
 	Urgent Kind = iota
 	// Turn is a pass, or a net's call.
 	Turn
-	// Load is a file that goes to the card.
+	// Load is one file of a load.
 	Load
-	// Background is what has time: saving, compaction. It is done only while nothing else is
-	// offered.
+	// Background is work that can wait: saving rows, moving cells. It runs only while nothing else
+	// is offered.
 	Background
 )
 
-// Tenant is what wants the card. All its methods but Fail are called on the worker.
+// Tenant is a user of the card. All its methods except Fail are called on the worker.
 //
-// Turns are given by seconds: of the tenants that have something to do, the one that has had the
-// fewest seconds for its weight is next. One that comes back after it had nothing to do begins
-// where the others are: it has no credit of old. So after a piece of its own a tenant waits until
-// the others have had as much, and then for no more than one piece of each.
+// Turns are shared out by time. Of the tenants with work, the one that has had the fewest seconds
+// for its weight is next. A tenant that was idle gets no credit for that time. So after its own
+// piece, a tenant waits until the others have had as much time, and then for at most one piece of
+// each.
 type Tenant interface {
-	// Offer reports whether there may be a piece of the kind, and what the piece is expected to
-	// take, as far as that is known. It is asked before every turn, so it calls no card and waits
-	// for nothing.
+	// Offer reports whether there may be a piece of the kind, and how long it is expected to take,
+	// as far as that is known. It is called before every turn, so it must not call a card or wait.
 	Offer(Kind) (expect time.Duration, ok bool)
 	// Step does one piece that was offered, and reports whether there was one: an offer may come to
-	// nothing. Calls to the device are made under the watchdog's eye: by Card.Run, Card.Watched or
-	// a Pace. A piece is not cut short, so it should be short. The error is one that the card does
-	// not survive.
+	// nothing. It calls the device only under the watchdog: through Card.Run, Card.Watched or a
+	// Pace. A piece is not interrupted, so it should be short. A returned error loses the card.
 	Step(Kind) (did bool, err error)
-	// Fail ends what waits, when the card is closed (ErrClosed) or lost. Nothing is asked of the
-	// tenant afterwards. It is called from any goroutine, maybe while Step is stuck in the library,
-	// so it touches nothing of the worker's.
+	// Fail ends everything that waits, when the card is closed (ErrClosed) or lost. The tenant is
+	// not called afterwards. Fail is called from any goroutine, maybe while Step is stuck in the
+	// library, so it must not use anything of the worker's.
 	Fail(error)
 }
 
-// Checker is a Tenant that can be asked whether the card still does what it did.
+// Checker is a Tenant that can test whether the card still computes what it did.
 type Checker interface {
-	// Checked is when that was last known, by the card's clock.
+	// Checked returns when that was last known, by the card's clock.
 	Checked() time.Duration
-	// Checkup looks, while nothing is offered; after it Checked is later. The error is one that the
-	// card does not survive.
+	// Checkup tests the card while nothing is offered. Afterwards Checked is later. A returned
+	// error loses the card.
 	Checkup() error
 }
 
-// entry is a tenant's account. All but used are the worker's.
+// entry is a tenant's account. All fields but used are the worker's.
 type entry struct {
 	t      Tenant
 	weight float64
 	used   atomic.Int64  // time.Duration: the card's time it had
-	at     time.Duration // the same for a weight of 1, and never behind the others while it had nothing to do
-	busy   bool          // it had a piece when it was asked last
-	last   uint64        // the piece that it did last, of all
-	kind   Kind          // of what it offers in this round
+	at     time.Duration // used, divided by weight; idle time earns no credit
+	busy   bool          // it had a piece when it was last asked
+	last   uint64        // the number of its last piece, among all pieces
+	kind   Kind          // of its offer in this round
 	expect time.Duration
-	open   bool // it offers something in this round, and was not asked for it yet
+	open   bool // it has an offer in this round that was not taken yet
 }
 
-// Urgent pieces go first while they take no more than one part in this many of the card's time, and
-// a burst of them no more than so long.
+// Urgent pieces go first while they take at most one part in urgentPart of the card's time, and
+// while a burst of them takes at most urgentBurst.
 const (
 	urgentPart  = 4
 	urgentBurst = time.Second
 )
 
-// turns is what the order of pieces goes by.
+// turns decides the order of pieces.
 type turns struct {
-	floor  time.Duration // where the tenant was that had the last turn: who comes back begins there
+	floor  time.Duration // at of the tenant that had the last turn, where returning tenants begin
 	pieces uint64
 	spent  time.Duration // of the burst
-	seen   time.Duration // when spent was last reckoned
+	seen   time.Duration // when spent was last computed
 }
 
-// inTurn are the kinds that have turns, in the order in which a tenant that offers several does
-// them.
+// inTurn lists the kinds that have turns, in the order in which one tenant's are done.
 var inTurn = [...]Kind{Urgent, Turn, Load}
 
-// turn does a piece of the tenant whose turn it is.
+// turn does a piece of the next tenant.
 func (c *Card) turn(tenants []*entry) (did bool, err error) {
 	for _, e := range tenants {
 		e.open = false
@@ -123,8 +120,8 @@ func (c *Card) turn(tenants []*entry) (did bool, err error) {
 	}
 }
 
-// next is the tenant whose turn it is, of those that were not asked yet, and whether it goes first
-// because it is urgent.
+// next returns the next tenant of those not asked in this round, and whether it goes first because
+// it is urgent.
 func (s *turns) next(tenants []*entry, now time.Duration) (best *entry, first bool) {
 	s.spent = max(s.spent-(now-s.seen)/urgentPart, 0)
 	s.seen = now
@@ -146,13 +143,13 @@ func (s *turns) next(tenants []*entry, now time.Duration) (best *entry, first bo
 	return best, first
 }
 
-// piece does one piece and books what it took.
+// piece does one piece and counts its time.
 func (c *Card) piece(e *entry, k Kind) (did bool, err error) {
 	t0 := c.Now()
 	did, err = e.t.Step(k)
 	took := c.Now() - t0
 	e.used.Add(int64(took))
-	if k != Background { // which no other waited for
+	if k != Background { // no other tenant waited for background work
 		//rule:G26 TestShares drop
 		e.at += time.Duration(float64(took) / e.weight)
 	}
@@ -166,7 +163,7 @@ func (c *Card) piece(e *entry, k Kind) (did bool, err error) {
 	return did, err
 }
 
-// background does a piece of what has time, of the tenants by turns.
+// background does one piece of background work. Tenants take turns.
 func (c *Card) background(tenants []*entry) (bool, error) {
 	for _, e := range tenants {
 		e.expect, e.open = e.t.Offer(Background)
@@ -188,24 +185,23 @@ func (c *Card) background(tenants []*entry) (bool, error) {
 	}
 }
 
-// Line is a tenant of single calls: each waits for its turn, in the order they came. It is how
-// something that only now and then wants a net's call, or a model that lies on another card, shares
-// the card with the rest. Make it by Card.NewLine.
+// Line is a tenant of single calls. Each waits for its turn, in the order they came. It is for
+// occasional calls of a net, or of a model on another card. [Card.NewLine] makes one.
 type Line struct {
 	c      *Card
 	queue  []*call // under the card's lock, as closed
 	closed bool
 }
 
-// NewLine attaches a line. Close it.
+// NewLine attaches a line. The caller closes it.
 func (c *Card) NewLine(weight float64) *Line {
 	l := &Line{c: c}
 	c.Attach(l, weight)
 	return l
 }
 
-// Do runs f on the card's goroutine as a piece of the kind, which should take so long, and waits
-// for it. Errors: as Card.Do.
+// Do runs f on the card's goroutine as a piece of the kind, which is expected to take this long,
+// and waits for it. Errors: as Card.Do.
 func (l *Line) Do(ctx context.Context, k Kind, expect time.Duration, f func(axcl.Device) error) error {
 	ranked.None()
 	one := newCall(f)
@@ -248,10 +244,10 @@ func (l *Line) Step(Kind) (bool, error) {
 	return one.run(l.c), nil
 }
 
-// Fail implements Tenant: who waits sees that the card is over.
+// Fail implements Tenant. Waiting callers see for themselves that the card is closed or lost.
 func (l *Line) Fail(error) {}
 
-// Close takes the line off the card. Calls that wait end with ErrClosed.
+// Close takes the line off the card. Waiting calls end with ErrClosed.
 func (l *Line) Close() {
 	l.c.Detach(l)
 	l.c.mu.Lock()

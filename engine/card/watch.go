@@ -10,33 +10,34 @@ import (
 
 // This file is the watchdog: a call into the library that does not return in time loses the card.
 
-// FileLimit is what a call that loads a file may take, whatever the file.
+// FileLimit is the most time for a call that loads a file, whatever the file.
 const FileLimit = 3 * time.Minute
 
-// A call that loads a file, or makes room for a model, may rightly take long, and says nothing
-// meanwhile. How long depends on the file, the disk and the card: so it is measured, file by file,
-// and a call counts as hanging once it takes as long as the package's largest file would at a tenth
-// of what was measured.
+// A call that loads a file, or makes room for a model, may take long, and reports nothing
+// meanwhile. How long depends on the file, the disk and the card. So it is measured, file by file.
+// A call counts as hanging when it takes as long as the package's largest file would at a tenth of
+// the measured rate.
 const (
 	usualRate = 50e6  // bytes a second, until something was measured
-	bestRate  = 100e6 // no more is believed: a file that was read before comes out of memory, the next one from a slow disk
-	// A process that is told to end waits for a file that is being loaded, since a card that loses
-	// its host then may want a power cycle; but only for this many times what it should take.
+	bestRate  = 100e6 // the most that counts as measured: a file may come from memory, and the next one from a slow disk
+	// A process that is told to end waits for a file that is being loaded, because a card that
+	// loses its host then may need a power cycle. It waits at most this many times the expected
+	// time.
 	endingTimes = 3
 	endingLeast = 2 * time.Second
 )
 
-// watchdog is what is known of the call under way.
+// watchdog is what is known of the current call.
 type watchdog struct {
 	stuck   chan struct{} // closed when a call did not return in time
-	due     atomic.Int64  // when it must have returned, by host; 0 outside one
-	allow   atomic.Int64  // how long that was from its beginning
-	loading atomic.Int64  // of a load: how much longer a process that ends waits for the file; 0 outside one
-	rate    float64       // the worker's: bytes a second that the last load took its files at; 0: none was
+	due     atomic.Int64  // when the call must have returned, by host; 0: no call
+	allow   atomic.Int64  // the call's limit
+	loading atomic.Int64  // how long a process that ends waits for the file being loaded; 0: no load
+	rate    float64       // the worker's: bytes a second of the last load; 0: not measured
 	gone    atomic.Pointer[func() bool]
 }
 
-// enter and exit frame a call into the library: it may take so long.
+// enter begins a call into the library that may take this long. exit ends it.
 func (c *Card) enter(limit time.Duration) {
 	c.watch.allow.Store(int64(limit))
 	c.watch.due.Store(int64(c.host() + limit))
@@ -44,8 +45,8 @@ func (c *Card) enter(limit time.Duration) {
 
 func (c *Card) exit() { c.watch.due.Store(0) }
 
-// Run is one pass under the watchdog's eye: it may take the larger of Options.Watch and twenty
-// times what it should. It is the worker's.
+// Run runs one pass, watched by the watchdog. Its limit is the larger of Options.Watch and twenty
+// times the expected time. It is the worker's.
 func (c *Card) Run(m axcl.Model, p *axcl.Pass, expect time.Duration) error {
 	c.Owned()
 	//rule:G11 ./engine TestJitter max(c.o.Watch, 20*expect) => c.o.Watch
@@ -54,14 +55,14 @@ func (c *Card) Run(m axcl.Model, p *axcl.Pass, expect time.Duration) error {
 	err := m.Run(p)
 	c.exit()
 	if c.Err() != nil && err == nil {
-		// The watchdog gave up on this very call: the streams have ended.
+		// The watchdog gave up on this call: the streams have ended.
 		return axcl.ErrLost
 	}
 	return err
 }
 
-// Watched is any other call into the library under the watchdog's eye: it may take so long, or
-// Options.Watch where that is more. It is the worker's.
+// Watched makes any other call into the library, watched by the watchdog. Its limit is the larger
+// of limit and Options.Watch. It is the worker's.
 func (c *Card) Watched(limit time.Duration, call func() error) error {
 	c.Owned()
 	c.enter(max(c.o.Watch, limit))
@@ -73,8 +74,8 @@ func (c *Card) Watched(limit time.Duration, call func() error) error {
 	return err
 }
 
-// Unload takes a model or a net off the card under the watchdog's eye: no file is read for it, so
-// it is given a pass's time. It is the worker's.
+// Unload closes a model or a net, watched by the watchdog. It reads no file, so its limit is
+// Options.Watch. It is the worker's.
 func (c *Card) Unload(m interface{ Close() error }) error {
 	//rule:D7 ./engine TestHangAtClose drop
 	c.enter(c.o.Watch)
@@ -82,23 +83,21 @@ func (c *Card) Unload(m interface{ Close() error }) error {
 	return m.Close()
 }
 
-// Pace is one load on its way, under the watchdog's eye. The card keeps what it measured for the
-// next.
+// Pace is one load, watched by the watchdog. The card keeps the measured rate for the next load.
 type Pace struct {
 	c       *Card
 	largest int64         // bytes of the largest file
-	took    time.Duration // all files so far, by the host's clock
-	bytes   int64         // of them
+	took    time.Duration // time of all files so far, by the host's clock
+	bytes   int64         // of all files so far
 }
 
-// Pace begins the account of a load whose largest file has this many bytes. It is the worker's, and
-// so are its methods.
+// Pace begins a load whose largest file has this many bytes. It and its methods are the worker's.
 func (c *Card) Pace(largest int64) *Pace { return &Pace{c: c, largest: largest} }
 
-// File is a call that loads a file of this many bytes, or, with 0, makes room for what was loaded.
-// It may take as long as the largest file would at a tenth of the measured rate. While it lasts, a
-// process that ends (Options.Ending) waits for it no longer than seconds beyond what it should
-// take: then the card counts as lost.
+// File makes a call that loads a file of this many bytes, or, with 0, that makes room for the
+// files. Its limit is the time of the largest file at a tenth of the measured rate. If the process
+// ends meanwhile (Options.Ending), the call gets only a few seconds more than expected: then the
+// card counts as lost.
 func (p *Pace) File(bytes int64, call func() error) error {
 	w := &p.c.watch
 	rate := w.rate
@@ -118,8 +117,8 @@ func (p *Pace) File(bytes int64, call func() error) error {
 	return err
 }
 
-// look ends the card when a call does not return, and when its link is seen to be gone, whether a
-// call is under way or not.
+// look declares the card lost when a call does not return in time, or when its link is gone, even
+// if no call is running.
 func (c *Card) look() {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -143,7 +142,7 @@ func (c *Card) look() {
 	}
 }
 
-// late reports whether the call under way has taken too long by now.
+// late reports whether the current call has taken too long by now.
 func (c *Card) late(now time.Duration, ending *time.Duration) bool {
 	due := c.watch.due.Load()
 	if due == 0 {
@@ -163,7 +162,7 @@ func (c *Card) late(now time.Duration, ending *time.Duration) bool {
 	}
 	begun := time.Duration(due - c.watch.allow.Load())
 	if load > 0 && now > max(begun, *ending)+load {
-		c.watch.allow.Store(int64(now - begun)) // what the error tells
+		c.watch.allow.Store(int64(now - begun)) // for the error's text
 		return true
 	}
 	return false
