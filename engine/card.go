@@ -21,7 +21,7 @@ type CardOptions struct {
 	// means 10 s. A pass's limit is the larger of Watch and twenty times the expected time.
 	Watch time.Duration
 	// Ending, when not nil, is closed when the process is about to end. Then a file that is being
-	// loaded gets only a few seconds more than expected, so that a hanging load does not delay the
+	// loaded gets at most three times the expected time, so that a hanging load does not delay the
 	// end.
 	Ending <-chan struct{}
 	// Check is how often an idle card is tested for the answers that it gave at load; 0 means every

@@ -4,13 +4,13 @@ import "slices"
 
 // This file saves snapshots of states (slots.go) on disk, with the rows before them. Full blocks
 // are saved as in disktier.go. One more file holds the rows behind the last block and the state.
-// They come back together or not at all: the rows of a text are restored first, and its state is
-// attached to the last row when its last byte is there. What does not come back completely is
+// They are restored together or not at all: first the rows of a text, then the state, which is
+// attached to the last row when its last byte is there. A text that is not restored completely is
 // evaluated.
 //
-// Of an ended text, the snapshots that others may go on from are saved. A snapshot is saved only if
-// evaluating it from the one before takes longer than reading it. While a state is being restored,
-// no sequence gets its slot, so one sequence fewer can run.
+// When a text has ended, the snapshots that others may continue from are saved. A snapshot is saved
+// only if evaluating it from the one before takes longer than reading it. While a state is being
+// restored, no sequence gets its slot, so one sequence fewer can run.
 
 // priceStates notes how large a model's states are, and measures what it costs to restore one, in
 // an unused slot.

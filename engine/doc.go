@@ -57,7 +57,7 @@
 // one after another takes. Among equal requests, the first to come has its first token first.
 //
 // Wide passes see only the low cells. Where a prompt lacks them, rows that need not lie low are
-// moved up, and the rows of a text that goes on are moved down. This happens in pieces between
+// moved up, and the rows of a text that continues are moved down. This happens in pieces between
 // passes, where the costs say that it is cheaper (relocate.go).
 //
 // Rows that leave the card may be saved in this machine's memory ([OpenOptions].CacheRAM). They are

@@ -383,8 +383,8 @@ func (c *Card) fail(err error) bool {
 }
 
 // Close ends all work with ErrClosed, and waits until the device is closed. It does not wait for a
-// lost card, or if the library does not return from closing; the latter returns axcl.ErrLost. A
-// second Close returns ErrClosed.
+// lost card. If the library does not return from closing, Close returns axcl.ErrLost. A second
+// Close returns ErrClosed.
 func (c *Card) Close() error {
 	c.mu.Lock()
 	if c.ending {

@@ -60,7 +60,7 @@ type entry struct {
 	t      Tenant
 	weight float64
 	used   atomic.Int64  // time.Duration: the card's time it had
-	at     time.Duration // used, divided by weight; idle time earns no credit
+	at     time.Duration // time of all but background work, divided by weight; idle time earns no credit
 	busy   bool          // it had a piece when it was last asked
 	last   uint64        // the number of its last piece, among all pieces
 	kind   Kind          // of its offer in this round

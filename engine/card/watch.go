@@ -96,8 +96,8 @@ func (c *Card) Pace(largest int64) *Pace { return &Pace{c: c, largest: largest} 
 
 // File makes a call that loads a file of this many bytes, or, with 0, that makes room for the
 // files. Its limit is the time of the largest file at a tenth of the measured rate. If the process
-// ends meanwhile (Options.Ending), the call gets only a few seconds more than expected: then the
-// card counts as lost.
+// ends meanwhile (Options.Ending), the limit is endingTimes the expected time. Then the card counts
+// as lost.
 func (p *Pace) File(bytes int64, call func() error) error {
 	w := &p.c.watch
 	rate := w.rate

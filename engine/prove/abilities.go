@@ -7,9 +7,9 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Abilities goes through the probes of what batching relies on. Narrow is not among them: see
-// [Model.Wide]. A cache of few cells has no room for them, and nothing is proven. Errors: those of
-// passes, ctx's, ErrWrong where a text cannot begin anew.
+// Abilities runs the probes of what batching relies on, except Narrow: see [Model.Wide]. If the
+// cache has too few cells for them, nothing is proven. Errors: those of passes, ctx's, ErrWrong if
+// a text cannot begin anew.
 func (m *Model) Abilities(ctx context.Context) (Proven, error) {
 	switch {
 	case m.Shape.Cells < 24, m.Slots == 1:
@@ -22,12 +22,12 @@ func (m *Model) Abilities(ctx context.Context) (Proven, error) {
 
 func (m *Model) id(i int) int32 { return int32((i*37 + 3) % m.Vocab) }
 
-// The two short texts of these probes: their rows, and from which token on. The second one's
-// positions are far from the first's.
+// The two short texts of these probes: their numbers of rows, first tokens and first positions. The
+// second text's positions are far from the first's.
 const (
 	rowsA, fromA, posA = 4, 0, 0
 	rowsB, fromB, posB = 3, 10, 9
-	elsewhere          = 20 // a cell that no text is in
+	elsewhere          = 20 // a cell of no text
 )
 
 // withRows is Abilities for a model whose layers keep rows.
@@ -49,14 +49,14 @@ func (m *Model) withRows(ctx context.Context) (found Proven, err error) {
 	return found, err
 }
 
-// row is a row of a text that begins with token from, at a position, in the cells from base on,
-// seeing those before it there.
+// row returns row i of a text that begins with token from at position pos. The text's cells begin
+// at base, and the row sees those before it.
 func (m *Model) row(from, pos, base, i int) Row {
 	return Row{ID: m.id(from + i), Pos: uint32(pos + i), Cell: uint32(base + i), Cells: cells(base, i)}
 }
 
-// alone has the right answers: each text alone, in cells 0, 1, 2 …, one row a pass. And the wrong
-// ones: the first text's last row blind, and at another place.
+// alone makes the right results: each text alone, in cells 0, 1, 2 …, one row in each pass. It also
+// makes the wrong ones: the first text's last row without its past, and at another position.
 func (m *Model) alone() (p probe) {
 	for i := range rowsA {
 		p.calls = append(p.calls, as(nth("A", i), m.row(fromA, posA, 0, i)))
@@ -64,8 +64,8 @@ func (m *Model) alone() (p probe) {
 	last := m.id(rowsA - 1)
 	p.calls = append(p.calls, as("A blind", Row{ID: last, Pos: rowsA - 1, Cell: elsewhere}),
 		as("A shifted", Row{ID: last, Pos: 0, Cell: elsewhere, Cells: cells(0, rowsA-1)}))
-	// The second text comes after it, into the same cells: a card that finds the first text's rows
-	// where they were finds too much.
+	// The second text comes after it in the same cells, so that a card that still finds the first
+	// text's rows there sees too much.
 	for i := range rowsB {
 		p.calls = append(p.calls, as(nth("B", i), m.row(fromB, posB, 0, i)))
 	}
@@ -82,7 +82,8 @@ func (m *Model) scattered() (p probe) {
 	return p
 }
 
-// chunked is the first text in one short call; and what that kept must serve a later row.
+// chunked is the first text in one short call. A later row must also be right with what that call
+// kept.
 func (m *Model) chunked() (p probe) {
 	n := m.short(rowsA)
 	chunk := make([]Row, n)
@@ -105,8 +106,8 @@ func (m *Model) chunked() (p probe) {
 	return p
 }
 
-// mixed is both texts in one call, either first. Each row is held against what it would be at the
-// first row's position or with the other text in view.
+// mixed is both texts in one call, in either order. Each row is compared with its result at the
+// first row's position, and with the other text in view.
 func (m *Model) mixed() (p probe) {
 	a, b := rowsA, rowsB
 	if w := m.wide(0); w < a+b {
@@ -133,7 +134,7 @@ func (m *Model) mixed() (p probe) {
 				rows = append(rows, r)
 			}
 		}
-		// The wrong answers cost a pass each: only for the last row of the second text.
+		// The wrong results cost a pass each, so only the last row of the second text has them.
 		r := len(rows) - 1
 		last, all := rows[r], cells(0, r)
 		up, misplaced := name+", mixed up", name+", misplaced"
@@ -144,7 +145,7 @@ func (m *Model) mixed() (p probe) {
 	return p
 }
 
-// mixedInCells is the same with cells in view: the last rows of both texts, the texts lying apart.
+// mixedInCells is mixed with cells in view: the last rows of both texts, which lie apart.
 func (m *Model) mixedInCells() (p probe) {
 	for i := range rowsB {
 		p.calls = append(p.calls, call{rows: []Row{m.row(fromB, posB, 8, i)}})
@@ -166,10 +167,10 @@ func (m *Model) mixedInCells() (p probe) {
 	return p
 }
 
-// rowsS is how many rows the text has of the probes for a model that keeps states.
+// rowsS is the number of rows of the text for models that keep states.
 const rowsS = 6
 
-// withStates is Abilities for such a model.
+// withStates is Abilities for a model whose layers keep states.
 func (m *Model) withStates(ctx context.Context) (found Proven, err error) {
 	seen := results{}
 	if _, err := m.try(ctx, seen, m.statesAlone()); err != nil {
@@ -187,8 +188,8 @@ func (m *Model) withStates(ctx context.Context) (found Proven, err error) {
 	if found.Scatter, err = m.try(ctx, seen, m.statesScattered()); err != nil || m.wide(0) == 0 {
 		return found, err
 	}
-	// Where a chunk is wrong, the layers that keep a state take its rows one by one, which is
-	// slower, and right.
+	// If a chunk is wrong, the layers that keep a state take its rows one by one. This is slower,
+	// and right.
 	for _, stepped := range []bool{false, true} {
 		by := *m
 		by.Stepped = stepped
@@ -200,8 +201,8 @@ func (m *Model) withStates(ctx context.Context) (found Proven, err error) {
 	return found, nil
 }
 
-// part is rows [from, to) of the text, in cells from base on, that see those before them. They go
-// on from a state, and leave one.
+// part returns rows [first, end) of the text, in cells from base on, which see the rows before
+// them. They are continued from state from, and leave state to.
 func (m *Model) part(from, to uint32, base, first, end int) (rows []Row) {
 	for i := first; i < end; i++ {
 		rows = append(rows, Row{ID: m.id(i), Pos: uint32(i), Cell: uint32(base + i), Cells: cells(base, first)})
@@ -210,10 +211,10 @@ func (m *Model) part(from, to uint32, base, first, end int) (rows []Row) {
 	return together(rows)
 }
 
-// begun is the slot that row i of a text goes on from, which has one for itself: none before row 0.
+// begun returns the slot that row i of a text is continued from: none for row 0, else slot.
 func begun(i int, slot uint32) uint32 { return uint32(min(i, 1)) * slot }
 
-// other is another text in slot 2.
+// other is another text, with its state in slot 2.
 func (m *Model) other(base int) (calls []call) {
 	for i := range rowsS {
 		calls = append(calls, call{rows: []Row{{ID: m.id(20 + i), Pos: uint32(i), Cell: uint32(base + i), Cells: cells(base, i),
@@ -222,9 +223,9 @@ func (m *Model) other(base int) (calls []call) {
 	return calls
 }
 
-// statesAlone has the right answers: the text alone, a row a pass, its state in slot 1. Then
-// another one, in slot 2 and other cells. And the wrong ones: a row without a past, and with
-// another text's state.
+// statesAlone makes the right results: the text alone, one row in each pass, with its state in slot
+// 1. Then comes another text, in slot 2 and other cells. It also makes the wrong ones: a row
+// without a past, and one with the other text's state.
 func (m *Model) statesAlone() (p probe) {
 	for i := range rowsS + 1 {
 		p.calls = append(p.calls, as(nth("right", i), m.part(begun(i, 1), 1, 0, i, i+1)...))
@@ -235,7 +236,7 @@ func (m *Model) statesAlone() (p probe) {
 	return p
 }
 
-// anew is the text from its beginning, in a slot that held another's state.
+// anew is the text from its beginning, in a slot that held another text's state.
 func (m *Model) anew() (p probe) {
 	for i := range rowsS {
 		p.calls = append(p.calls, as(nth("anew", i), m.part(begun(i, 1), 1, 0, i, i+1)...))
@@ -244,7 +245,7 @@ func (m *Model) anew() (p probe) {
 	return p
 }
 
-// kept is that what the text came to is as it was, after passes that went on from it: twice, and
+// kept tests that the text's state is unchanged after passes that continued from it: twice, and
 // with the other slot written in between.
 func (m *Model) kept() (p probe) {
 	for i := range 2 {
@@ -254,7 +255,8 @@ func (m *Model) kept() (p probe) {
 	return p
 }
 
-// statesScattered is the text in cells that are out of order, when another lies where it was.
+// statesScattered is the text in cells that are out of order, while another text lies in its old
+// cells.
 func (m *Model) statesScattered() (p probe) {
 	p.calls = m.other(0)
 	odd := []uint32{17, 6, 12, 3, 15, 9, 2}
@@ -265,8 +267,8 @@ func (m *Model) statesScattered() (p probe) {
 	return p
 }
 
-// statesChunked is all of the text in calls that are not full, and then the rest of it in each
-// group that goes on from a state; what comes of it must serve a later row.
+// statesChunked is the whole text in calls that are not full, and then its rest in each group that
+// continues from a state. A later row must also be right with what they kept.
 func (m *Model) statesChunked() (p probe) {
 	all := func(base, from, most int) {
 		for slot := begun(from, 1); from < rowsS; slot = 2 {
@@ -300,7 +302,7 @@ func (m *Model) statesChunked() (p probe) {
 	return p
 }
 
-// below is how many cells the next smaller group of as many rows sees; 0 where there is none.
+// below returns how many cells the next smaller group with as many rows sees; 0 if there is none.
 func (m *Model) below(g axcl.Group) (cells int) {
 	for _, o := range m.Shape.Groups {
 		if o.Rows == g.Rows && o.Cells < g.Cells {

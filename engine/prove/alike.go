@@ -7,16 +7,15 @@ import (
 )
 
 // Alike says whether the same rows gave the same bits in other cells when the package first ran on
-// the card. Nothing is decided by it: where they did not, an answer at temperature 0 may take
-// another turn at a near tie, depending on what the card had done before. A repeatable request
-// never does.
+// the card. Nothing depends on it. If they did not, an answer at temperature 0 may differ at a near
+// tie, depending on what the card did before. The answer to a repeatable request never does.
 type Alike struct {
 	Ordered  bool // other cells, in the same order
 	Anywhere bool // other cells, in any order
 }
 
-// layouts are the places that the same context of n rows gets: the first cells, others in the same
-// order, and others in none. They take less than three times as many cells.
+// layouts returns three sets of cells for a context of n rows: the first cells, other cells in the
+// same order, and these in random order. The cells lie below 2n.
 func layouts(n int) [3][]uint32 {
 	var l [3][]uint32
 	for i := range n {
@@ -29,10 +28,11 @@ func layouts(n int) [3][]uint32 {
 	return l
 }
 
-// Alike lays a context in each way, and compares what rows that see it give, alone and in a wide
-// pass, bit for bit. Both are false for a model that keeps states, or was not found to take cells
-// in any order. A difference in the last place of a sum shows only where a rounding to bf16 turns
-// over, so that small models are asked several times. Errors: those of passes, ctx's.
+// Alike puts a context into cells in each of these ways, and compares the results of rows that see
+// it, alone and in a wide pass, bit for bit. Both are false for a model that keeps states, or that
+// does not take cells in any order. A difference in the last place of a sum shows only if it
+// changes a rounding to bf16, so small models are tried several times. Errors: those of passes,
+// ctx's.
 func (m *Model) Alike(ctx context.Context, found Proven) (Alike, error) {
 	n := min(m.Shape.Cells/3-1, 48)
 	wide := m.wide(0) > 0 && found.Chunk
@@ -74,8 +74,8 @@ func (m *Model) Alike(ctx context.Context, found Proven) (Alike, error) {
 	return a, nil
 }
 
-// seen lays a context in cells, in one call where the card takes that, and gives what rows that see
-// it give: one alone, and where they may be mixed several in a wide pass.
+// seen puts a context into cells, in one call if the card allows it, and returns the results of
+// rows that see it: one row alone, and, if rows may be mixed, several in a wide pass.
 func (m *Model) seen(cells []uint32, chunk, mixed bool, id func(int) int32) ([][]uint16, error) {
 	context := make([]Row, len(cells))
 	for i, c := range cells {

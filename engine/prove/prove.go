@@ -22,40 +22,38 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Proven says what a model on this card was shown to do, beyond what every card does. What was not
-// shown is not used.
+// Proven says what a model on this card was shown to do, beyond what every card does. The engine
+// does not use anything else.
 type Proven struct {
-	Chunk   bool // a prefill call that is not full gives what its rows give alone
+	Chunk   bool // a prefill call that is not full gives the results of its rows alone
 	Mixed   bool // rows of one call may have unrelated positions, cells and masks
-	Scatter bool // a sequence's cells may be any, in any order
-	Kept    bool // a state that passes went on from is as it was
-	// Stepped: layers that keep a state get a chunk wrong, and right where they take its rows one
-	// by one, as passes then ask for. Chunk is what was found with it.
+	Scatter bool // a sequence may have any cells, in any order
+	Kept    bool // a state is unchanged after passes that continued from it
+	// Stepped: layers that keep a state compute a chunk wrong, but right if they take its rows one
+	// by one, as passes then request. Chunk was found with this.
 	Stepped bool
-	// Narrow: a full wide pass, the second of two, or one after a decode gave something else than
-	// its rows alone, or could not be tried. No wide pass is used then, a full one neither.
+	// Narrow: a full wide pass, the second of two, or one after a decode gave other results than
+	// its rows alone, or could not be tried. Then no wide pass is used, not even a full one.
 	Narrow bool
 }
 
-// ErrWrong is a card that computes something else than it must, or than it did before, without an
-// error.
+// ErrWrong reports a card that computes wrongly, or otherwise than before, without an error.
 var ErrWrong = ask.ErrWrong
 
-// Model is what the probes are about. Every field but Slots and Stepped must be set.
+// Model is what the probes test. Every field except Slots and Stepped must be set.
 type Model struct {
 	Shape axcl.Shape
-	Vocab int // ids that have an embedding
+	Vocab int // number of ids with an embedding
 	// Run is axcl.Model's Run, under the caller's watchdog.
 	Run func(p *axcl.Pass) error
-	// Row makes row r of a pass, which has room for it: the token's embedding, and the further
-	// inputs of its layers.
+	// Row fills row r of a pass: the token's embedding, and the further inputs of its layers.
 	Row func(p *axcl.Pass, r int, id int32) error
 
-	Slots   int  // for states; 0: no layer keeps one
+	Slots   int  // for states; 0: no layer keeps a state
 	Stepped bool // see [Proven]
 }
 
-// Row is a row of a pass: a token at a position, kept in a cell, seeing cells and earlier rows.
+// Row is a row of a pass: a token at a position, kept in a cell. It sees cells and earlier rows.
 type Row struct {
 	ID    int32
 	Pos   uint32
@@ -66,13 +64,13 @@ type Row struct {
 	From, To uint32 // of a pass's first row: the states of a model that keeps them
 }
 
-// Try sends the rows in one pass and gives each row's output of the last layer; a whole decoder's
-// logits, as nothing else comes out of it. Errors: Run's and Row's.
+// Try sends the rows in one pass, and returns each row's output of the last layer. For a whole
+// decoder it returns the logits, its only output. Errors: Run's and Row's.
 func (m *Model) Try(rows ...Row) ([][]uint16, error) { return m.tryHead(false, rows...) }
 
-// tryHead is Try where the last row may go on to the head, as that of a prompt's last chunk does.
-// What such a pass keeps may reach its cells another way than that of a pass without a head: beside
-// the head.
+// tryHead is Try in which the last row may go through the LM head, as that of a prompt's last chunk
+// does. A pass with the head may copy its new K and V to their cells in another way: while the head
+// runs.
 func (m *Model) tryHead(head bool, rows ...Row) ([][]uint16, error) {
 	p, results, err := m.Pass(rows...)
 	if err != nil {
@@ -92,7 +90,7 @@ func (m *Model) tryHead(head bool, rows ...Row) ([][]uint16, error) {
 	return out, nil
 }
 
-// Pass is the pass of such rows, and where it will leave what they give. Errors: Row's.
+// Pass returns the pass of these rows, and where it will write their results. Errors: Row's.
 func (m *Model) Pass(rows ...Row) (*axcl.Pass, *[]uint16, error) {
 	n, h := len(rows), m.Shape.Hidden
 	cw, rw := axcl.Words(m.Shape.Cells), axcl.Words(n)
@@ -127,8 +125,7 @@ func (m *Model) Pass(rows ...Row) (*axcl.Pass, *[]uint16, error) {
 	return p, results, nil
 }
 
-// Telling is how many values of a row say what the card made of it: a whole decoder gives its
-// logits and no more.
+// Telling returns how many values the result of a row has. A whole decoder gives only its logits.
 func (m *Model) Telling() int {
 	if m.Shape.Whole {
 		return m.Shape.Out
@@ -136,8 +133,8 @@ func (m *Model) Telling() int {
 	return m.Shape.Hidden
 }
 
-// wide is the most rows of a pass that sees a number of cells, and narrow the fewest of any group
-// that takes several; reach is the farthest cell that such a group sees.
+// wide returns the most rows of a pass that sees this many cells. narrow returns the fewest rows of
+// any group for several rows. reach returns the farthest cell that such a group sees.
 func (m *Model) wide(cells int) (rows int) {
 	for _, g := range m.Shape.Groups {
 		if g.Rows > 1 && g.Cells >= cells {
@@ -165,14 +162,14 @@ func (m *Model) reach() (cells int) {
 	return cells
 }
 
-// short is how many rows of at most n go in a call that is not full; two, where every call of two
-// is.
+// short returns how many rows, at most most, go in a call that is not full; two, if every call of
+// two is full.
 func (m *Model) short(most int) int {
 	//rule:G23 ./engine TestFewRows$ min(most, max(m.narrow()-1, 2)) => most
 	return min(most, max(m.narrow()-1, 2))
 }
 
-// together makes rows see those before them in the call.
+// together makes each row see those before it in the call.
 func together(rows []Row) []Row {
 	for r := range rows {
 		rows[r].Rows = nil
@@ -183,7 +180,7 @@ func together(rows []Row) []Row {
 	return rows
 }
 
-// cells are n cells from one on.
+// cells returns n cells from one on.
 func cells(from, n int) (c []uint32) {
 	for i := range n {
 		c = append(c, uint32(from+i))
@@ -191,15 +188,14 @@ func cells(from, n int) (c []uint32) {
 	return c
 }
 
-// call is a pass of a probe. What its rows give is remembered under a name each; what is not asked
-// for later has none.
+// call is a pass of a probe. Each row's result is stored under its name. A nil name stores none.
 type call struct {
 	rows []Row
 	name func(r int) string
-	head bool // the last row goes on to the head
+	head bool // the last row goes through the LM head
 }
 
-// as names what a call of one row gives, or all rows of one: "name 0", "name 1" …
+// as names the result of a call's one row, or of all its rows: "name 0", "name 1" …
 func as(name string, rows ...Row) call {
 	if len(rows) == 1 {
 		return call{rows: rows, name: func(int) string { return name }}
@@ -209,28 +205,28 @@ func as(name string, rows ...Row) call {
 
 func nth(name string, i int) string { return fmt.Sprint(name, " ", i) }
 
-// claim is that what came under one name is the value that another has, and none of the wrong ones,
-// as far as they differ at all.
+// claim says that the result got equals the result right and none of the wrong ones, as far as
+// these differ from right.
 type claim struct {
 	right, got string
 	wrong      []string
-	least      float64 // of a limit of its own: see within. 0: the usual
+	least      float64 // its own least limit: see Within; 0: none
 }
 
-// probe is a table: passes, and what must hold of what they give.
+// probe is a table of passes, and of claims about their results.
 type probe struct {
 	calls  []call
 	claims []claim
-	limit  float64 // how far what is the same may be apart; 0: near
+	limit  float64 // the most distance of equal results; 0: near
 }
 
-// near is how far apart, relative to its length, what is the same may be.
+// near is the most distance of equal results, relative to their length.
 const near = 0.1
 
-// results are what the calls of probes gave, by name.
+// results are the results of calls, by name.
 type results map[string][]uint16
 
-// try goes through a probe and reports whether all its claims hold. Errors: those of passes, ctx's.
+// try runs a probe and reports whether all its claims hold. Errors: those of passes, ctx's.
 func (m *Model) try(ctx context.Context, seen results, p probe) (holds bool, err error) {
 	for _, c := range p.calls {
 		if err := ctx.Err(); err != nil {
@@ -262,11 +258,11 @@ func (m *Model) try(ctx context.Context, seen results, p probe) (holds bool, err
 	return true, nil
 }
 
-// Same reports whether got is right's value and none of the wrong ones, as far as they differ at
-// all.
+// Same reports whether got equals right and none of the wrong values, as far as these differ from
+// right.
 func Same(right, got []uint16, wrong ...[]uint16) bool { return Within(near, 0, right, got, wrong...) }
 
-// Within is Same with another limit; wrong values do not bring it below least.
+// Within is Same with another limit. Wrong values do not lower it below least.
 func Within(limit, least float64, right, got []uint16, wrong ...[]uint16) bool {
 	d := Distance(right, got)
 	if math.IsNaN(d) {
@@ -280,7 +276,7 @@ func Within(limit, least float64, right, got []uint16, wrong ...[]uint16) bool {
 	return d <= limit
 }
 
-// Distance is how far apart two outputs are, relative to the first.
+// Distance returns how far apart two outputs are, relative to the length of the first.
 func Distance(a, b []uint16) float64 {
 	var d, n float64
 	for i := range a {

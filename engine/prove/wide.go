@@ -2,15 +2,15 @@ package prove
 
 import "context"
 
-// This file is how wide passes are proven as such: that a full chunk of the widest group gives what
-// its rows give alone, that the second of two in a row does, and that one after a decode does; and
-// that rows which come later find what it kept. A card, or the code that drives it, may get the
-// first wide pass right and leave in the next what the first had left there. Every prompt that is
-// longer than a chunk rests on this, so a card that fails has no wide pass at all: its prompts go
-// row by row, which is slower, and right.
+// This file proves wide passes: a full chunk of the widest group gives the results of its rows
+// alone, and so do the second of two chunks and a chunk after a decode. Later rows must also be
+// right with what a chunk kept. A card, or the code that drives it, may compute the first wide pass
+// right, and leave old data of the first in the next. Every prompt longer than a chunk depends on
+// this. So a card that fails gets no wide pass at all: prompts are evaluated row by row, which is
+// slower, and right.
 
-// Two shape groups round otherwise, by a hundredth or two: half of what tells two rows apart may be
-// less than that. A chunk's worst row is farther off than a few rows are.
+// Two shape groups round differently, by a hundredth or two. Half of the distance between two rows
+// may be less than that. A chunk's worst row is farther off than a few rows are.
 const (
 	WideFar   = 0.25
 	WideLeast = 0.02
@@ -19,8 +19,8 @@ const (
 // Provable reports whether the cache has room for a full chunk and a row that sees it.
 func (m *Model) Provable() bool { w := m.wide(0); return w > 0 && w < m.Shape.Cells }
 
-// Text is rows [from, from+n) of a text (0 and 1 are two), in the cells of the same numbers. They
-// see what is before them, in cells and in the pass.
+// Text returns rows [from, from+n) of text 0 or 1, in the cells of the same numbers. They see the
+// rows before them, in cells and in the pass.
 func (m *Model) Text(text, from, n int) []Row {
 	rows := make([]Row, n)
 	for i := range rows {
@@ -30,9 +30,9 @@ func (m *Model) Text(text, from, n int) []Row {
 	return together(rows)
 }
 
-// Wide compares wide passes with single rows: the first compared rows of each chunk, and what a row
-// makes of those that it kept. It is false where one differs, or where the cache has no room to
-// try. Errors: those of passes, ctx's.
+// Wide compares wide passes with single rows: the first compared rows of each chunk, and a later
+// row that sees what the chunk kept. It returns false if one differs, or if the cache has no room
+// for the test. Errors: those of passes, ctx's.
 func (m *Model) Wide(ctx context.Context, compared int) (sound bool, err error) {
 	if m.wide(0) == 0 {
 		return true, nil
@@ -43,12 +43,12 @@ func (m *Model) Wide(ctx context.Context, compared int) (sound bool, err error) 
 	return m.try(ctx, results{}, m.wideChunks(compared))
 }
 
-// wideChunks is the table of that.
+// wideChunks is the table of Wide.
 func (m *Model) wideChunks(compared int) probe {
 	const text, other = 0, 1
 	n := m.wide(0)
 	k := min(compared, n)
-	// Rows before the chunk that the decode group leaves, where a wide group sees as many.
+	// Rows before the chunk, from the decode group, if a wide group sees that many.
 	before := 4
 	if n+before >= m.Shape.Cells || m.Shape.GroupFor(n, before) < 0 {
 		before = 0
@@ -66,8 +66,8 @@ func (m *Model) wideChunks(compared int) probe {
 	for i := range k + before + 1 {
 		one(nth("right", i), 1, i)
 	}
-	// after is a row that sees the first k rows of what a chunk kept; all of it, where a state
-	// stands for all of it.
+	// after adds a row that sees the first k rows that a chunk kept. If there are states, a row can
+	// see only the whole chunk.
 	after := func(name string, from int, wrong ...string) {
 		if at := from + k; m.Slots == 0 || k == n {
 			blind := m.Text(text, at, 1)
@@ -84,8 +84,8 @@ func (m *Model) wideChunks(compared int) probe {
 				wrong: []string{nth("right", max(from+i-1, 0)), nth("right", from+i+1)}})
 		}
 	}
-	// Another text's chunk, and what a row would be that saw it; then both texts' chunks in a row,
-	// without the head and with it.
+	// Another text's chunk, and the result of a row that saw it. Then both texts' chunks, one after
+	// the other, without the head and with it.
 	run("another", 2, m.Text(other, 0, n), false)
 	one("strange", 2, k)
 	for i, head := range []bool{false, true} {
@@ -93,7 +93,7 @@ func (m *Model) wideChunks(compared int) probe {
 		chunk(nth("second", i), 0, head)
 		after(nth("after the second", i), 0, "strange")
 	}
-	// After a decode, going on from rows that were decoded; from none, where that cannot be.
+	// After a decode, continued from decoded rows, or from none if that is not possible.
 	if before == 0 {
 		run("another", 2, m.Text(other, 0, n), true)
 	}
