@@ -25,7 +25,7 @@ const (
 	diskReads = 4           // sequences that wait for the disk at a time: each has a few blocks in memory
 	diskEvery = 64          // passes between two pieces that are saved while the card is busy
 	diskRate  = 40 * 1e6    // bytes a second that a disk is assumed to read, until one was measured
-	diskWait  = time.Minute // a read that gives nothing for so long is abandoned
+	diskWait  = time.Minute // a read without data for this long is abandoned
 )
 
 // diskTier is one model's use of a disk. Its fields belong to the worker, except those that say
@@ -41,7 +41,7 @@ type diskTier struct {
 	back    atomic.Int64 // rows that came back; any goroutine
 	in      atomic.Int64 // bytes that came back, with states; any goroutine
 	out     atomic.Int64 // bytes that were saved; any goroutine
-	saved   atomic.Int64 // nanoseconds that evaluating the rows would have taken longer; any goroutine
+	saved   atomic.Int64 // nanoseconds saved, compared with evaluating the rows; any goroutine
 	tasks   sync.WaitGroup
 
 	closed chan struct{}
@@ -146,7 +146,7 @@ func (d *diskTier) startRead(s *seq) bool {
 	}
 	size, end := d.disk.Block(), s.onDisk
 	have, least := len(s.Path), size/2
-	near := max(have, d.ramTier.restorable(s)) // rows in memory come from there: no disk is quicker
+	near := max(have, d.ramTier.restorable(s)) // rows in memory are restored from there: no disk is quicker
 	if d.owner.State > 0 {
 		if d.live()+d.waiting() >= d.limits.Sequences {
 			return false // there may be no slot for its state

@@ -87,11 +87,11 @@ type pictureRows struct {
 	of          *picture
 }
 
-// pictureInputs is how a model reads pictures.
+// pictureInputs is the part of a model that handles pictures.
 type pictureInputs struct {
 	*core
 	encoder *encoderCache // nil: the model takes no pictures
-	blind   error         // why, if its package has an encoder
+	blind   error         // why not, if its package has an encoder
 }
 
 // sees returns an error if the model takes no pictures.

@@ -61,7 +61,7 @@ func New(b Backend, o Options) *Model {
 // Info describes the model.
 func (m *Model) Info() Info { return m.info }
 
-// Stats is a snapshot of the backend.
+// Stats returns the backend's current figures.
 func (m *Model) Stats() Stats { return m.b.Stats() }
 
 // Sampling returns the sampling that requests start from: the model's defaults over Ollama's.

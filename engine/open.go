@@ -168,7 +168,7 @@ func (b *cardBackend) open(ctx context.Context, p *models.Package, tmpl chat.Tem
 	}
 	b.info.CardBytes = b.info.Memory.Card
 	m := New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{b.tokenizer, b.m.stop}, Sees: sees})
-	m.info.Capabilities.Vision = sees != nil // whatever its template knows to write
+	m.info.Capabilities.Vision = sees != nil // whether or not its template knows pictures
 	return m, nil
 }
 

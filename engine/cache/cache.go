@@ -13,7 +13,7 @@ type Cache interface {
 	Limits() Limits
 
 	// Match returns the longest prefix of ids, at most limit of them, from which a sequence of
-	// key's can be continued, and the slot of the state after it. It marks both used.
+	// key's can be continued, and the slot of the state after it. It marks the prefix used.
 	Match(key string, ids []int32, limit int) (path []int32, slot uint32)
 	// Stand puts a sequence on a path. It is continued from there with the state in slot.
 	Stand(s *Seq, path []int32, slot uint32)

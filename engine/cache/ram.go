@@ -222,8 +222,8 @@ func (r *RAM) Store(p Piece, failed bool) {
 func (r *RAM) Choose(worth func(n, runs, first, length int) bool) (p Piece, ok, again bool) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
-	// Texts that no sequence uses may go first. But a running text may be evicted at once by the
-	// next.
+	// Texts that no sequence uses are evicted first. But the next sequence may evict a text that is
+	// running now, so running texts are copied too.
 	c := r.card
 	end, own := none, false
 	for i, st := range c.state {

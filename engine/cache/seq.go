@@ -28,7 +28,7 @@ func NewSeq(key string, cells int, window bool) Seq {
 	return s
 }
 
-// Reach is one more than the highest cell the sequence sees.
+// Reach returns one more than the highest cell that the sequence sees.
 func (s *Seq) Reach() int {
 	for w := len(s.See) - 1; w >= 0; w-- {
 		if v := s.See[w]; v != 0 {

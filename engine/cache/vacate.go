@@ -137,7 +137,7 @@ func (c Places) Between(most, reach int) (from, to, n int) {
 	slices.SortFunc(nodes, bySize)
 	for _, s := range nodes {
 		for _, f := range free {
-			// Just behind itself it would still lie between the two.
+			// Directly behind its old place, it would still lie between two runs of free rows.
 			//rule:G25 TestCellsBetween f.from != s.from+s.n && =>
 			if f.n >= s.n && f.from != s.from+s.n && (s.from+s.n <= reach) == (f.from+s.n <= reach) {
 				return s.from, f.from, s.n

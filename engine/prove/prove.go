@@ -162,7 +162,7 @@ func (m *Model) reach() (cells int) {
 	return cells
 }
 
-// short returns how many rows, at most most, go in a call that is not full; two, if every call of
+// short returns how many of up to most rows go in a call that is not full; two, if every call of
 // two is full.
 func (m *Model) short(most int) int {
 	//rule:G23 ./engine TestFewRows$ min(most, max(m.narrow()-1, 2)) => most

@@ -66,8 +66,8 @@ func (m *Model) wideChunks(compared int) probe {
 	for i := range k + before + 1 {
 		one(nth("right", i), 1, i)
 	}
-	// after adds a row that sees the first k rows that a chunk kept. If there are states, a row can
-	// see only the whole chunk.
+	// after adds a row that sees the first k rows that a chunk kept. A row continued from a state
+	// sees the whole chunk.
 	after := func(name string, from int, wrong ...string) {
 		if at := from + k; m.Slots == 0 || k == n {
 			blind := m.Text(text, at, 1)
