@@ -12,7 +12,7 @@ import (
 	"github.com/axle-llm/axle/axmodel/compile"
 )
 
-// TestLayerInputs: a model whose layers share K and V and are given rows besides says what the
+// TestLayerInputs: a model whose layers share K and V and have layer inputs says what the
 // formulas say, token for token where they are sure, with prompts that cross chunks, and the same
 // among others as alone.
 func TestLayerInputs(t *testing.T) {
@@ -60,8 +60,8 @@ func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card 
 }
 
 // TestLayerInputsCached: what was made for a token is kept up to the limit and made again behind
-// it; a row of a picture is given what belongs to the pad token and to the row itself, and that is
-// nobody else's.
+// it; a row of a picture is given what belongs to the pad token and to the row itself, and no
+// other row gets that.
 func TestLayerInputsCached(t *testing.T) {
 	//proves:G12 Gemma-4: what the host makes of a token
 	made := &countsGiven{}

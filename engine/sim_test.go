@@ -413,8 +413,8 @@ func TestProbesNative(t *testing.T) {
 	testProbes(t, open)
 }
 
-// TestLayerInputsUnsound: a card that gets wrong what layers lend, or are given besides, does not
-// run such a model: nothing of it is left there, and the error names the check and the way out.
+// TestLayerInputsUnsound: a card that gets shared K/V or layer inputs wrong does not run such a
+// model: nothing of it is left there, and the error names the check and the way out.
 func TestLayerInputsUnsound(t *testing.T) {
 	a := axmodeltest.GivenArchs()[0]
 	a.Window = 24

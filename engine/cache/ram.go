@@ -313,8 +313,8 @@ func (r *RAM) Close() {
 	r.rows, r.free, r.states, r.pending = nil, nil, nil, nil
 }
 
-// Check returns an error for a row in memory whose account is wrong, or that differs from the cell
-// of which it is a copy.
+// Check returns an error for a row in memory whose account is wrong, or that is no longer a
+// copy of its cell.
 func (r *RAM) Check() error {
 	if r == nil {
 		return nil
