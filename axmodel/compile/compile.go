@@ -84,7 +84,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, &Error{Path: o.From, What: "cannot be opened: " + reason(err), Err: err}
 	}
 	defer root.Close()
-	b, err := readSmall(root, "config.json")
+	b, err := read(root, "config.json", maxText)
 	if err != nil {
 		return nil, err
 	}
@@ -232,14 +232,23 @@ func exists(root *os.Root, name string) bool {
 	return err == nil
 }
 
-// find gives a tensor of the text model. Its shape must be rows × cols, a vector's cols alone.
-func (j *job) find(name string, rows, cols int) (*weight, error) {
+// usable gives a tensor of a type that can be compiled.
+func (j *job) usable(name string) (*weight, error) {
 	w := j.c.weights[name]
 	if w == nil {
 		return nil, &Error{Path: j.From, What: fmt.Sprintf("the checkpoint has no tensor %q", name)}
 	}
 	if w.dtype != "F32" && w.dtype != "F16" && w.dtype != "BF16" {
 		return nil, &Error{Path: w.file, What: fmt.Sprintf("tensor %q is %s: F32, F16 and BF16 can be compiled", name, w.dtype)}
+	}
+	return w, nil
+}
+
+// find gives a tensor of the text model. Its shape must be rows × cols, a vector's cols alone.
+func (j *job) find(name string, rows, cols int) (*weight, error) {
+	w, err := j.usable(name)
+	if err != nil {
+		return nil, err
 	}
 	// Three dimensions are a convolution of each channel alone.
 	flat := len(w.shape) == 1 || len(w.shape) == 2 || len(w.shape) == 3 && w.shape[1] == 1
@@ -248,6 +257,14 @@ func (j *job) find(name string, rows, cols int) (*weight, error) {
 			cols)}
 	}
 	return w, nil
+}
+
+// when is the flag where it is on.
+func when(on bool, flag uint32) uint32 {
+	if on {
+		return flag
+	}
+	return 0
 }
 
 // plan lists every file with every tensor, so that what is missing or too large is found before
@@ -272,13 +289,7 @@ func (j *job) plan() error {
 		return &Error{Path: embed.file, What: fmt.Sprintf("tensor %q has %d rows, config.json says %d tokens",
 			j.prefix+"embed_tokens.weight", j.vocab, a.Vocab)}
 	}
-	flags := uint32(0)
-	if !j.Plain {
-		flags |= axmodel.FlagSuffix
-	}
-	if a.normOne {
-		flags |= axmodel.FlagNormOne
-	}
+	flags := when(!j.Plain, axmodel.FlagSuffix) | when(a.normOne, axmodel.FlagNormOne)
 	layers, head := axmodel.Files("", j.Name, j.Chunk, a.Layers)
 	for i, name := range layers {
 		f, groups := file{}, j.groups
@@ -346,24 +357,12 @@ func (j *job) layer(i int, flags uint32) (f file, err error) {
 			return f, &Error{Path: j.From, What: fmt.Sprintf("tensor %q: a layer with this bias cannot be compiled", p+name)}
 		}
 	}
-	if a.family == "qwen2" || has("self_attn.q_proj.bias") {
-		flags |= axmodel.FlagQKVBias
-	}
-	if a.gemma || a.family == "qwen3" || a.family == "qwen3_5" || has("self_attn.q_norm.weight") {
-		flags |= axmodel.FlagQKNorm
-	}
-	if a.gemma {
-		flags |= axmodel.FlagGemma
-	}
-	if a.family == "gemma4" {
-		flags |= axmodel.FlagGemma4
-	}
-	if shares {
-		flags |= axmodel.FlagShares
-	}
+	normed := a.gemma || a.family == "qwen3" || a.family == "qwen3_5" || has("self_attn.q_norm.weight")
+	flags |= when(a.family == "qwen2" || has("self_attn.q_proj.bias"), axmodel.FlagQKVBias) | when(normed, axmodel.FlagQKNorm) |
+		when(a.gemma, axmodel.FlagGemma) | when(a.family == "gemma4", axmodel.FlagGemma4) | when(shares, axmodel.FlagShares) |
+		when(a.gate, axmodel.FlagGate)
 	queries := q
 	if a.gate {
-		flags |= axmodel.FlagGate
 		queries *= 2
 	}
 	rope := a.ropes[0]
@@ -452,12 +451,7 @@ func (j *job) head(flags uint32) (f file, err error) {
 	if a.FinalCap != nil {
 		f.header.Scale = float32(*a.FinalCap)
 	}
-	if j.Float32 {
-		f.header.Flags |= axmodel.FlagF32
-	}
-	if !j.NoArgmax {
-		f.header.Flags |= axmodel.FlagArgmax
-	}
+	f.header.Flags |= when(j.Float32, axmodel.FlagF32) | when(!j.NoArgmax, axmodel.FlagArgmax)
 	name := "lm_head.weight"
 	if j.c.weights[name] == nil && j.c.weights["language_model.lm_head.weight"] != nil {
 		name = "language_model.lm_head.weight"

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -149,7 +150,8 @@ func parseConfig(b []byte) (*architecture, error) {
 		}
 	case "qwen3_5", "qwen3_5_text":
 		a.family, a.normOne = "qwen3_5", true
-		a.gate = a.OutputGate == nil || *a.OutputGate
+		def(&a.OutputGate, new(true))
+		a.gate = *a.OutputGate
 		def(&a.HeadDim, 256)
 		def(&a.Interval, 4)
 		def(&a.KeyDim, 128)
@@ -172,10 +174,7 @@ func parseConfig(b []byte) (*architecture, error) {
 		def(&a.LocalTheta, 10_000)
 		def(&a.QueryScalar, 256)
 		def(&a.Pattern, 6)
-		if a.Window == nil {
-			w := 4096
-			a.Window = &w
-		}
+		def(&a.Window, new(4096))
 	}
 	if a.family != "gemma4" { // whatever their config.json says
 		a.Given, a.Shared, a.Double = 0, 0, false
@@ -189,9 +188,7 @@ func parseConfig(b []byte) (*architecture, error) {
 			return nil, bad("%s is %d", name, v)
 		}
 	}
-	if a.HeadDim == 0 {
-		a.HeadDim = a.Hidden / a.Heads
-	}
+	def(&a.HeadDim, a.Hidden/a.Heads)
 	switch {
 	case a.Layers > 1000 || a.Hidden > 1<<17 || a.Intermediate > 1<<20 || a.Heads > 1024:
 		return nil, bad("%d layers of hidden %d, intermediate %d and %d heads are too many", a.Layers, a.Hidden, a.Intermediate, a.Heads)
@@ -204,26 +201,19 @@ func parseConfig(b []byte) (*architecture, error) {
 	case a.MaxPositions < 0 || a.MaxPositions > 1<<30:
 		return nil, bad("max_position_embeddings is %v", a.MaxPositions)
 	}
-	act := a.Act
+	act, want := a.Act, "silu"
 	if a.gemma {
-		act = a.Activation
-		def(&act, "gelu_pytorch_tanh")
+		act, want = a.Activation, "gelu_pytorch_tanh"
 	}
-	def(&act, "silu")
-	if want := map[bool]string{false: "silu", true: "gelu_pytorch_tanh"}[a.gemma]; act != want {
+	if def(&act, want); act != want {
 		return nil, bad("activation %q cannot be compiled, %s has %q", act, a.family, want)
 	}
-	if a.Eps == nil {
-		e := 1e-6
-		a.Eps = &e
-	}
+	def(&a.Eps, new(1e-6))
 	if !(*a.Eps >= 0 && *a.Eps < 1) {
 		return nil, bad("rms_norm_eps is %v", *a.Eps)
 	}
-	a.tied = a.gemma
-	if a.Tied != nil {
-		a.tied = *a.Tied
-	}
+	def(&a.Tied, new(a.gemma))
+	a.tied = *a.Tied
 	a.context = int(a.MaxPositions)
 	var err error
 	if a.bos, err = ids(a.BOS); err == nil {
@@ -232,20 +222,11 @@ func parseConfig(b []byte) (*architecture, error) {
 	if err != nil {
 		return nil, bad("bos_token_id or eos_token_id: %v", err)
 	}
-	if err := a.windows(); err != nil {
-		return nil, bad("%v", err)
-	}
-	if err := a.sources(); err != nil {
-		return nil, bad("%v", err)
-	}
-	if err := a.states(); err != nil {
-		return nil, bad("%v", err)
-	}
-	if err := a.rotations(); err != nil {
-		return nil, bad("%v", err)
-	}
-	if err := a.sees(outer); err != nil {
-		return nil, bad("%v", err)
+	sees := func() error { return a.sees(outer) }
+	for _, settle := range []func() error{a.windows, a.sources, a.states, a.rotations, sees} {
+		if err := settle(); err != nil {
+			return nil, bad("%v", err)
+		}
 	}
 	return a, nil
 }
@@ -271,43 +252,49 @@ func ids(b json.RawMessage) ([]int, error) {
 	return many, err
 }
 
-// windows settles which layers see a window only.
-func (a *architecture) windows() error {
-	a.local = make([]bool, a.Layers)
-	window := 0
-	if a.Window != nil {
-		window = *a.Window
+// layersOf says of each layer whether it is of a kind: as layer_types has it, or else all but each
+// n-th, n being the value of a keyword.
+func (a *architecture) layersOf(kind, keyword string, n int) ([]bool, error) {
+	of := make([]bool, a.Layers)
+	if len(a.LayerTypes) == 0 {
+		if n < 1 {
+			return nil, fmt.Errorf("%s is %d", keyword, n)
+		}
+		for i := range of {
+			of[i] = (i+1)%n != 0
+		}
+		return of, nil
 	}
+	if len(a.LayerTypes) != a.Layers {
+		return nil, fmt.Errorf("layer_types has %d entries for %d layers", len(a.LayerTypes), a.Layers)
+	}
+	for i, t := range a.LayerTypes {
+		if t != "full_attention" && t != kind {
+			return nil, fmt.Errorf("layer %d is %q, which cannot be compiled", i, t)
+		}
+		of[i] = t == kind
+	}
+	return of, nil
+}
+
+// windows settles which layers see a window only.
+func (a *architecture) windows() (err error) {
+	a.local = make([]bool, a.Layers)
+	def(&a.Window, new(0))
+	def(&a.WindowFrom, new(0))
 	switch {
 	case a.family == "qwen3_5": // see states
-	case len(a.LayerTypes) > 0:
-		if len(a.LayerTypes) != a.Layers {
-			return fmt.Errorf("layer_types has %d entries for %d layers", len(a.LayerTypes), a.Layers)
+	case len(a.LayerTypes) > 0 || a.gemma:
+		if a.local, err = a.layersOf("sliding_attention", "sliding_window_pattern", a.Pattern); err != nil {
+			return err
 		}
-		for i, t := range a.LayerTypes {
-			if t != "full_attention" && t != "sliding_attention" {
-				return fmt.Errorf("layer %d is %q, which cannot be compiled", i, t)
-			}
-			a.local[i] = t == "sliding_attention"
-		}
-	case a.gemma:
-		if a.Pattern < 1 {
-			return fmt.Errorf("sliding_window_pattern is %d", a.Pattern)
-		}
+	case a.UseWindow != nil && *a.UseWindow && *a.Window > 0:
 		for i := range a.local {
-			a.local[i] = (i+1)%a.Pattern != 0
-		}
-	case a.UseWindow != nil && *a.UseWindow && window > 0:
-		from := 0
-		if a.WindowFrom != nil {
-			from = *a.WindowFrom
-		}
-		for i := range a.local {
-			a.local[i] = i >= from
+			a.local[i] = i >= *a.WindowFrom
 		}
 	}
-	if slices.Contains(a.local, true) && (window < 1 || window > 1<<30) {
-		return fmt.Errorf("sliding_window is %d", window)
+	if slices.Contains(a.local, true) && (*a.Window < 1 || *a.Window > 1<<30) {
+		return fmt.Errorf("sliding_window is %d", *a.Window)
 	}
 	return nil
 }
@@ -333,10 +320,8 @@ func (a *architecture) layerTypes() []string {
 }
 
 func (a *architecture) rotations() (err error) {
-	global := ropeConfig{}
-	if a.Scaling != nil {
-		global = *a.Scaling
-	}
+	def(&a.Scaling, new(ropeConfig))
+	global := *a.Scaling
 	local := ropeConfig{Theta: a.LocalTheta}
 	if len(a.Parameters) > 0 && string(a.Parameters) != "null" {
 		var kinds struct {
@@ -375,15 +360,9 @@ func (a *architecture) rotations() (err error) {
 // rotation computes the inverse frequencies and the magnitude as Hugging Face's modeling_rope_utils
 // does.
 func (a *architecture) rotation(c ropeConfig, dim int) (rotation, error) {
-	partial := a.Partial
-	if c.Partial != nil {
-		partial = c.Partial
-	}
+	partial := cmp.Or(c.Partial, a.Partial)
 	if a.family == "qwen3_5" {
-		if partial == nil {
-			quarter := 0.25
-			partial = &quarter
-		}
+		def(&partial, new(0.25))
 		if !(*partial > 0 && *partial <= 1) {
 			return rotation{}, fmt.Errorf("partial_rotary_factor is %v", *partial)
 		}
@@ -396,9 +375,7 @@ func (a *architecture) rotation(c ropeConfig, dim int) (rotation, error) {
 	if !(c.Theta >= 1 && c.Theta < 1e15) {
 		return rotation{}, fmt.Errorf("rope_theta is %v", c.Theta)
 	}
-	kind := c.Type
-	def(&kind, c.OldType)
-	def(&kind, "default")
+	kind := cmp.Or(c.Type, c.OldType, "default")
 	if kind == "proportional" {
 		def(&c.Factor, 1)
 	}
@@ -448,8 +425,7 @@ func (a *architecture) rotation(c ropeConfig, dim int) (rotation, error) {
 		}
 	case "yarn":
 		r.kind = axmodel.RopeYarn
-		original := c.Original
-		def(&original, a.MaxPositions)
+		original := cmp.Or(c.Original, a.MaxPositions)
 		if !(original > 0) {
 			return r, fmt.Errorf("yarn rope scaling has no original_max_position_embeddings")
 		}

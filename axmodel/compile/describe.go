@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"github.com/axle-llm/axle/axmodel"
-	"github.com/axle-llm/axle/internal/regular"
 )
 
 // tokenizerFiles are copied as they are, into a folder of their own: a checkpoint's config.json
@@ -54,7 +53,7 @@ func (j *job) describe(ctx context.Context, dir string) error {
 		config["is_embedding"] = true
 	}
 	var gen generation
-	if b, err := readSmall(j.root, "generation_config.json"); err == nil {
+	if b, err := read(j.root, "generation_config.json", maxText); err == nil {
 		if err := json.Unmarshal(b, &gen); err != nil {
 			return &Error{Path: filepath.Join(j.From, "generation_config.json"), What: err.Error()}
 		}
@@ -70,9 +69,14 @@ func (j *job) describe(ctx context.Context, dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), toJSON(config), 0o644); err != nil {
 		return err
 	}
+	return j.copyTokenizer(dir, folder, tokenizerFiles)
+}
+
+// copyTokenizer copies those of the files that there are into a folder of the package.
+func (j *job) copyTokenizer(dir, folder string, names []string) error {
 	copied := false
-	for _, name := range tokenizerFiles {
-		b, err := readLarge(j.root, name)
+	for _, name := range names {
+		b, err := read(j.root, name, 256<<20)
 		if isNotExist(err) {
 			continue
 		}
@@ -92,15 +96,6 @@ func (j *job) describe(ctx context.Context, dir string) error {
 		j.notes = append(j.notes, "the checkpoint has no tokenizer.json or tokenizer.model: put one into "+folder)
 	}
 	return nil
-}
-
-// readLarge is readSmall for tokenizers, which may be larger.
-func readLarge(root *os.Root, name string) ([]byte, error) {
-	b, err := regular.Read(regular.FS(root), name, 256<<20)
-	if err != nil && !isNotExist(err) {
-		return nil, &Error{Path: filepath.Join(root.Name(), name), What: "cannot be read: " + reason(err), Err: err}
-	}
-	return b, err
 }
 
 // generation is Hugging Face's generation_config.json.

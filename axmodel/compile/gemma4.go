@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/axle-llm/axle/axcl"
@@ -32,13 +33,9 @@ func (a *architecture) fourth() error {
 	def(&a.GlobalDim, 512)
 	def(&a.Pattern, 5)
 	a.QueryScalar = 1
-	if a.Window == nil {
-		w := 512
-		a.Window = &w
-	}
+	def(&a.Window, new(512))
 	if len(a.Parameters) == 0 || string(a.Parameters) == "null" {
-		quarter := 0.25
-		a.Scaling = &ropeConfig{Type: "proportional", Theta: 1_000_000, Partial: &quarter}
+		a.Scaling = &ropeConfig{Type: "proportional", Theta: 1_000_000, Partial: new(0.25)}
 	}
 	switch {
 	case a.Experts:
@@ -63,12 +60,9 @@ func (a *architecture) fourth() error {
 // sources checks that every layer that has no K and V of its own finds some: those of the last
 // layer of its kind that has.
 func (a *architecture) sources() error {
-	for i := a.Layers - a.Shared; i < a.Layers; i++ {
-		found := false
-		for j := range a.Layers - a.Shared {
-			found = found || a.local[j] == a.local[i]
-		}
-		if !found {
+	own := a.Layers - a.Shared
+	for i := own; i < a.Layers; i++ {
+		if !slices.Contains(a.local[:own], a.local[i]) {
 			return fmt.Errorf("layer %d uses the K and V of an earlier %s layer, and there is none", i, a.layerTypes()[i])
 		}
 	}
@@ -132,20 +126,35 @@ func (j *job) scalar(f *file, name string) error {
 	return j.tensor(&f.tensors, "scalar", name, axmodel.F32, 1, 1)
 }
 
+// givenTensor is a tensor that the host makes rows with: its name in the checkpoint, its file, and
+// what config.json calls that.
+type givenTensor struct {
+	name, file, key string
+	rows, cols      int
+	npy             bool // float32 as numpy has it, else bf16
+}
+
+// givenTensors are what the host makes the rows with that layers are given.
+func (j *job) givenTensors() []givenTensor {
+	all := j.a.Layers * j.a.Given
+	return []givenTensor{
+		{"embed_tokens_per_layer.weight", givenTable, "filename_tokens_embed_per_layer", j.vocab, all, false},
+		{"per_layer_model_projection.weight", givenProject, "filename_per_layer_model_projection", all, j.a.Hidden, true},
+		{"per_layer_projection_norm.weight", givenNorm, "filename_per_layer_projection_norm", 1, j.a.Given, true},
+	}
+}
+
 // given finds what the host makes the rows with that layers are given, and counts its bytes.
 func (j *job) given() error {
-	a := j.a
-	all := a.Layers * a.Given
-	for _, t := range []struct {
-		name       string
-		rows, cols int
-		bytes      int64
-	}{{"embed_tokens_per_layer.weight", j.vocab, all, 2}, {"per_layer_model_projection.weight", all, a.Hidden, 4},
-		{"per_layer_projection_norm.weight", 1, a.Given, 4}} {
+	for _, t := range j.givenTensors() {
 		if _, err := j.find(j.prefix+t.name, t.rows, t.cols); err != nil {
 			return err
 		}
-		j.total += int64(t.rows) * int64(t.cols) * t.bytes
+		width := int64(2)
+		if t.npy {
+			width = 4
+		}
+		j.total += int64(t.rows) * int64(t.cols) * width
 	}
 	seen := map[string]bool{}
 	for name := range j.c.weights {
@@ -165,14 +174,7 @@ func (j *job) given() error {
 
 // writeGiven writes the table by token, and what else the rows are made with.
 func (j *job) writeGiven(ctx context.Context, dir string, config map[string]any) error {
-	all := j.a.Layers * j.a.Given
-	for _, t := range []struct {
-		key, file, name string
-		rows, cols      int
-		npy             bool
-	}{{"filename_tokens_embed_per_layer", givenTable, "embed_tokens_per_layer.weight", j.vocab, all, false},
-		{"filename_per_layer_model_projection", givenProject, "per_layer_model_projection.weight", all, j.a.Hidden, true},
-		{"filename_per_layer_projection_norm", givenNorm, "per_layer_projection_norm.weight", 1, j.a.Given, true}} {
+	for _, t := range j.givenTensors() {
 		config[t.key] = t.file
 		row := j.c.weights[j.prefix+t.name].reader(t.name)
 		if err := j.create(dir, t.file, func(w io.Writer) error { return j.rows(ctx, w, t.rows, t.cols, t.npy, row) }); err != nil {

@@ -3,6 +3,7 @@ package compile
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/axle-llm/axle/axmodel"
@@ -10,36 +11,14 @@ import (
 
 // states settles which layers have a state instead of a cache, and checks what such a layer is made
 // of.
-func (a *architecture) states() error {
+func (a *architecture) states() (err error) {
 	if a.family != "qwen3_5" {
 		return nil
 	}
-	a.linear = make([]bool, a.Layers)
-	if len(a.LayerTypes) > 0 {
-		if len(a.LayerTypes) != a.Layers {
-			return fmt.Errorf("layer_types has %d entries for %d layers", len(a.LayerTypes), a.Layers)
-		}
-		for i, t := range a.LayerTypes {
-			if t != "full_attention" && t != "linear_attention" {
-				return fmt.Errorf("layer %d is %q, which cannot be compiled", i, t)
-			}
-			a.linear[i] = t == "linear_attention"
-		}
-	} else {
-		if a.Interval < 1 {
-			return fmt.Errorf("full_attention_interval is %d", a.Interval)
-		}
-		for i := range a.linear {
-			a.linear[i] = (i+1)%a.Interval != 0
-		}
+	if a.linear, err = a.layersOf("linear_attention", "full_attention_interval", a.Interval); err != nil {
+		return err
 	}
-	full := 0
-	for _, l := range a.linear {
-		if !l {
-			full++
-		}
-	}
-	if full == 0 {
+	if !slices.Contains(a.linear, false) {
 		return fmt.Errorf("none of %d layers has full attention", a.Layers)
 	}
 	for _, v := range []struct {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -143,7 +144,7 @@ func openCheckpoint(root *os.Root) (*checkpoint, error) {
 	dir := root.Name()
 	var index map[string]string
 	var names []string
-	b, err := readSmall(root, "model.safetensors.index.json")
+	b, err := read(root, "model.safetensors.index.json", maxText)
 	switch {
 	case err == nil:
 		if index, names, err = parseIndex(b); err != nil {
@@ -157,7 +158,6 @@ func openCheckpoint(root *os.Root) (*checkpoint, error) {
 			names = []string{"model.safetensors"}
 		}
 	}
-	slices.Sort(names)
 	if len(names) == 0 {
 		return nil, &Error{Path: dir, What: "holds no *.safetensors file; checkpoints of other kinds (.bin, .gguf) cannot be compiled"}
 	}
@@ -184,15 +184,8 @@ func parseIndex(b []byte) (index map[string]string, files []string, err error) {
 	if err := json.Unmarshal(b, &j); err != nil {
 		return nil, nil, err
 	}
-	seen := map[string]bool{}
-	for _, f := range j.Map {
-		if !seen[f] {
-			seen[f] = true
-			files = append(files, f)
-		}
-		if len(files) > 1000 {
-			return nil, nil, errors.New("names more than 1000 files")
-		}
+	if files = slices.Compact(slices.Sorted(maps.Values(j.Map))); len(files) > 1000 {
+		return nil, nil, errors.New("names more than 1000 files")
 	}
 	return j.Map, files, nil
 }

@@ -65,10 +65,7 @@ func (a *architecture) sees(outer string) error {
 		v.Positions = v.Side / max(v.Patch, 1) * (v.Side / max(v.Patch, 1))
 	}
 	def(&v.Activation, "gelu_pytorch_tanh")
-	if v.Eps == nil {
-		e := 1e-6
-		v.Eps = &e
-	}
+	def(&v.Eps, new(1e-6))
 	if err := a.checkTower(t); err != nil {
 		return err
 	}
@@ -214,19 +211,17 @@ type easel struct {
 
 // get is find for a tensor of any number of dimensions.
 func (e *easel) get(name string, shape ...int) *weight {
-	w := e.c.weights[name]
-	switch {
-	case e.err != nil:
-	case w == nil:
-		e.err = &Error{Path: e.From, What: fmt.Sprintf("the checkpoint has no tensor %q", name)}
-	case w.dtype != "F32" && w.dtype != "F16" && w.dtype != "BF16":
-		e.err = &Error{Path: w.file, What: fmt.Sprintf("tensor %q is %s: F32, F16 and BF16 can be compiled", name, w.dtype)}
-	case !slices.Equal(w.shape, shape):
-		e.err = &Error{Path: w.file, What: fmt.Sprintf("tensor %q has shape %v, config.json asks for %v", name, w.shape, shape)}
-	default:
-		return w
+	w, err := e.usable(name)
+	if err == nil && !slices.Equal(w.shape, shape) {
+		err = &Error{Path: w.file, What: fmt.Sprintf("tensor %q has shape %v, config.json asks for %v", name, w.shape, shape)}
 	}
-	return nil
+	if e.err == nil {
+		e.err = err
+	}
+	if err != nil {
+		return nil
+	}
+	return w
 }
 
 func (e *easel) add(t axmodel.Tensor) { e.f.tensors = append(e.f.tensors, t) }
@@ -259,6 +254,25 @@ func (e *easel) vectors(as string, side, length int, names ...string) {
 			}
 			return nil
 		}})
+}
+
+// norm stacks the weights of layers that normalise rows of this length, and their biases.
+func (e *easel) norm(as string, length int, names ...string) {
+	e.vectors(as, 1, length, suffixed(names, ".weight")...)
+	e.vectors(as+"_bias", 1, length, suffixed(names, ".bias")...)
+}
+
+// linear stacks matrices of rows × cols and their biases.
+func (e *easel) linear(as string, rows, cols int, names ...string) {
+	e.matrices(as, rows, cols, suffixed(names, ".weight")...)
+	e.vectors(as+"_bias", 1, rows, suffixed(names, ".bias")...)
+}
+
+func suffixed(names []string, end string) (out []string) {
+	for _, n := range names {
+		out = append(out, n+end)
+	}
+	return out
 }
 
 // each is a name for every block.
@@ -348,30 +362,16 @@ func (e *easel) qwen() {
 	e.patch(p+"patch_embed.proj", 2)
 	e.positions(p + "pos_embed.weight")
 	b := p + "blocks.%d."
-	for _, n := range []string{"norm1", "norm2"} {
-		e.vectors(n, 1, d, e.each(b+n+".weight")...)
-		e.vectors(n+"_bias", 1, d, e.each(b+n+".bias")...)
-	}
-	for _, l := range []struct {
-		as, name   string
-		rows, cols int
-	}{{"qkv", "attn.qkv", 3 * d, d}, {"o", "attn.proj", d, d}, {"fc1", "mlp.linear_fc1", in, d}, {"fc2", "mlp.linear_fc2", d, in}} {
-		e.matrices(l.as, l.rows, l.cols, e.each(b+l.name+".weight")...)
-		e.vectors(l.as+"_bias", 1, l.rows, e.each(b+l.name+".bias")...)
-	}
+	e.norm("norm1", d, e.each(b+"norm1")...)
+	e.norm("norm2", d, e.each(b+"norm2")...)
+	e.linear("qkv", 3*d, d, e.each(b+"attn.qkv")...)
+	e.linear("o", d, d, e.each(b+"attn.proj")...)
+	e.linear("fc1", in, d, e.each(b+"mlp.linear_fc1")...)
+	e.linear("fc2", d, in, e.each(b+"mlp.linear_fc2")...)
 	mergers := func(as string, norm int, prefixes ...string) {
-		name := func(n string) (names []string) {
-			for _, p := range prefixes {
-				names = append(names, p+n)
-			}
-			return names
-		}
-		e.vectors(as+"_norm", 1, norm, name("norm.weight")...)
-		e.vectors(as+"_norm_bias", 1, norm, name("norm.bias")...)
-		e.matrices(as+"_fc1", m, m, name("linear_fc1.weight")...)
-		e.vectors(as+"_fc1_bias", 1, m, name("linear_fc1.bias")...)
-		e.matrices(as+"_fc2", e.h.Out, m, name("linear_fc2.weight")...)
-		e.vectors(as+"_fc2_bias", 1, e.h.Out, name("linear_fc2.bias")...)
+		e.norm(as+"_norm", norm, suffixed(prefixes, "norm")...)
+		e.linear(as+"_fc1", m, m, suffixed(prefixes, "linear_fc1")...)
+		e.linear(as+"_fc2", e.h.Out, m, suffixed(prefixes, "linear_fc2")...)
 	}
 	mergers("merge", d, p+"merger.")
 	// The first half of the frequencies turns by a patch's row, the second by its column.
@@ -402,29 +402,20 @@ func (e *easel) smol() {
 	e.patch(p+"embeddings.patch_embedding", 1)
 	e.positions(p + "embeddings.position_embedding.weight")
 	b := p + "encoder.layers.%d."
-	parts := func(what string) (names []string) {
-		for i := range e.h.Blocks {
-			for _, l := range []string{"q_proj", "k_proj", "v_proj"} {
-				names = append(names, fmt.Sprintf(b+"self_attn."+l+what, i))
-			}
+	var parts []string
+	for i := range e.h.Blocks {
+		for _, l := range []string{"q_proj", "k_proj", "v_proj"} {
+			parts = append(parts, fmt.Sprintf(b+"self_attn."+l, i))
 		}
-		return names
 	}
-	for _, n := range []string{"1", "2"} {
-		e.vectors("norm"+n, 1, d, e.each(b+"layer_norm"+n+".weight")...)
-		e.vectors("norm"+n+"_bias", 1, d, e.each(b+"layer_norm"+n+".bias")...)
-	}
-	e.matrices("qkv", d, d, parts(".weight")...)
-	e.vectors("qkv_bias", 3, d, parts(".bias")...)
-	for _, l := range []struct {
-		as, name   string
-		rows, cols int
-	}{{"o", "self_attn.out_proj", d, d}, {"fc1", "mlp.fc1", in, d}, {"fc2", "mlp.fc2", d, in}} {
-		e.matrices(l.as, l.rows, l.cols, e.each(b+l.name+".weight")...)
-		e.vectors(l.as+"_bias", 1, l.rows, e.each(b+l.name+".bias")...)
-	}
-	e.vectors("merge_norm", 1, d, p+"post_layernorm.weight")
-	e.vectors("merge_norm_bias", 1, d, p+"post_layernorm.bias")
+	e.norm("norm1", d, e.each(b+"layer_norm1")...)
+	e.norm("norm2", d, e.each(b+"layer_norm2")...)
+	e.matrices("qkv", d, d, suffixed(parts, ".weight")...)
+	e.vectors("qkv_bias", 3, d, suffixed(parts, ".bias")...)
+	e.linear("o", d, d, e.each(b+"self_attn.out_proj")...)
+	e.linear("fc1", in, d, e.each(b+"mlp.fc1")...)
+	e.linear("fc2", d, in, e.each(b+"mlp.fc2")...)
+	e.norm("merge_norm", d, p+"post_layernorm")
 	e.matrices("merge_fc2", e.h.Out, e.h.Merged(), "model.connector.modality_projection.proj.weight")
 }
 

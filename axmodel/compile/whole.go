@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/axle-llm/axle/axcl"
@@ -48,11 +49,8 @@ func (j *job) wholeFiles() []file {
 	head := j.files[len(j.files)-1]
 	pack := func(name string, groups []axmodel.SoftGroup, flags uint32) file {
 		f := file{name: name, groups: groups, header: axmodel.Header{Kind: axmodel.Decoder,
-			Flags:  flags | head.header.Flags&axmodel.FlagF32,
+			Flags:  flags | head.header.Flags&axmodel.FlagF32 | when(!j.Plain, axmodel.FlagSuffix),
 			Hidden: a.Hidden, KVHeads: a.KVHeads, HeadDim: a.HeadDim, Out: j.vocab, Pos: 1, Tool: j.Tool}}
-		if !j.Plain {
-			f.header.Flags |= axmodel.FlagSuffix
-		}
 		for _, p := range j.files {
 			part := axmodel.SoftPart{Header: p.header, Groups: groups, Tensors: append([]axmodel.Tensor(nil), p.tensors...)}
 			if p.header.Kind == axmodel.Head {
@@ -113,29 +111,14 @@ func npyHeader(buf *bufio.Writer, rows, cols int) {
 // describeWhole copies the checkpoint's config.json, which is the package's own, and the tokenizer
 // beside it.
 func (j *job) describeWhole(dir string) error {
-	copied := false
-	for _, name := range tokenizerFiles {
-		b, err := readLarge(j.root, name)
-		if isNotExist(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		to := filepath.Join(dir, "tokenizer", name)
-		if name == "config.json" {
-			to = filepath.Join(dir, name)
-		}
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(to, b, 0o644); err != nil {
-			return err
-		}
-		copied = copied || name == "tokenizer.json" || name == "tokenizer.model"
+	const config = "config.json"
+	b, err := read(j.root, config, maxText)
+	if err != nil {
+		return err
 	}
-	if !copied {
-		j.notes = append(j.notes, "the checkpoint has no tokenizer.json or tokenizer.model: put one into tokenizer")
+	if err := os.WriteFile(filepath.Join(dir, config), b, 0o644); err != nil {
+		return err
 	}
-	return nil
+	rest := slices.DeleteFunc(slices.Clone(tokenizerFiles), func(name string) bool { return name == config })
+	return j.copyTokenizer(dir, "tokenizer", rest)
 }

@@ -153,20 +153,14 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// readSmall reads a text file of at most 32 MiB.
-func readSmall(root *os.Root, name string) ([]byte, error) {
-	path := filepath.Join(root.Name(), name)
-	f, err := regular.Open(root, name)
+// maxText is the most bytes that a file of the checkpoint's configuration may have.
+const maxText = 32 << 20
+
+// read reads a file of at most limit bytes.
+func read(root *os.Root, name string, limit int64) ([]byte, error) {
+	b, err := regular.Read(regular.FS(root), name, limit)
 	if err != nil {
-		return nil, &Error{Path: path, What: "cannot be opened: " + reason(err), Err: err}
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, 32<<20+1))
-	if err != nil {
-		return nil, &Error{Path: path, What: "cannot be read: " + reason(err), Err: err}
-	}
-	if len(b) > 32<<20 {
-		return nil, &Error{Path: path, What: "is larger than 32 MiB"}
+		return nil, &Error{Path: filepath.Join(root.Name(), name), What: "cannot be opened: " + reason(err), Err: err}
 	}
 	return b, nil
 }
