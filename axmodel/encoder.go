@@ -99,59 +99,54 @@ func (h *Header) wantsEncoder() (out []Entry) {
 	exact := func(name string, rows, cols int) {
 		out = append(out, Entry{Name: name, Type: F32, Rows: rows, Cols: cols})
 	}
-	add("patch", d, h.PatchValues())
-	add("patch_bias", 1, d)
-	exact("pos", h.Down*h.Across, d)
-	add("norm1", b, d)
-	add("norm1_bias", b, d)
-	add("qkv", b*3*d, d)
-	add("qkv_bias", b, 3*d)
-	add("o", b*d, d)
-	add("o_bias", b, d)
-	add("norm2", b, d)
-	add("norm2_bias", b, d)
-	add("fc1", b*h.Intermediate, d)
-	add("fc1_bias", b, h.Intermediate)
-	add("fc2", b*d, h.Intermediate)
-	add("fc2_bias", b, d)
-	add("merge_norm", 1, d)
-	add("merge_norm_bias", 1, d)
-	if h.Flags&FlagMerger != 0 {
-		add("merge_fc1", m, m)
-		add("merge_fc1_bias", 1, m)
-		add("merge_fc2_bias", 1, h.Out)
+	// n norms of rows, and n matrices, with their biases
+	norm := func(name string, n, length int) {
+		add(name, n, length)
+		add(name+"_bias", n, length)
 	}
-	add("merge_fc2", h.Out, m)
+	matrix := func(name string, n, rows, cols int) {
+		add(name, n*rows, cols)
+		add(name+"_bias", n, rows)
+	}
+	matrix("patch", 1, d, h.PatchValues())
+	exact("pos", h.Down*h.Across, d)
+	norm("norm1", b, d)
+	matrix("qkv", b, 3*d, d)
+	matrix("o", b, d, d)
+	norm("norm2", b, d)
+	matrix("fc1", b, h.Intermediate, d)
+	matrix("fc2", b, d, h.Intermediate)
+	norm("merge_norm", 1, d)
+	if h.Flags&FlagMerger != 0 {
+		matrix("merge_fc1", 1, m, m)
+		matrix("merge_fc2", 1, h.Out, m)
+	} else {
+		add("merge_fc2", h.Out, m)
+	}
 	if h.Rotary > 0 {
 		exact("inv_freq", 1, h.Rotary/2)
 		exact("rope_axis", 1, h.Rotary/2)
 	}
 	if k := h.Deep; k > 0 {
 		exact("deep_at", 1, k)
-		add("deep_norm", k, m)
-		add("deep_norm_bias", k, m)
-		add("deep_fc1", k*m, m)
-		add("deep_fc1_bias", k, m)
-		add("deep_fc2", k*h.Out, m)
-		add("deep_fc2_bias", k, h.Out)
+		norm("deep_norm", k, m)
+		matrix("deep_fc1", k, m, m)
+		matrix("deep_fc2", k, h.Out, m)
 	}
 	return out
 }
 
 // pictures lists an encoder's inputs and outputs, as the vendor's have them.
 func (s *Soft) pictures(g SoftGroup, in, res func(string, axcl.Type, ...int)) {
+	name, rows := "hidden_states_out", []int{g.Rows, s.Out}
 	if s.Order == InRows {
+		name, rows = "output", []int{1, g.Rows, s.Out}
 		in("pixel_values", axcl.Uint8, 1, g.Cells*s.Patch, g.Cache*s.Patch, 3)
-		res("output", axcl.FP32, 1, g.Rows, s.Out)
 	} else {
 		in("hidden_states", axcl.Uint8, 1, g.Cells*g.Cache, 2*s.Patch*s.Patch, 3)
-		res("hidden_states_out", axcl.FP32, g.Rows, s.Out)
 	}
+	res(name, axcl.FP32, rows...)
 	for i := range s.Deep {
-		if s.Order == InRows {
-			res(fmt.Sprintf("deepstack_feature_%d", i), axcl.FP32, 1, g.Rows, s.Out)
-		} else {
-			res(fmt.Sprintf("deepstack_feature_%d", i), axcl.FP32, g.Rows, s.Out)
-		}
+		res(fmt.Sprintf("deepstack_feature_%d", i), axcl.FP32, rows...)
 	}
 }

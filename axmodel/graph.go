@@ -423,10 +423,8 @@ func (g *Graph) checkPorts() *Error {
 			if p.Name == "" || len(p.Name) > maxPortName {
 				return errorf("%s %d has a name of %d bytes, 1 to %d are possible", side, i, len(p.Name), maxPortName)
 			}
-			for _, other := range ports[:i] {
-				if other.Name == p.Name {
-					return errorf("%s %q is there twice", side, p.Name)
-				}
+			if slices.ContainsFunc(ports[:i], func(other GraphPort) bool { return other.Name == p.Name }) {
+				return errorf("%s %q is there twice", side, p.Name)
 			}
 			integer, ok := GraphTypeInt(p.Type)
 			if !ok || integer != g.Values[p.Value].Int {

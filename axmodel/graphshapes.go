@@ -1,6 +1,7 @@
 package axmodel
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -53,6 +54,13 @@ func (n *shaper) shapes() ([]GraphValue, error) {
 			return nil, errorf("operand %d is of integers", i)
 		}
 	}
+	// eps checks that attribute i is a number to add to a variance.
+	eps := func(i int) error {
+		if e := math.Float32frombits(uint32(n.attrs[i])); !(e >= 0 && e <= 1) {
+			return errorf("epsilon is %v", e)
+		}
+		return nil
+	}
 	one := func(dims ...int) ([]GraphValue, error) { return []GraphValue{{n.in[0].Int, dims}}, nil }
 	x := n.in[0].Dims
 	rank, last := len(x), x[len(x)-1]
@@ -64,13 +72,8 @@ func (n *shaper) shapes() ([]GraphValue, error) {
 	case OpAttention:
 		return n.attention()
 	case OpLayerNorm, OpRMSNorm:
-		for i, v := range n.in[1:] {
-			if v != nil && !slices.Equal(v.Dims, []int{last}) {
-				return nil, errorf("operand %d is %v over rows of %d", i+1, v.Dims, last)
-			}
-		}
-		if !goodEps(n.attrs[0]) {
-			return nil, errorf("epsilon is %v", math.Float32frombits(uint32(n.attrs[0])))
+		if err := cmp.Or(n.shaped(1, last), n.shaped(2, last), eps(0)); err != nil {
+			return nil, err
 		}
 		return one(x...)
 	case OpGroupNorm:
@@ -78,13 +81,8 @@ func (n *shaper) shapes() ([]GraphValue, error) {
 		if rank < 3 || g < 1 || x[1]%g != 0 {
 			return nil, errorf("%d groups of %v", g, x)
 		}
-		for i, v := range n.in[1:] {
-			if v != nil && !slices.Equal(v.Dims, x[1:2]) {
-				return nil, errorf("operand %d is %v over %d channels", i+1, v.Dims, x[1])
-			}
-		}
-		if !goodEps(n.attrs[1]) {
-			return nil, errorf("epsilon is %v", math.Float32frombits(uint32(n.attrs[1])))
+		if err := cmp.Or(n.shaped(1, x[1]), n.shaped(2, x[1]), eps(1)); err != nil {
+			return nil, err
 		}
 		return one(x...)
 	case OpUnary:
@@ -182,9 +180,12 @@ func (n *shaper) shapes() ([]GraphValue, error) {
 	return n.lstm()
 }
 
-func goodEps(bits int32) bool {
-	e := math.Float32frombits(uint32(bits))
-	return e >= 0 && e <= 1
+// shaped checks that operand i, where there is one, has this shape.
+func (n *shaper) shaped(i int, want ...int) error {
+	if i < len(n.in) && n.in[i] != nil && !slices.Equal(n.in[i].Dims, want) {
+		return errorf("operand %d is %v, not %v", i, n.in[i].Dims, want)
+	}
+	return nil
 }
 
 func ints(a []int32) []int {
@@ -237,10 +238,7 @@ func (n *shaper) conv() ([]GraphValue, error) {
 	if len(x) != 3 && len(x) != 4 || len(w) != len(x) {
 		return nil, errorf("weights of %v for %v", w, x)
 	}
-	if err := n.span(1, 0, 1, 6, 7); err != nil {
-		return nil, err
-	}
-	if err := n.span(0, 2, 3, 4, 5); err != nil {
+	if err := cmp.Or(n.span(1, 0, 1, 6, 7), n.span(0, 2, 3, 4, 5)); err != nil {
 		return nil, err
 	}
 	groups := n.attr(8)
@@ -262,8 +260,8 @@ func (n *shaper) conv() ([]GraphValue, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(n.in) > 2 && n.in[2] != nil && !slices.Equal(n.in[2].Dims, []int{channels}) {
-		return nil, errorf("a bias of %v for %d channels", n.in[2].Dims, channels)
+	if err := n.shaped(2, channels); err != nil {
+		return nil, err
 	}
 	if oh < 1 || ow < 1 {
 		return nil, errorf("%v becomes %d × %d", x, oh, ow)
@@ -329,8 +327,8 @@ func (n *shaper) matmul() ([]GraphValue, error) {
 	if v := (GraphValue{Dims: batch}); v.Len() > maxRows {
 		return nil, errorf("%v by %v makes more than %d matrices", a, b, maxRows)
 	}
-	if len(n.in) > 2 && n.in[2] != nil && !slices.Equal(n.in[2].Dims, []int{cols}) {
-		return nil, errorf("a bias of %v for %d columns", n.in[2].Dims, cols)
+	if err := n.shaped(2, cols); err != nil {
+		return nil, err
 	}
 	return []GraphValue{{Dims: append(batch, a[len(a)-2], cols)}}, nil
 }
@@ -356,10 +354,7 @@ func (n *shaper) pool() ([]GraphValue, error) {
 	if len(x) != 3 && len(x) != 4 || n.attr(0) != PoolMax && n.attr(0) != PoolAverage {
 		return nil, errorf("function %d of %v", n.attr(0), x)
 	}
-	if err := n.span(1, 1, 2, 3, 4); err != nil {
-		return nil, err
-	}
-	if err := n.span(0, 5, 6, 7, 8); err != nil {
+	if err := cmp.Or(n.span(1, 1, 2, 3, 4), n.span(0, 5, 6, 7, 8)); err != nil {
 		return nil, err
 	}
 	kh, kw, sh, sw := n.attr(1), n.attr(2), n.attr(3), n.attr(4)
@@ -425,10 +420,8 @@ func (n *shaper) lstm() ([]GraphValue, error) {
 		return nil, errorf("weights of %v and %v for %v, %d directions", w, r, x, dirs)
 	}
 	state := []int{dirs, x[0], h}
-	for i, want := range [][]int{{dirs, 4 * h}, state, state} {
-		if i+3 < len(n.in) && n.in[i+3] != nil && !slices.Equal(n.in[i+3].Dims, want) {
-			return nil, errorf("operand %d is %v, not %v", i+3, n.in[i+3].Dims, want)
-		}
+	if err := cmp.Or(n.shaped(3, dirs, 4*h), n.shaped(4, state...), n.shaped(5, state...)); err != nil {
+		return nil, err
 	}
 	return []GraphValue{{Dims: []int{x[0], x[1], dirs * h}}, {Dims: state}, {Dims: slices.Clone(state)}}, nil
 }

@@ -161,10 +161,9 @@ func layerTensor(group int, ts []axcl.Tensor, name string, t axcl.Type, rank int
 // unbound fails with the first input of a decoder layer's group i that is none of those a layer is
 // given: it would run with whatever lies in that buffer.
 func (m *Meta) unbound(i int) error {
+	given := []string{"input", "indices", "mask", "K_cache", "V_cache", "per_layer_input"}
 	for _, t := range m.Groups[i].Inputs {
-		switch t.Name {
-		case "input", "indices", "mask", "K_cache", "V_cache", "per_layer_input":
-		default:
+		if !slices.Contains(given, t.Name) {
 			return errorf("group %d: input %q, %v %v, is none that a decoder layer is given", i, t.Name, t.Type, t.Shape)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -275,17 +276,11 @@ func (s *Shape) writeEncoder(dir string) error {
 const EmbedFile = "model.embed_tokens.weight.bfloat16.bin"
 
 func writeWith(path string, f func(w *bufio.Writer)) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriterSize(file, 1<<16)
-	f(w)
-	err = w.Flush()
-	if e := file.Close(); err == nil {
-		err = e
-	}
-	return err
+	return create(path, func(to io.Writer) error {
+		w := bufio.NewWriterSize(to, 1<<16)
+		f(w)
+		return w.Flush()
+	})
 }
 
 const idBits = 24

@@ -1,6 +1,9 @@
 package axmodel
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // check holds the header against itself and against the directory.
 func (s *Soft) check() error {
@@ -93,7 +96,7 @@ func (s *Soft) check() error {
 	want := s.Wants()
 	if len(want) != len(s.Tensors) {
 		for _, e := range s.Tensors {
-			if !known(want, e.Name) {
+			if !slices.ContainsFunc(want, func(w Entry) bool { return w.Name == e.Name }) {
 				return errorf("has a tensor %q that no %v has", e.Name, s.Kind)
 			}
 		}

@@ -180,10 +180,7 @@ func readVendor(r io.ReaderAt, size int64) (*Meta, error) {
 	case len(ins) == 0 || len(outs) == 0:
 		return nil, errorf("has %d inputs and %d outputs", len(ins), len(outs))
 	}
-	m.Tool = toolName(producer, doc)
-	if m.Groups, err = group(ins, outs, nodes); err != nil {
-		return nil, err
-	}
+	m.Tool, m.Groups = toolName(producer, doc), group(ins, outs, nodes)
 	return m, nil
 }
 
@@ -346,12 +343,12 @@ func (w *wire) valueInfo(f field) (axcl.Tensor, error) {
 // part of the graph: where there are several parts that agree in their tensors' names, each is a
 // group. Where the nodes do not tell, names do: `mask_2` belongs to group 2 when `mask` is there
 // too.
-func group(ins, outs []axcl.Tensor, nodes []node) ([]GroupMeta, error) {
+func group(ins, outs []axcl.Tensor, nodes []node) []GroupMeta {
 	if gs := byNodes(ins, outs, nodes); gs != nil {
-		return gs, nil
+		return gs
 	}
 	if gs := byNames(ins, outs, len(nodes)); gs != nil {
-		return gs, nil
+		return gs
 	}
 	g := GroupMeta{Inputs: ins, Outputs: outs}
 	for _, t := range ins {
@@ -360,7 +357,7 @@ func group(ins, outs []axcl.Tensor, nodes []node) ([]GroupMeta, error) {
 	for _, t := range outs {
 		g.RawOutputs = append(g.RawOutputs, t.Name)
 	}
-	return []GroupMeta{g}, nil
+	return []GroupMeta{g}
 }
 
 // split takes "mask_2" apart: "mask", 2. A name without a number is group 0's.

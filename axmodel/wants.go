@@ -1,14 +1,5 @@
 package axmodel
 
-func known(want []Entry, name string) bool {
-	for _, w := range want {
-		if w.Name == name {
-			return true
-		}
-	}
-	return false
-}
-
 // Wants lists the tensors a model with this header has: names and sizes, and a type where only one
 // will do.
 func (h *Header) Wants() []Entry {
@@ -23,11 +14,9 @@ func (h *Header) Wants() []Entry {
 		return []Entry{e("norm", 1, h.Hidden)}
 	case Affine:
 		return []Entry{e("weight", h.Out, h.Hidden), e("bias", 1, h.Out)}
-	}
-	if h.Kind == Linear {
+	case Linear:
 		return h.wantsLinear()
-	}
-	if h.Kind == Encoder {
+	case Encoder:
 		return h.wantsEncoder()
 	}
 	q, kv := h.Heads*h.HeadDim, h.KVHeads*h.HeadDim

@@ -63,12 +63,17 @@ func Size(groups []SoftGroup, ts []Tensor) int64 {
 // header, groups and tensors do not make a model, or with the error of a Row function or of the
 // file; what was written by then is removed.
 func WriteFile(path string, h Header, groups []SoftGroup, ts []Tensor) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
+	return create(path, func(w io.Writer) error { return Write(w, h, groups, ts) })
+}
+
+// create makes a file of what f writes, or none.
+func create(path string, f func(w io.Writer) error) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
-	err = Write(f, h, groups, ts)
-	if e := f.Close(); err == nil {
+	err = f(file)
+	if e := file.Close(); err == nil {
 		err = e
 	}
 	if err != nil {
