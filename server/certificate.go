@@ -151,20 +151,18 @@ func writeOwn(dir, cert, key string, names []string) error {
 // certificate.
 func OwnNames(addr net.Addr, hosts []string) []string {
 	names := []string{"localhost"}
-	add := func(n string) {
-		if !slices.Contains(names, n) {
-			names = append(names, n)
+	add := func(more ...string) {
+		for _, n := range more {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
+			}
 		}
 	}
 	if h, err := os.Hostname(); err == nil {
-		add(h)
-		add(h + ".local")
+		add(h, h+".local")
 	}
-	for _, h := range hosts {
-		add(h)
-	}
-	add("127.0.0.1")
-	add("::1")
+	add(hosts...)
+	add("127.0.0.1", "::1")
 	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
 		add(tcp.IP.String())
 		return names

@@ -43,15 +43,11 @@ func (m *metrics) request(route string, code int) {
 
 // write gives everything in Prometheus's text format; of keys, what key may see.
 func (m *metrics) write(w io.Writer, s *Server, ready bool, key *access.Key) {
-	one := func(name, kind, help string, v any) {
-		family(w, name, kind, help)
-		fmt.Fprintf(w, "%s %v\n", name, v)
-	}
-	one("axle_up_seconds", "gauge", "Time since the server started.", time.Since(s.started).Seconds())
-	one("axle_ready", "gauge", "1 where the server can answer; 0 where its device is not there, or was lost.", map[bool]int{true: 1}[ready])
-	one("axle_goroutines", "gauge", "Goroutines of the server: a number that grows for ever is a leak.", runtime.NumGoroutine())
-	one("axle_requests_in_flight", "gauge", "Requests being answered.", m.inFlight.Load())
-	one("axle_cards_lost", "gauge", "Cards that were lost while others go on.", len(*s.fewer.Load()))
+	gauge(w, "axle_up_seconds", "Time since the server started.", time.Since(s.started).Seconds())
+	gauge(w, "axle_ready", "1 where the server can answer; 0 where its device is not there, or was lost.", map[bool]int{true: 1}[ready])
+	gauge(w, "axle_goroutines", "Goroutines of the server: a number that grows for ever is a leak.", runtime.NumGoroutine())
+	gauge(w, "axle_requests_in_flight", "Requests being answered.", m.inFlight.Load())
+	gauge(w, "axle_cards_lost", "Cards that were lost while others go on.", len(*s.fewer.Load()))
 	family(w, "axle_requests_total", "counter", "Requests by route and status.")
 	m.mu.Lock()
 	keys := slices.SortedFunc(maps.Keys(m.by), func(a, b answered) int {

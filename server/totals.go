@@ -18,15 +18,11 @@ type totals struct {
 	waiting, running int
 	kv               float64
 	blocks           int // of prefix.Shared tokens, of all models
-	models           info
-	at               time.Time
-}
-
-// info names the models in the form of vLLM's lora_requests_info: a router that keeps adapters
-// together keeps models together by it.
-type info struct {
-	max             int
-	running, coming []string
+	// The models in the form of vLLM's lora_requests_info: a router that keeps adapters together
+	// keeps models together by it.
+	max            int
+	loaded, coming []string
+	at             time.Time
 }
 
 func (s *Server) totals(models []pool.Running) totals {
@@ -38,10 +34,10 @@ func (s *Server) totals(models []pool.Running) totals {
 		t.running += r.Stats.Running
 		t.kv = max(t.kv, kvUsage(r))
 		t.blocks += r.Stats.Cells / prefix.Shared
-		t.models.running = append(t.models.running, spellings(r.Entry.Name.String())...)
+		t.loaded = append(t.loaded, spellings(r.Entry.Name.String())...)
 	}
 	for _, p := range pending {
-		t.models.coming = append(t.models.coming, spellings(p.Model)...)
+		t.coming = append(t.coming, spellings(p.Model)...)
 	}
 	// A router compares it with the number of names. As many models as fit may be loaded unless a
 	// number is set: one more, always, for which an idle one goes.
@@ -49,7 +45,7 @@ func (s *Server) totals(models []pool.Running) totals {
 	if s.o.MaxLoaded > 0 {
 		more = max(s.o.MaxLoaded-len(models)-len(pending), 0)
 	}
-	t.models.max = len(t.models.running) + len(t.models.coming) + more
+	t.max = len(t.loaded) + len(t.coming) + more
 	return t
 }
 
@@ -70,13 +66,10 @@ func spellings(name string) []string {
 }
 
 func (t totals) write(w io.Writer) {
-	family(w, "axle_requests_waiting", "gauge", "Requests that wait, for the card or for a model to be loaded: of all models together.")
-	fmt.Fprintf(w, "axle_requests_waiting %d\n", t.waiting)
-	family(w, "axle_requests_running", "gauge", "Requests on the card: of all models together.")
-	fmt.Fprintf(w, "axle_requests_running %d\n", t.running)
-	family(w, "axle_kv_usage_ratio", "gauge", "Share of the cache rows that cannot be had, 0 to 1, of the fullest model: what finished "+
-		"answers left behind can.")
-	fmt.Fprintf(w, "axle_kv_usage_ratio %g\n", t.kv)
+	gauge(w, "axle_requests_waiting", "Requests that wait, for the card or for a model to be loaded: of all models together.", t.waiting)
+	gauge(w, "axle_requests_running", "Requests on the card: of all models together.", t.running)
+	gauge(w, "axle_kv_usage_ratio", "Share of the cache rows that cannot be had, 0 to 1, of the fullest model: what finished answers "+
+		"left behind can.", t.kv)
 	family(w, "axle_cache_info", "gauge", "Tokens of a block, and how many blocks the caches of all loaded models hold.")
 	fmt.Fprintf(w, "axle_cache_info{block_size=\"%d\",num_blocks=\"%d\"} 1\n", prefix.Shared, t.blocks)
 	family(w, "axle_models_info", "gauge", "Models that are loaded (running) and being loaded (waiting), by every name that requests call "+
@@ -106,8 +99,14 @@ func (t totals) writeVLLM(w io.Writer, models []pool.Running) {
 }
 
 func (t totals) writeModels(w io.Writer, name string) {
-	fmt.Fprintf(w, "%s{max_lora=\"%d\",running_lora_adapters=%q,waiting_lora_adapters=%q} %.3f\n", name, t.models.max,
-		strings.Join(t.models.running, ","), strings.Join(t.models.coming, ","), float64(t.at.UnixMilli())/1e3)
+	fmt.Fprintf(w, "%s{max_lora=\"%d\",running_lora_adapters=%q,waiting_lora_adapters=%q} %.3f\n", name, t.max,
+		strings.Join(t.loaded, ","), strings.Join(t.coming, ","), float64(t.at.UnixMilli())/1e3)
+}
+
+// gauge is a family of one series without labels.
+func gauge(w io.Writer, name, help string, v any) {
+	family(w, name, "gauge", help)
+	fmt.Fprintf(w, "%s %v\n", name, v)
 }
 
 func family(w io.Writer, name, kind, help string) {

@@ -34,7 +34,7 @@ func TestModelNames(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	totals{models: info{max: 4, running: []string{"a", "a:latest"}, coming: []string{"b:1"}}}.write(&b)
+	totals{max: 4, loaded: []string{"a", "a:latest"}, coming: []string{"b:1"}}.write(&b)
 	if want := `axle_models_info{max_lora="4",running_lora_adapters="a,a:latest",waiting_lora_adapters="b:1"} `; !strings.Contains(
 		b.String(), want) {
 		t.Errorf("no %s in\n%s", want, b.String())

@@ -110,10 +110,7 @@ func (m *Manager) Running(x *request.Exchange) {
 
 // details are what every list of models says of one.
 func details(e *catalog.Entry) api.ModelDetails {
-	family := e.Info.Architecture
-	if family == "" {
-		family = e.Info.Family
-	}
+	family := cmp.Or(e.Info.Architecture, e.Info.Family)
 	return api.ModelDetails{Format: "axmodel", Family: family, Families: []string{family},
 		ParameterSize: e.Info.ParameterSize, QuantizationLevel: e.Info.Quantization}
 }

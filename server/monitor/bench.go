@@ -18,6 +18,7 @@ import (
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // Bounds of a benchmark that is asked for over the network.
@@ -288,23 +289,16 @@ func (b *Bench) load() {
 	b.read = true
 	files, _ := filepath.Glob(filepath.Join(b.dir, "*.json"))
 	for _, name := range files {
-		st, err := os.Stat(name)
-		if err != nil || !st.Mode().IsRegular() || st.Size() > maxResult {
-			continue
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
 		var r Result
-		if json.Unmarshal(text, &r) != nil || r.Model == "" || b.results[r.Model] != nil {
+		text, err := regular.ReadPath(name, maxResult)
+		if err != nil || json.Unmarshal(text, &r) != nil || r.Model == "" || b.results[r.Model] != nil {
 			continue
 		}
 		b.results[r.Model] = &r
 	}
 }
 
-// save keeps a result: written beside, then put in place whole.
+// save keeps a result.
 func (b *Bench) save(r *Result) error {
 	if b.dir == "" {
 		return nil
@@ -316,18 +310,7 @@ func (b *Bench) save(r *Result) error {
 	if err := os.MkdirAll(b.dir, 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(b.dir, ".new-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(b.dir, fileOf(r.Model)))
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(f.Name()))
-	}
-	return err
+	return regular.Replace(filepath.Join(b.dir, fileOf(r.Model)), 0o600, text)
 }
 
 // fileOf is the file of a model's results: its name, with what no file's name should have told by

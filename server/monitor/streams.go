@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -37,6 +39,8 @@ type Owner struct {
 	named   bool
 }
 
+var sessionID = regexp.MustCompile(`^[0-9A-Za-z_-]{16,64}$`)
+
 // OwnerOf reads a request's owner. keyed says whether the server has keys; key is the owner of the
 // request's key. Error: ErrSession.
 func OwnerOf(key string, keyed bool, h http.Header) (Owner, error) {
@@ -45,13 +49,8 @@ func OwnerOf(key string, keyed bool, h http.Header) (Owner, error) {
 	if id == "" {
 		return o, nil
 	}
-	if len(id) < 16 || len(id) > 64 {
+	if !sessionID.MatchString(id) {
 		return o, ErrSession
-	}
-	for _, c := range []byte(id) {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
-			return o, ErrSession
-		}
 	}
 	o.session, o.named = sha256.Sum256([]byte(id)), true
 	return o, nil
@@ -172,12 +171,8 @@ type Answer struct {
 // List tells of all answers, the oldest first, to owner.
 func (s *Streams) List(owner Owner) []Answer {
 	s.mu.Lock()
-	all := make([]*Stream, 0, len(s.all))
-	for _, st := range s.all {
-		all = append(all, st)
-	}
+	all := slices.SortedFunc(maps.Values(s.all), func(a, b *Stream) int { return cmp.Compare(a.id, b.id) })
 	s.mu.Unlock()
-	slices.SortFunc(all, func(a, b *Stream) int { return cmp.Compare(a.id, b.id) })
 	out := make([]Answer, 0, len(all))
 	for _, st := range all {
 		age := time.Since(st.since)

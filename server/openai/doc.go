@@ -12,11 +12,13 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -111,14 +113,9 @@ func toolChoice(raw json.RawMessage, tools []ask.Tool) (string, error) {
 	if json.Unmarshal(raw, &named) != nil {
 		return "", body.Fail(400, "invalid tool_choice: must be a string or an object")
 	}
-	name := named.Function.Name
-	if name == "" {
-		name = named.Name
-	}
-	for _, t := range tools {
-		if t.Name == name {
-			return name, nil
-		}
+	name := cmp.Or(named.Function.Name, named.Name)
+	if slices.ContainsFunc(tools, func(t ask.Tool) bool { return t.Name == name }) {
+		return name, nil
 	}
 	return "", body.Fail(400, "tool_choice names %q, which is not among the tools", name)
 }
@@ -180,9 +177,9 @@ func event(v any) ([]byte, error) {
 
 // named is one server-sent event with a name.
 func named(name string, v any) ([]byte, error) {
-	b, err := json.Marshal(v)
+	b, err := event(v)
 	if err != nil {
-		return nil, fmt.Errorf("openai: %w", err)
+		return nil, err
 	}
-	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, b), nil
+	return append([]byte("event: "+name+"\n"), b...), nil
 }
