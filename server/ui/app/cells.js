@@ -1,11 +1,10 @@
 // The cache as a map that moves: a square a cell, a colour a conversation; what several begin with, and what is free.
-import { html, useEffect, useLayoutEffect, useRef, useState } from './html.js';
+import { css, html, useEffect, useLayoutEffect, useRef, useState } from './html.js';
 import { json } from './server.js';
 import { settings } from './settings.js';
 import { bytes, number, short, t } from './words.js';
 
 const often = 900;
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const ways = 8; // colours of branches, by id
 
 const kinds = { 0: '--cell-free', '-1': '--cell-shared', '-2': '--cell-now', '-3': '--cell-other' };

@@ -1,5 +1,6 @@
 // Code blocks: a head with the language and a button that copies, lines that are added in groups so that a long block costs no more with
 // each token, and colours, which come when there is time.
+import { el } from './html.js';
 import { t } from './words.js';
 
 const files = {
@@ -56,17 +57,11 @@ async function coloured(text, lang) {
 
 // spans makes nodes of parts.
 function spans(parts) {
-  const top = document.createElement('span');
-  top.className = 'part';
+  const top = el('span', { className: 'part' });
   let at = top;
   for (const p of parts) {
     if (typeof p === 'string') at.append(p);
-    else if (p) {
-      const span = document.createElement('span');
-      [span.className] = p;
-      at.append(span);
-      at = span;
-    } else at = at.parentNode;
+    else at = p ? at.appendChild(el('span', { className: p[0] })) : at.parentNode;
   }
   return top;
 }
@@ -79,25 +74,11 @@ export class Code {
   constructor(info) {
     this.lang = (info || '').trim().split(/[\s{,:]/)[0].toLowerCase();
     this.text = '';
-    this.el = document.createElement('div');
-    this.el.className = 'code';
-    this.el.dir = 'ltr';
-    const head = document.createElement('div');
-    head.className = 'head';
-    const name = document.createElement('span');
-    name.textContent = this.lang || t('code.plain');
-    const copy = document.createElement('button');
-    copy.type = 'button';
-    copy.className = 'quiet copy-code';
-    copy.textContent = t('copy');
+    this.code = el('code');
+    const copy = el('button', { type: 'button', className: 'quiet copy-code' }, t('copy'));
     copy.setAttribute('aria-label', t('code.copy'));
-    head.append(name, copy);
-    const pre = document.createElement('pre');
-    pre.tabIndex = 0;
-    this.code = document.createElement('code');
-    pre.append(this.code);
-    this.el.append(head, pre);
-    this.el.source = () => this.text;
+    const head = el('div', { className: 'head' }, el('span', {}, this.lang || t('code.plain')), copy);
+    this.el = el('div', { className: 'code', dir: 'ltr', source: () => this.text }, head, el('pre', { tabIndex: 0 }, this.code));
     this.part = null;
     this.lines = 0;
     this.shown = 0; // when colours were last made
@@ -108,10 +89,7 @@ export class Code {
     this.text += text;
     while (text) {
       if (!this.part || this.lines >= group) {
-        this.part = document.createElement('span');
-        this.part.className = 'part';
-        this.part.append('');
-        this.code.append(this.part);
+        this.part = this.code.appendChild(el('span', { className: 'part' }, ''));
         this.lines = 0;
       }
       // a part ends with a line, and takes what is left of the group
@@ -164,9 +142,7 @@ export async function put(text) {
       return true;
     }
   } catch { /* not allowed: the old way */ }
-  const area = document.createElement('textarea');
-  area.value = text;
-  area.className = 'offscreen';
+  const area = el('textarea', { value: text, className: 'offscreen' });
   document.body.append(area);
   const back = document.activeElement;
   area.select();

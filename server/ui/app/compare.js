@@ -4,7 +4,7 @@ import { Modal } from './dialog.js';
 import * as it from './open.js';
 import { Flow } from './markdown.js';
 import { call, lines, refusal } from './server.js';
-import { enterSends } from './settings.js';
+import { sends } from './settings.js';
 import { number, short, span, t } from './words.js';
 
 function Column({ run, draw, keep }) {
@@ -70,6 +70,6 @@ export function Compare({ list, close }) {
   return html`<${Modal} title=${t('compare')} close=${close} wide><form class="form" onSubmit=${ask}><div class="row wrap">${choice(0)}${choice(1)}
     <label class="check"><input type="checkbox" checked=${after} onChange=${(e) => setAfter(e.target.checked)} /> ${t('compare.after')}</label></div>
     <textarea rows="2" dir="auto" autofocus aria-label=${t('message')} placeholder=${t('message')} value=${text} onInput=${(e) => setText(e.target.value)}
-      onKeyDown=${(e) => { if (e.key === 'Enter' && !e.isComposing && !e.shiftKey && (enterSends() || e.ctrlKey || e.metaKey)) { e.preventDefault(); if (!end.current && text.trim()) ask(e); } }} /><div class="row end"><button class="primary" disabled=${!end.current && !text.trim()}>${end.current ? t('stop') : t('compare.ask')}</button></div></form>
+      onKeyDown=${(e) => { if (sends(e)) { e.preventDefault(); if (!end.current && text.trim()) ask(e); } }} /><div class="row end"><button class="primary" disabled=${!end.current && !text.trim()}>${end.current ? t('stop') : t('compare.ask')}</button></div></form>
     ${runs && html`<div class="two">${runs.map((r) => html`<${Column} key=${r} run=${r} draw=${n} keep=${keep} />`)}</div>`}<//>`;
 }

@@ -1,11 +1,11 @@
 // Where one writes: the text, the pictures that go with it, how the model thinks, and the button that sends or stops.
-import { html, useEffect, useEvent, useLayoutEffect, useRef, useState } from './html.js';
+import { el, html, useEffect, useEvent, useLayoutEffect, useRef, useState } from './html.js';
 import { say, told } from './dialog.js';
 import { Button, Icon } from './icons.js';
 import { models, state } from './live.js';
 import * as it from './open.js';
 import { large, mostText, pasted, Pieces, read, said, tokens } from './pieces.js';
-import { enterSends, settings, touch } from './settings.js';
+import { enterSends, sends, settings, touch } from './settings.js';
 import { weight } from './talk.js';
 import { Pictures } from './turn.js';
 import { bytes, number, short, t } from './words.js';
@@ -19,9 +19,7 @@ async function shrunk(file) {
   const scale = Math.min(1, side / Math.max(image.width, image.height));
   let data = file;
   if (scale < 1 || file.size > 2e6 || !/^image\/(png|jpeg|webp)$/.test(file.type)) {
-    const canvas = document.createElement('canvas');
-    canvas.width = Math.max(1, Math.round(image.width * scale));
-    canvas.height = Math.max(1, Math.round(image.height * scale));
+    const canvas = el('canvas', { width: Math.max(1, Math.round(image.width * scale)), height: Math.max(1, Math.round(image.height * scale)) });
     canvas.getContext('2d').drawImage(image, 0, 0, canvas.width, canvas.height);
     data = await new Promise((ok) => canvas.toBlob(ok, file.type === 'image/png' && file.size < 4e6 ? 'image/png' : 'image/jpeg', 0.9));
   }
@@ -139,7 +137,7 @@ export function Composer({ now, grow }) {
         setPieces((had) => [...had, pasted(words.replace(/\r\n?/g, '\n'), had)]);
       }}
       onKeyDown=${(e) => {
-        if (e.key === 'Enter' && !e.isComposing && !e.shiftKey && (enterSends() || e.ctrlKey || e.metaKey)) {
+        if (sends(e)) {
           e.preventDefault();
           if (!busy) send();
         } else if (e.key === 'ArrowUp' && !text) {

@@ -6,6 +6,16 @@ import htm from '../vendor/htm.js';
 export const html = htm.bind(h);
 export { render, useEffect, useLayoutEffect, useRef, useState };
 
+// el makes an element with properties and children, where no view draws it.
+export function el(name, properties, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
+
+// css is the value of a property of the page's, such as a colour of the theme.
+export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
 // signal holds a value. set tells who follows; use, in a component, draws it anew whenever the value changes.
 export function signal(value) {
   const followers = new Set();

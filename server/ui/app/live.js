@@ -45,12 +45,10 @@ export async function fetchModels() {
 // The page's own tag: another one means that the server was updated.
 async function version() {
   const r = await call('/ui', { method: 'HEAD', quiet: true, cache: 'no-store' });
-  const now = r.headers.get('ETag');
-  if (r.ok && now) {
-    const was = tag;
-    tag ??= now.replace(/^W\//, '');
-    if (was && was !== now.replace(/^W\//, '')) updated.set(true);
-  }
+  const now = r.headers.get('ETag')?.replace(/^W\//, '');
+  if (!r.ok || !now) return;
+  tag ??= now;
+  if (tag !== now) updated.set(true);
 }
 
 let asked = false; // for the key: once; who closed the question finds it in the banner

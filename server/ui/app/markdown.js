@@ -3,6 +3,7 @@
 // picture is shown as a link to it.
 import purify from '../vendor/purify.js';
 import { Code } from './code.js';
+import { el } from './html.js';
 import { blocks, callPictures, html, spent } from './marking.js';
 import { t } from './words.js';
 
@@ -23,11 +24,7 @@ const clean = (text) => purify.sanitize(text, kept);
 
 // dress finishes nodes after they were cleaned: links that leave, code with its head, tables that scroll by themselves.
 function dress(frag) {
-  for (const a of frag.querySelectorAll('a[href]')) {
-    a.target = '_blank';
-    a.rel = 'noopener noreferrer nofollow';
-    a.title = a.href;
-  }
+  for (const a of frag.querySelectorAll('a[href]')) Object.assign(a, { target: '_blank', rel: 'noopener noreferrer nofollow', title: a.href });
   for (const pre of frag.querySelectorAll('pre')) {
     const code = new Code((/lang-(\S+)/.exec(pre.className) ?? [])[1]);
     code.add(pre.textContent);
@@ -35,9 +32,7 @@ function dress(frag) {
     pre.replaceWith(code.el);
   }
   for (const table of frag.querySelectorAll('table')) {
-    const box = document.createElement('div');
-    box.className = 'table';
-    box.tabIndex = 0;
+    const box = el('div', { className: 'table', tabIndex: 0 });
     table.replaceWith(box);
     box.append(table);
   }
@@ -53,12 +48,7 @@ function drawn(type, raw, links) {
 const mostBoxes = 300; // code blocks and tables of one answer: each scrolls by itself, and thousands of those hold up a browser; what follows is shown as it was written
 
 // asIs is text as it was written.
-function asIs(text) {
-  const el = document.createElement('div');
-  el.className = 'as-is';
-  el.textContent = text;
-  return el;
-}
+const asIs = (text) => el('div', { className: 'as-is' }, text);
 
 // A text is read in windows: what is longer than the widest without an end is shown as it was written.
 const windows = [16000, 64000];
@@ -98,13 +88,13 @@ function dangling(text) {
 }
 
 // patch gives an element other children, and leaves those alone that stay as they were.
-function patch(el, made) {
-  let old = el.firstChild;
+function patch(into, made) {
+  let old = into.firstChild;
   for (let next = made.firstChild; next;) {
     const node = next, had = old;
     next = node.nextSibling;
     old = had?.nextSibling;
-    if (!had) el.append(node);
+    if (!had) into.append(node);
     else if (had.isEqualNode(node)) continue;
     else if (had.nodeType === 3 && node.nodeType === 3) had.data = node.data;
     else if (had.nodeType === 1 && !had.source && had.cloneNode().isEqualNode(node.cloneNode())) patch(had, node);
@@ -118,8 +108,8 @@ function patch(el, made) {
 }
 
 // leafOf is the text that a block ends with; null where it does not end with one.
-function leafOf(el) {
-  const walk = document.createTreeWalker(el, NodeFilter.SHOW_ALL);
+function leafOf(block) {
+  const walk = document.createTreeWalker(block, NodeFilter.SHOW_ALL);
   let leaf = walk.lastChild();
   for (let next = leaf; next; next = walk.lastChild()) leaf = next;
   // white space between blocks is passed over: it belongs to no line
@@ -133,8 +123,8 @@ const opens = /^( {0,3})(`{3,}|~{3,})([^\n`]*)\n/;
 
 // Flow draws one growing text into an element.
 export class Flow {
-  constructor(el) {
-    this.el = el;
+  constructor(into) {
+    this.el = into;
     this.reset();
   }
 
@@ -181,12 +171,7 @@ export class Flow {
   // all is fulfilled once everything that was set is drawn.
   all() { return new Promise((ok) => { if (waiting.has(this)) (this.whenDrawn ??= []).push(ok); else ok(); }); }
 
-  box() {
-    const el = document.createElement('div');
-    el.className = 'block';
-    el.dir = 'auto';
-    return el;
-  }
+  box() { return el('div', { className: 'block', dir: 'auto' }); }
 
   // next draws the first of the blocks that are complete.
   next() {
@@ -254,10 +239,7 @@ export class Flow {
     if (text === this.drawn || (!ended && this.tail && now < this.due)) return false;
     this.drawn = text;
     if (!text.trim()) return false;
-    if (!this.tail) {
-      this.tail = this.box();
-      this.el.append(this.tail);
-    }
+    this.tail ??= this.el.appendChild(this.box());
     this.sign = dangling(text);
     const made = html(kind, this.sign ? (this.sign === '`' ? text : text.trimEnd()) + this.sign : text, this.links);
     if (made === null) {
@@ -352,17 +334,15 @@ export class Flow {
     if (!/^(?:P|LI|H\d)$/.test(line.nodeName) || (this.sign && leaf.parentNode.localName !== signs[this.sign])) return false;
     let into = this.sign ? leaf.parentNode : line;
     const space = /[ \t]*$/.exec(this.drawn)[0]; // where nothing followed it, it was not drawn
-    const write = (el, text) => {
+    const write = (to, text) => {
       if (!text) return;
-      if (el.lastChild?.nodeType === 3) el.lastChild.appendData(text);
-      else el.append(text);
+      if (to.lastChild?.nodeType === 3) to.lastChild.appendData(text);
+      else to.append(text);
     };
     if (!into.lastChild.textContent.endsWith(space)) write(into, space);
     for (const [mark, text, fresh] of pieces) {
-      if (fresh) {
-        into = document.createElement(signs[mark]);
-        line.append(into);
-      } else if (!mark) into = line;
+      if (fresh) into = line.appendChild(el(signs[mark]));
+      else if (!mark) into = line;
       write(into, text);
     }
     this.sign = open;

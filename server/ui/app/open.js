@@ -46,8 +46,7 @@ export async function go(id) {
   else location.hash = '#/chat';
 }
 
-const fields = ({ system, options, think, format, tools }) => structuredClone({ system, options, think, format, tools });
-export { fields };
+export const fields = ({ system, options, think, format, tools }) => structuredClone({ system, options, think, format, tools });
 
 store.changed.follow(async (c) => {
   const { chat: { id } = {}, saved } = open.get() ?? {};

@@ -1,21 +1,17 @@
 // A plot of the last ten minutes, or of any numbers, drawn by uPlot; its latest numbers stand beside its title, for those who do not see it.
-import { html, useEffect, useRef } from './html.js';
+import { css, el, html, useEffect, useRef } from './html.js';
 import { settings } from './settings.js';
 import { language, number } from './words.js';
 
 let lib = null;
 function uplot() {
   lib ??= import('../vendor/uplot.js').then((m) => {
-    const link = document.createElement('link');
-    link.rel = 'stylesheet';
-    link.href = new URL('../vendor/uplot.css', import.meta.url);
-    document.head.append(link);
+    document.head.append(el('link', { rel: 'stylesheet', href: new URL('../vendor/uplot.css', import.meta.url) }));
     return m.default;
   });
   return lib;
 }
 
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 export const colours = ['--s1', '--s2', '--s3', '--s4', '--s5', '--s6'];
 
 // Plot draws series over x. series are {label, values, colour, points}; span: how many seconds are shown, ending at the last; x is time then.

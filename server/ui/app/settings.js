@@ -35,5 +35,8 @@ addEventListener('storage', (e) => { if (e.key === name) settings.set(read()); }
 // touch: there is no keyboard, as far as one can know.
 export const touch = () => matchMedia('(hover: none) and (pointer: coarse)').matches;
 
-// sends says whether Enter sends, or makes a line.
+// enterSends says whether Enter sends, or makes a line.
 export const enterSends = () => (settings.get().enter ? settings.get().enter === 'send' : !touch());
+
+// sends says whether a key sends what was written.
+export const sends = (e) => e.key === 'Enter' && !e.isComposing && !e.shiftKey && (enterSends() || e.ctrlKey || e.metaKey);

@@ -50,6 +50,14 @@ export function messages(chat, path) {
 // weight is how many bytes of text a conversation has, as the server counts them.
 export const weight = (chat, path) => messages(chat, path).reduce((n, m) => n + size(m.content) + size(m.thinking ?? '') + size(JSON.stringify(m.tool_calls ?? '')), size(chat.tools ?? '') + size(chat.format ?? ''));
 
+function parsed(text, bad) {
+  try {
+    return JSON.parse(text);
+  } catch (e) {
+    throw new Error(t(bad, { why: e.message }));
+  }
+}
+
 // request is the body for a conversation up to a turn. What is wrong in its settings is told in words.
 export function request(chat, path, model) {
   const body = { model, messages: messages(chat, path), options: {} };
@@ -57,21 +65,8 @@ export function request(chat, path, model) {
   if (chat.options?.stop?.length) body.options.stop = chat.options.stop;
   if (chat.options?.repeatable) body.options.repeatable = true;
   if (chat.think !== null && chat.think !== undefined && chat.think !== '') body.think = chat.think;
-  if (chat.format) {
-    try {
-      body.format = chat.format === 'json' ? 'json' : JSON.parse(chat.format);
-    } catch (e) {
-      throw new Error(t('format.bad', { why: e.message }));
-    }
-  }
-  if (chat.tools) {
-    try {
-      const tools = JSON.parse(chat.tools);
-      body.tools = (Array.isArray(tools) ? tools : [tools]).map((x) => (x.function ? x : { type: 'function', function: x }));
-    } catch (e) {
-      throw new Error(t('tools.bad', { why: e.message }));
-    }
-  }
+  if (chat.format) body.format = chat.format === 'json' ? 'json' : parsed(chat.format, 'format.bad');
+  if (chat.tools) body.tools = [parsed(chat.tools, 'tools.bad')].flat().map((x) => (x?.function ? x : { type: 'function', function: x }));
   return body;
 }
 

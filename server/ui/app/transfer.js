@@ -1,4 +1,5 @@
 // Conversations as files: JSON keeps everything, Markdown what one reads. Both can be taken in again.
+import { el } from './html.js';
 import { checked, said } from './pieces.js';
 import * as store from './store.js';
 import { late } from './talk.js';
@@ -38,9 +39,7 @@ export function asMarkdown(chat, path) {
 }
 
 export function save(name, type, text) {
-  const a = document.createElement('a');
-  a.href = URL.createObjectURL(new Blob([text], { type }));
-  a.download = name.replace(/[\\/:*?"<>|\s]+/g, ' ').trim().slice(0, 80);
+  const a = el('a', { href: URL.createObjectURL(new Blob([text], { type })), download: name.replace(/[\\/:*?"<>|\s]+/g, ' ').trim().slice(0, 80) });
   a.click();
   setTimeout(() => URL.revokeObjectURL(a.href), 10000);
 }

@@ -7,7 +7,7 @@ import { state } from './live.js';
 import { Flow } from './markdown.js';
 import * as it from './open.js';
 import { Pieces, said } from './pieces.js';
-import { enterSends } from './settings.js';
+import { sends } from './settings.js';
 import { elsewhere, late, runs } from './talk.js';
 import { number, short, span, t, unenforced } from './words.js';
 
@@ -52,7 +52,7 @@ function Question({ x, now }) {
       <textarea ref=${area} dir="auto" rows=${Math.min(12, text.split('\n').length + 1)} aria-label=${t('edit')} value=${text} onInput=${(e) => setText(e.target.value)}
         onKeyDown=${(e) => {
           if (e.key === 'Escape') { e.stopPropagation(); setText(null); }
-          if (e.key === 'Enter' && !e.shiftKey && !e.isComposing && (enterSends() || e.ctrlKey || e.metaKey)) { e.preventDefault(); end(); }
+          if (sends(e)) { e.preventDefault(); end(); }
         }} />
       <div class="row end"><button type="button" onClick=${() => setText(null)}>${t('cancel')}</button><button class="primary">${t('ask.again')}</button></div></form></article>`;
   }
