@@ -86,33 +86,9 @@ func (m *Matcher) merge(f *frame, a, b int32) int32 {
 	}
 	m.spend(f, 4+4*len(all))
 	for _, k := range slices.Backward(m.mergeEqual(all)) {
-		rest = m.internList(k, rest)
+		rest = m.intern(k, rest)
 	}
 	return rest
-}
-
-// internList is intern for a ret with others.
-func (m *Matcher) internList(k kernel, other int32) int32 {
-	if other == -1 {
-		return m.intern(k)
-	}
-	h := bucket(k)
-	for i := m.heads[h]; i != 0; i = m.rets[i-1].chain {
-		if r := &m.rets[i-1]; r.kernel == k && r.other == other {
-			return i - 1
-		}
-	}
-	if len(m.rets) == maxPlaces {
-		m.tooMany(k.f)
-	}
-	depth, ends := min(m.depthOf(k.up)+1, m.depthOf(other)), m.canEnd(k) || other == bottom
-	if other >= 0 {
-		last := m.rets[other]
-		ends = ends || last.ends || last.other == -1 && m.canEnd(last.kernel)
-	}
-	m.rets = append(m.rets, ret{k, other, depth, m.heads[h], ends})
-	m.heads[h] = int32(len(m.rets))
-	return int32(len(m.rets) - 1)
 }
 
 // visit reports whether k is not yet among the calls and returns made for this byte.

@@ -276,28 +276,47 @@ func (p *program) finish() error {
 }
 
 func (n *nfa) nullable(m *meter) bool {
-	seen := make([]bool, len(n.states))
 	m.step(1 + len(n.states)/64)
-	work := []int32{0}
+	c := closer{n: n, m: m, mark: make([]int32, len(n.states))}
+	return slices.Contains(c.closure([]int32{0}), n.end)
+}
+
+// closer finds what is reached without reading a byte: by empty transitions, and by calls of frames
+// that may be empty.
+type closer struct {
+	n     *nfa
+	m     *meter
+	mark  []int32 // the round a state was last added in
+	round int32
+}
+
+// closure is the states that are reached so from a set, of those that read, call or end. It takes
+// the place of the set.
+func (c *closer) closure(set []int32) []int32 {
+	c.round++
+	work := slices.Clone(set)
+	set = set[:0]
 	for len(work) > 0 {
 		s := work[len(work)-1]
 		work = work[:len(work)-1]
-		if seen[s] {
+		if c.mark[s] == c.round {
 			continue
 		}
-		seen[s] = true
-		m.step(1)
-		if s == n.end {
-			return true
+		c.mark[s] = c.round
+		c.m.step(1)
+		st := &c.n.states[s]
+		if len(st.edges) > 0 || len(st.calls) > 0 || s == c.n.end {
+			set = append(set, s)
 		}
-		work = append(work, n.states[s].eps...)
-		for _, c := range n.states[s].calls {
-			if c.f.null {
-				work = append(work, c.to)
+		work = append(work, st.eps...)
+		for _, call := range st.calls {
+			if call.f.null {
+				work = append(work, call.to)
 			}
 		}
 	}
-	return false
+	slices.Sort(set)
+	return set
 }
 
 // determinise is the subset construction. Calls are symbols like bytes; calls of frames that may be
@@ -305,36 +324,10 @@ func (n *nfa) nullable(m *meter) bool {
 func (p *program) determinise(f *frame) error {
 	n := f.nfa
 	f.classify()
-	mark := make([]int32, len(n.states)) // the round a state was last added in
-	round := int32(0)
-	closure := func(set []int32) []int32 {
-		round++
-		work := slices.Clone(set)
-		set = set[:0]
-		for len(work) > 0 {
-			s := work[len(work)-1]
-			work = work[:len(work)-1]
-			if mark[s] == round {
-				continue
-			}
-			mark[s] = round
-			p.m.step(1)
-			st := &n.states[s]
-			if len(st.edges) > 0 || len(st.calls) > 0 || s == n.end {
-				set = append(set, s)
-			}
-			work = append(work, st.eps...)
-			for _, c := range st.calls {
-				if c.f.null {
-					work = append(work, c.to)
-				}
-			}
-		}
-		slices.Sort(set)
-		return set
-	}
+	from := closer{n: n, m: p.m, mark: make([]int32, len(n.states))}
 	var found subsets
 	intern := func(set []int32) (int32, error) {
+		set = from.closure(set)
 		id, fresh := found.number(set, 0)
 		if !fresh {
 			return id, nil
@@ -347,7 +340,7 @@ func (p *program) determinise(f *frame) error {
 		}
 		return id, nil
 	}
-	if _, err := intern(closure([]int32{0})); err != nil {
+	if _, err := intern([]int32{0}); err != nil {
 		return err
 	}
 	targets := make([][]int32, f.width)
@@ -375,7 +368,7 @@ func (p *program) determinise(f *frame) error {
 			to := int32(dead)
 			if len(set) > 0 {
 				var err error
-				if to, err = intern(closure(slices.Clone(set))); err != nil {
+				if to, err = intern(slices.Clone(set)); err != nil {
 					return err
 				}
 			}
@@ -393,7 +386,7 @@ func (p *program) determinise(f *frame) error {
 					set = append(set, o.to)
 				}
 			}
-			to, err := intern(closure(set))
+			to, err := intern(set)
 			if err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package grammar
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,11 +22,6 @@ func GBNFFor(ctx context.Context, asker, src string) (*Grammar, error) {
 }
 
 func compileGBNF(m *meter, src string) (g *Grammar, err error) {
-	defer func() {
-		if errors.Is(err, errSpent) {
-			err = &Error{Msg: err.Error()}
-		}
-	}()
 	defer catch(&err)
 	p := &gbnf{program: program{m: m}, src: src, rules: map[string]*gbnfRule{}}
 	root := p.parse()

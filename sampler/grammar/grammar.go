@@ -23,7 +23,7 @@
 package grammar
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
 	"strings"
 	"sync"
@@ -79,14 +79,11 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	where := e.Where
-	if where == "" {
-		where = "#"
-	}
+	where := cmp.Or(e.Where, "#")
 	if e.Keyword != "" {
-		return fmt.Sprintf("grammar: %s: %s: %s", where, e.Keyword, e.Msg)
+		where += ": " + e.Keyword
 	}
-	return fmt.Sprintf("grammar: %s: %s", where, e.Msg)
+	return "grammar: " + where + ": " + e.Msg
 }
 
 // JSON is the grammar of JSON mode: any JSON object.

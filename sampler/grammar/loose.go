@@ -71,11 +71,7 @@ func (e *Error) note() Note {
 }
 
 // tooLarge is cannot for an automaton that would be.
-func (s *schema) tooLarge(keyword string) *Error {
-	e := s.cannot(keyword, "%v", errTooLarge)
-	e.large = true
-	return e
-}
+func (s *schema) tooLarge(keyword string) *Error { return s.cannot(keyword, "%v", errTooLarge) }
 
 // widened is what was left out so far of the documents that are compiled together.
 type widened struct {
@@ -116,7 +112,7 @@ func widen(m *meter, compile func(*widened) *Grammar) (*Grammar, error) {
 		}
 		if errors.Is(err, errSpent) {
 			if spent++; spent > 2 {
-				return nil, &Error{Msg: err.Error()}
+				return nil, err
 			}
 			m.again()
 			if err = w.spent(spent > 1); err != nil {
@@ -156,7 +152,7 @@ func (w *widened) spent(all bool) error {
 			if root.doc != at && !all {
 				continue
 			}
-			e := root.err("", "%v", errSpent)
+			e := root.err("", "%s", errSpent.Msg)
 			if root.doc.strict {
 				return e
 			}
@@ -166,7 +162,7 @@ func (w *widened) spent(all bool) error {
 		}
 	}
 	if !left {
-		return &Error{Msg: errSpent.Error()}
+		return errSpent
 	}
 	return nil
 }

@@ -237,7 +237,7 @@ func (m *Matcher) step(out []kernel, base int, k kernel, b byte, entering bool) 
 			} else {
 				m.deep = max(m.deep, need)
 			}
-			up = m.intern(kernel{f, c.to, k.up})
+			up = m.intern(kernel{f, c.to, k.up}, -1)
 		}
 		into := kernel{c.f, 0, up}
 		mark := kernel{c.f, -1, up} // no state: a call, not a return
@@ -257,18 +257,26 @@ func (m *Matcher) step(out []kernel, base int, k kernel, b byte, entering bool) 
 
 func bucket(k kernel) int { return int(uint32(k.s*31+k.up*7919)>>3^uint32(k.s)) & 63 }
 
-// intern returns the ret for k, an old one if there is one.
-func (m *Matcher) intern(k kernel) int32 {
+// intern returns the ret for k with the others of its list (−1: none), an old one if there is one.
+func (m *Matcher) intern(k kernel, other int32) int32 {
 	h := bucket(k)
 	for i := m.heads[h]; i != 0; i = m.rets[i-1].chain {
-		if m.rets[i-1].kernel == k && m.rets[i-1].other == -1 {
+		if r := &m.rets[i-1]; r.kernel == k && r.other == other {
 			return i - 1
 		}
 	}
 	if len(m.rets) == maxPlaces {
 		m.tooMany(k.f)
 	}
-	m.rets = append(m.rets, ret{k, -1, m.depthOf(k.up) + 1, m.heads[h], false})
+	depth, ends := m.depthOf(k.up)+1, false
+	if other != -1 {
+		depth, ends = min(depth, m.depthOf(other)), m.canEnd(k) || other == bottom
+	}
+	if other >= 0 {
+		last := m.rets[other]
+		ends = ends || last.ends || last.other == -1 && m.canEnd(last.kernel)
+	}
+	m.rets = append(m.rets, ret{k, other, depth, m.heads[h], ends})
 	m.heads[h] = int32(len(m.rets))
 	return int32(len(m.rets) - 1)
 }
@@ -309,7 +317,7 @@ func (m *Matcher) compact() {
 			if r.other >= 0 {
 				r.other = m.remap[r.other]
 			}
-			m.remap[i] = m.internList(r.kernel, r.other)
+			m.remap[i] = m.intern(r.kernel, r.other)
 		}
 	}
 	for i := range m.cur {

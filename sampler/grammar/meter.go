@@ -30,7 +30,7 @@ func newMeter(ctx context.Context) *meter { return &meter{ctx: ctx, left: maxSte
 type stopped struct{ err error }
 
 // errSpent is a compilation that has done all it may.
-var errSpent = fmt.Errorf("too large: compiling it takes more than %d steps", maxSteps)
+var errSpent = &Error{Msg: fmt.Sprintf("too large: compiling it takes more than %d steps", maxSteps)}
 
 // step counts n steps.
 func (m *meter) step(n int) {
@@ -80,7 +80,7 @@ func attempt(f func()) *Error {
 		return nil
 	}
 	own, ok := err.(*Error)
-	if !ok {
+	if !ok || own == errSpent {
 		panic(stopped{err})
 	}
 	return own

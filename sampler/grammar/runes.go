@@ -66,14 +66,15 @@ func everything(to int32) []span {
 	return []span{{0, surrogateMin - 1, to}, {surrogateMax + 1, utf8.MaxRune, to}}
 }
 
-// textLength is the language of texts of lo to hi code points; hi < 0: no maximum.
-func textLength(lo, hi int) (*runes, error) {
+// lengths is the language of texts of lo to hi code points, as the leaves ask for; hi < 0: no
+// maximum.
+func lengths(leaves []*schema, lo, hi int) *runes {
 	last := hi
 	if hi < 0 {
 		last = lo
 	}
 	if last > maxRunes {
-		return nil, errTooLarge
+		panic(tooLarge(leaves, "maxLength"))
 	}
 	d := &runes{}
 	for i := range last + 1 {
@@ -82,7 +83,7 @@ func textLength(lo, hi int) (*runes, error) {
 			d.trans[i] = everything(int32(min(i+1, last)))
 		}
 	}
-	return d, nil
+	return d
 }
 
 // oneOf is the language of the given texts.
@@ -236,11 +237,7 @@ func (p *program) embed(n *nfa, from int32, d *runes, write writer) int32 {
 	n.eps(from, at[0])
 	// Spans with the same target are written once, however many states have them; classes of many
 	// spans (all letters) once for all targets, in a frame of their own.
-	type key struct {
-		lo, hi rune
-		to     int32
-	}
-	done := map[key]int32{}
+	done := map[span]int32{}
 	for s, t := range d.trans {
 		p.m.step(4 + 8*len(t))
 		byTarget := map[int32]int{}
@@ -256,12 +253,11 @@ func (p *program) embed(n *nfa, from int32, d *runes, write writer) int32 {
 				}
 				continue
 			}
-			k := key(e)
-			in, ok := done[k]
+			in, ok := done[e]
 			if !ok {
 				in = n.state()
 				write(n, in, e.lo, e.hi, at[e.to])
-				done[k] = in
+				done[e] = in
 			}
 			n.eps(at[s], in)
 		}
@@ -276,24 +272,21 @@ func (p *program) quoted(n *nfa, from int32, d *runes) int32 {
 
 // classFrame is the frame of one code point of the spans that lead to to.
 func (p *program) classFrame(spans []span, to int32, write writer) *frame {
+	spans = slices.DeleteFunc(slices.Clone(spans), func(e span) bool { return e.to != to })
 	// The writers differ in what they do with a quote, so they do not share frames.
 	probe := &nfa{}
 	probe.state()
 	write(probe, probe.state(), '"', '"', 0)
 	id := fmt.Sprint(len(probe.states))
 	for _, e := range spans {
-		if e.to == to {
-			id += fmt.Sprintf(" %x-%x", e.lo, e.hi)
-		}
+		id += fmt.Sprintf(" %x-%x", e.lo, e.hi)
 	}
 	if f := p.classes[id]; f != nil {
 		return f
 	}
 	f := p.add("class")
 	for _, e := range spans {
-		if e.to == to {
-			write(f.nfa, 0, e.lo, e.hi, f.nfa.end)
-		}
+		write(f.nfa, 0, e.lo, e.hi, f.nfa.end)
 	}
 	if p.classes == nil {
 		p.classes = map[string]*frame{}

@@ -168,15 +168,6 @@ func (c *compiler) text(leaves []*schema) (d *runes, lo, hi int) {
 	return d, lo, hi
 }
 
-// lengths is textLength of the leaves' bounds.
-func lengths(leaves []*schema, lo, hi int) *runes {
-	d, err := textLength(lo, hi)
-	if err != nil {
-		panic(tooLarge(leaves, "maxLength"))
-	}
-	return d
-}
-
 func (c *compiler) stringAlt(n *nfa, leaves []*schema) {
 	if all, _, _ := c.strings(leaves); len(all) == 1 && all[0].keyword == "format" {
 		n.call(0, formats[all[0].s.v.get("format").text].frame(), n.end) // which all grammars share

@@ -2,9 +2,11 @@ package grammar
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // Thought is a way to think before an answer.
@@ -244,17 +246,13 @@ func (m *Matcher) thought(b []byte) {
 		return
 	}
 	for _, c := range b {
-		switch {
-		case c >= 0xf0:
-			m.due = 3
-		case c >= 0xe0:
-			m.due = 2
-		case c >= 0xc0:
-			m.due = 1
-		case c >= 0x80:
+		switch length := bits.LeadingZeros8(^c); length { // of a character, by its first byte
+		case 0:
+			m.due = 0
+		case 1: // which is not c
 			m.due = max(m.due-1, 0)
 		default:
-			m.due = 0
+			m.due = int8(min(length, utf8.UTFMax) - 1)
 		}
 	}
 	if m.left--; m.left > 0 || m.due > 0 && m.left > -late {

@@ -123,10 +123,8 @@ func (d *reader) next(depth int) *value {
 	return &value{kind: kindNull}
 }
 
+// get is the value of a key; nil where v has none, or is no object.
 func (v *value) get(key string) *value {
-	if v.kind != kindObject {
-		return nil
-	}
 	if len(v.keys) <= 16 {
 		if i := slices.Index(v.keys, key); i >= 0 {
 			return v.items[i]
@@ -210,10 +208,7 @@ func (v *value) rat() *big.Rat {
 			return nil
 		}
 	}
-	r, ok := new(big.Rat).SetString(v.text)
-	if !ok {
-		return nil
-	}
+	r, _ := new(big.Rat).SetString(v.text)
 	return r
 }
 
