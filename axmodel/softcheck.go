@@ -8,19 +8,16 @@ import (
 // check holds the header against itself and against the directory.
 func (s *Soft) check() error {
 	finite := func(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
-	if s.Kind < Layer || s.Kind > Net {
+	switch {
+	case s.Kind < Layer || s.Kind > Net:
 		return errorf("is of an unknown kind, %d", uint32(s.Kind))
-	}
-	if s.Kind == Net {
+	case s.Kind == Net:
 		return s.checkGraphs()
-	}
-	if s.Flags&^flagsKnown != 0 {
+	case s.Flags&^flagsKnown != 0:
 		return errorf("has unknown flags 0x%x", s.Flags&^flagsKnown)
-	}
-	if s.Hidden < 1 {
+	case s.Hidden < 1:
 		return errorf("hidden is 0")
-	}
-	if !finite(s.Eps) || s.Eps < 0 {
+	case !finite(s.Eps) || s.Eps < 0:
 		return errorf("RMS epsilon is %v", s.Eps)
 	}
 	switch s.Kind {
@@ -75,22 +72,18 @@ func (s *Soft) check() error {
 	case Decoder:
 		return s.checkParts()
 	}
-	if (s.Kind == Head || s.Kind == EmbeddingHead) && (len(s.Groups) != 1 || s.Groups[0].Rows != 1) {
+	switch {
+	case (s.Kind == Head || s.Kind == EmbeddingHead) && (len(s.Groups) != 1 || s.Groups[0].Rows != 1):
 		return errorf("a head has one group of one row")
-	}
-	if s.Flags&FlagGate != 0 && s.Kind != Layer {
+	case s.Flags&FlagGate != 0 && s.Kind != Layer:
 		return errorf("is a %v, and claims a gate", s.Kind)
-	}
-	if s.Flags&(FlagGemma4|FlagShares) != 0 && s.Kind != Layer {
+	case s.Flags&(FlagGemma4|FlagShares) != 0 && s.Kind != Layer:
 		return errorf("is a %v, and claims to be a layer with inputs of its own, or shares K and V", s.Kind)
-	}
-	if s.Flags&FlagMerger != 0 && s.Kind != Encoder {
+	case s.Flags&FlagMerger != 0 && s.Kind != Encoder:
 		return errorf("is a %v, and claims a merger", s.Kind)
-	}
-	if s.Flags&FlagLast != 0 {
+	case s.Flags&FlagLast != 0:
 		return errorf("is a %v, and claims to be a whole decoder", s.Kind)
-	}
-	if s.Flags&FlagOnePos != 0 && (s.Kind != Layer || s.Pos != 3) {
+	case s.Flags&FlagOnePos != 0 && (s.Kind != Layer || s.Pos != 3):
 		return errorf("is a %v of %d position rows, and claims one in place of three", s.Kind, s.Pos)
 	}
 	want := s.Wants()

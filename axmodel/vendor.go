@@ -350,14 +350,13 @@ func group(ins, outs []axcl.Tensor, nodes []node) []GroupMeta {
 	if gs := byNames(ins, outs, len(nodes)); gs != nil {
 		return gs
 	}
-	g := GroupMeta{Inputs: ins, Outputs: outs}
-	for _, t := range ins {
-		g.RawInputs = append(g.RawInputs, t.Name)
+	names := func(ts []axcl.Tensor) (names []string) {
+		for _, t := range ts {
+			names = append(names, t.Name)
+		}
+		return names
 	}
-	for _, t := range outs {
-		g.RawOutputs = append(g.RawOutputs, t.Name)
-	}
-	return []GroupMeta{g}
+	return []GroupMeta{{Inputs: ins, Outputs: outs, RawInputs: names(ins), RawOutputs: names(outs)}}
 }
 
 // split takes "mask_2" apart: "mask", 2. A name without a number is group 0's.

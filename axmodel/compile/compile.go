@@ -174,14 +174,9 @@ func (j *job) settle() error {
 	if err := j.settleSizes(); err != nil {
 		return err
 	}
-	switch j.Quant {
-	case "bf16":
-		j.dtype = axmodel.BF16Fours
-	case "int8":
-		j.dtype = axmodel.Int8Groups
-	case "int4":
-		j.dtype = axmodel.Int4Groups
-	default:
+	types := map[string]axmodel.DType{"bf16": axmodel.BF16Fours, "int8": axmodel.Int8Groups, "int4": axmodel.Int4Groups}
+	var ok bool
+	if j.dtype, ok = types[j.Quant]; !ok {
 		return fmt.Errorf("compile: quant is %q, bf16, int8 and int4 are possible", j.Quant)
 	}
 	if err := j.settleStates(); err != nil {
@@ -193,9 +188,8 @@ func (j *job) settle() error {
 	if strings.ContainsAny(j.Name, "/\\%\x00") || strings.HasPrefix(j.Name, ".") || len(j.Name) > 100 {
 		return fmt.Errorf("compile: %q cannot be part of a file's name", j.Name)
 	}
-	if a.hfConfig.Embedding || exists(j.root, "modules.json") {
-		j.Embedding = true
-	}
+	_, err := j.root.Stat("modules.json")
+	j.Embedding = j.Embedding || a.hfConfig.Embedding || err == nil
 	j.groups = axmodel.Ladder(j.Context, j.Chunk, j.History)
 	return j.settleWhole()
 }
@@ -225,11 +219,6 @@ func (j *job) settleSizes() error {
 		}
 	}
 	return nil
-}
-
-func exists(root *os.Root, name string) bool {
-	_, err := root.Stat(name)
-	return err == nil
 }
 
 // usable gives a tensor of a type that can be compiled.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
@@ -156,16 +155,8 @@ func (j *job) given() error {
 		}
 		j.total += int64(t.rows) * int64(t.cols) * width
 	}
-	seen := map[string]bool{}
-	for name := range j.c.weights {
-		for _, part := range []string{"vision", "audio"} {
-			if strings.HasPrefix(name, "model."+part+"_tower.") || strings.HasPrefix(name, "model.embed_"+part+".") {
-				seen[part] = true
-			}
-		}
-	}
 	for _, part := range []string{"vision", "audio"} {
-		if seen[part] {
+		if j.c.holds("model."+part+"_tower.") || j.c.holds("model.embed_"+part+".") {
 			j.notes = append(j.notes, "the checkpoint's "+part+" part is left out: the package takes text")
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/axle-llm/axle/axmodel"
 )
@@ -48,11 +47,8 @@ func (j *job) settleStates() error {
 	if j.Warm < 0 || j.Warm > len(j.History) {
 		return fmt.Errorf("compile: %d prefill groups of layers with a state, 0 to %d are possible", j.Warm, len(j.History))
 	}
-	for name := range j.c.weights {
-		if strings.HasPrefix(name, "model.visual.") && j.a.family == "qwen3_5" {
-			j.notes = append(j.notes, "the checkpoint's vision part is left out: the package takes text")
-			break
-		}
+	if j.a.family == "qwen3_5" && j.c.holds("model.visual.") {
+		j.notes = append(j.notes, "the checkpoint's vision part is left out: the package takes text")
 	}
 	return nil
 }

@@ -137,6 +137,16 @@ func (c *checkpoint) close() {
 	}
 }
 
+// holds says whether there are tensors whose names begin so.
+func (c *checkpoint) holds(prefix string) bool {
+	for name := range c.weights {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
 // openCheckpoint finds the tensors of a folder: by model.safetensors.index.json, else in
 // model.safetensors, else in every *.safetensors.
 func openCheckpoint(root *os.Root) (*checkpoint, error) {

@@ -139,15 +139,8 @@ func axes(half int, section []int, inTurns bool) ([]float32, error) {
 	}
 	out := make([]float32, half)
 	if !inTurns {
-		for i := range out {
-			if i >= section[0] {
-				out[i] = 1
-			}
-			if i >= section[0]+section[1] {
-				out[i] = 2
-			}
-		}
-		return out, nil
+		one, two := slices.Repeat([]float32{1}, section[1]), slices.Repeat([]float32{2}, section[2])
+		return slices.Concat(out[:section[0]], one, two), nil
 	}
 	for k := 1; k < 3; k++ {
 		for i := k; i < min(3*section[k], half); i += 3 {
