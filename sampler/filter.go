@@ -169,10 +169,7 @@ func (e *expMemo) of(v float32) float32 {
 		return e.compute(v)
 	}
 	if e.at == nil {
-		e.at = make([]float32, 1<<16)
-		for i := range e.at {
-			e.at[i] = -1
-		}
+		e.at = slices.Repeat([]float32{-1}, 1<<16)
 	}
 	if w := e.at[b>>16]; w >= 0 {
 		return w

@@ -1,6 +1,7 @@
 package cards
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -324,7 +325,7 @@ func (r *Report) device(d axcl.Info) {
 
 func (r *Report) links() {
 	for _, l := range r.Links {
-		text := fmt.Sprintf("%s: ×%s at %s", l.Bus, or(l.Width, "?"), or(l.Speed, "unknown speed"))
+		text := fmt.Sprintf("%s: ×%s at %s", l.Bus, cmp.Or(l.Width, "?"), cmp.Or(l.Speed, "unknown speed"))
 		switch {
 		case l.Lost:
 			r.Usable = false
@@ -418,13 +419,6 @@ func text(root fs.FS, name string) string {
 func exists(root fs.FS, name string) bool {
 	_, err := fs.Stat(root, name)
 	return err == nil
-}
-
-func or(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // gigatransfers reads the kernel's "5.0 GT/s PCIe".

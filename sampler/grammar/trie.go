@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"sync"
 	"weak"
@@ -61,12 +62,7 @@ func NewTrie(v Vocabulary) *Trie {
 		t.words[id] = b
 		ids = append(ids, id)
 	}
-	slices.SortFunc(ids, func(a, b int32) int {
-		if c := bytes.Compare(t.words[a], t.words[b]); c != 0 {
-			return c
-		}
-		return int(a - b)
-	})
+	slices.SortFunc(ids, func(a, b int32) int { return cmp.Or(bytes.Compare(t.words[a], t.words[b]), cmp.Compare(a, b)) })
 	var path []int32 // the open nodes, by depth
 	var last []byte
 	for _, id := range ids {
