@@ -57,7 +57,8 @@ func newGuard(loopback bool, hosts, origins []string, keys *access.Keys, next ht
 		if o = strings.TrimSpace(o); o == "*" {
 			g.any = true
 		} else if o != "" {
-			g.origins = append(g.origins, newOrigin(o))
+			before, after, star := strings.Cut(o, "*")
+			g.origins = append(g.origins, origin{before, after, star})
 		}
 	}
 	return g
@@ -67,12 +68,6 @@ func newGuard(loopback bool, hosts, origins []string, keys *access.Keys, next ht
 type origin struct {
 	before, after string
 	star          bool
-}
-
-func newOrigin(s string) origin {
-	var o origin
-	o.before, o.after, o.star = strings.Cut(s, "*")
-	return o
 }
 
 func (o origin) match(s string) bool {

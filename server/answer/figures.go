@@ -81,11 +81,9 @@ type trace struct {
 	second bool // another answer to a prompt that counts already
 }
 
-func (f *Figures) begin() *trace { return &trace{f: f, start: time.Now()} }
-
-// beside says that the answer is another one to a prompt: when it began, and what of its prompt was
-// in the cache, says nothing.
-func (t *trace) beside() { t.second = true }
+// begin follows an answer. second: it is another one to a prompt, and when it began, and what of
+// its prompt was in the cache, says nothing.
+func (f *Figures) begin(second bool) *trace { return &trace{f: f, start: time.Now(), second: second} }
 
 func (t *trace) event(now time.Time, e ask.Event) {
 	if e.Done != nil {

@@ -64,9 +64,7 @@ func (a *Answers) run(x *request.Exchange, w *request.Reply, enc prompt.Encoder,
 	for i := range all {
 		c := &all[i]
 		c.answer = prompt.Answer{Model: q.model, Start: start, Load: q.load}
-		if c.trace = a.Figures.begin(); i > 0 {
-			c.trace.beside()
-		}
+		c.trace = a.Figures.begin(i > 0)
 		defer c.trace.end(&c.answer)
 	}
 	see, _ := enc.(prompt.Seer)

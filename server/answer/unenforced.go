@@ -18,7 +18,7 @@ const (
 // Warning header for each, before the answer begins, and the log by keyword and place. Names that
 // the schema chose are a client's words, and in the log only where prompts are.
 func (a *Answers) notEnforced(x *request.Exchange, notes []grammar.Note) {
-	for i, n := range notes {
+	for i, n := range notes[:min(len(notes), maxWarnings)] {
 		text, place := n.String(), n.Place
 		if i == maxWarnings-1 && len(notes) > maxWarnings {
 			text = strconv.Itoa(len(notes)-i) + " more keywords are not enforced"
@@ -26,15 +26,11 @@ func (a *Answers) notEnforced(x *request.Exchange, notes []grammar.Note) {
 		if len(text) > maxWarning {
 			text = text[:maxWarning] + "…"
 		}
-		if i < maxWarnings {
-			x.Writer.Header().Add("Warning", "299 axle "+strconv.QuoteToASCII(text))
-		}
+		x.Writer.Header().Add("Warning", "299 axle "+strconv.QuoteToASCII(text))
 		if a.o.Shared.LogPrompts {
 			place = n.Where
 		}
-		if i < maxWarnings {
-			a.log.Warn("a schema's keyword is not enforced", zap.String("path", x.Request.URL.Path), zap.String("keyword", n.Keyword),
-				zap.String("place", request.Clip(place)), zap.Int("keywords", len(notes)))
-		}
+		a.log.Warn("a schema's keyword is not enforced", zap.String("path", x.Request.URL.Path), zap.String("keyword", n.Keyword),
+			zap.String("place", request.Clip(place)), zap.Int("keywords", len(notes)))
 	}
 }

@@ -37,9 +37,6 @@ func warning(id, about string, values map[string]any) viewWarning {
 	for name, v := range values {
 		holes = append(holes, "{"+name+"}", fmt.Sprint(v))
 	}
-	if values == nil {
-		values = map[string]any{}
-	}
 	return viewWarning{id, about, strings.NewReplacer(holes...).Replace(Warnings[id]), values}
 }
 
@@ -52,7 +49,7 @@ func (v *Views) warnings(cards []viewCard, on []viewModel) (status string, out [
 	case "lost", "no device":
 		warn(status, "", map[string]any{"error": fmt.Sprint(err)})
 	case "draining":
-		warn(status, "", nil)
+		warn(status, "", map[string]any{})
 	}
 	for _, text := range v.o.Fewer() {
 		warn("fewer", "", map[string]any{"error": text})

@@ -191,10 +191,9 @@ func (e *completionEncoder) choice(i int, p prompt.Part, told *textTold) textCho
 		c.Logprobs.Logprobs = append(c.Logprobs.Logprobs, finite(l.Logprob))
 		c.Logprobs.Offsets = append(c.Logprobs.Offsets, told.at)
 		for _, b := range []byte(l.Token) {
-			if !utf8.RuneStart(b) {
-				continue
+			if utf8.RuneStart(b) {
+				told.at++
 			}
-			told.at++
 		}
 		if e.tops {
 			top := map[string]float64{}
