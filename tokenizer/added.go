@@ -118,20 +118,7 @@ func (s *trie) build(keys []trieKey) {
 		lo, hi, depth int
 		node          int32
 	}
-	var jobs []job // not recursion: a string may be long
-	node := func() int32 {
-		s.nodes = append(s.nodes, trieNode{num: -1})
-		return int32(len(s.nodes) - 1)
-	}
-	for lo := 0; lo < len(keys); {
-		hi, b := lo, keys[lo].text[0]
-		for hi < len(keys) && keys[hi].text[0] == b {
-			hi++
-		}
-		s.root[b] = node()
-		jobs = append(jobs, job{lo, hi, 1, s.root[b]})
-		lo = hi
-	}
+	jobs := []job{{hi: len(keys)}} // not recursion: a string may be long
 	for len(jobs) > 0 {
 		j := jobs[len(jobs)-1]
 		jobs = jobs[:len(jobs)-1]
@@ -148,8 +135,13 @@ func (s *trie) build(keys []trieKey) {
 			for hi < j.hi && keys[hi].text[j.depth] == b {
 				hi++
 			}
-			to := node()
-			s.edges = append(s.edges, trieEdge{b, to})
+			to := int32(len(s.nodes))
+			s.nodes = append(s.nodes, trieNode{num: -1})
+			if j.depth == 0 {
+				s.root[b] = to
+			} else {
+				s.edges = append(s.edges, trieEdge{b, to})
+			}
 			jobs = append(jobs, job{lo, hi, j.depth + 1, to})
 			lo = hi
 		}

@@ -41,7 +41,8 @@ const spaceRune = '▁' // U+2581, SentencePiece's visible space
 
 const spaceMark = "▁"
 
-// symbolTables fills the tables that map single bytes or characters to ids.
+// symbolTables fills the tables that map single bytes or characters to ids, and learns where words
+// may be cut.
 func (m *bpe) symbolTables() {
 	for i := range m.byteID {
 		m.byteID[i] = -1
@@ -76,6 +77,7 @@ func (m *bpe) symbolTables() {
 			m.wide[r] = id
 		}
 	}
+	m.findCuts()
 }
 
 func (m *bpe) usable(id int32) int32 {
@@ -87,9 +89,6 @@ func (m *bpe) usable(id int32) int32 {
 
 // findCuts learns where words may be cut.
 func (m *bpe) findCuts() {
-	if m.raw {
-		return
-	}
 	m.join = make(map[rune]bool)
 	seen := make([]bool, m.v.size())
 	for i := range m.merges.slots {

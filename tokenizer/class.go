@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"sync"
 	"unicode"
+
+	"golang.org/x/text/unicode/rangetable"
 )
 
 // Character classes as the split patterns need them. \s is Unicode's White_Space; \w, which only
@@ -27,18 +29,7 @@ type classPages struct {
 
 var classes = sync.OnceValue(func() *classPages {
 	flat := make([]uint8, 0x110000)
-	mark := func(t *unicode.RangeTable, c uint8) {
-		for _, r := range t.R16 {
-			for x := uint32(r.Lo); x <= uint32(r.Hi); x += uint32(r.Stride) {
-				flat[x] |= c
-			}
-		}
-		for _, r := range t.R32 {
-			for x := r.Lo; x <= r.Hi; x += r.Stride {
-				flat[x] |= c
-			}
-		}
-	}
+	mark := func(t *unicode.RangeTable, c uint8) { rangetable.Visit(t, func(r rune) { flat[r] |= c }) }
 	mark(unicode.L, classLetter|classWord)
 	mark(unicode.N, classNumber)
 	mark(unicode.M, classMark|classWord)

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
@@ -253,10 +254,7 @@ func parseDecoder(raw json.RawMessage, d *decoder, depth int) error {
 			return s
 		})
 	case "Metaspace":
-		mark := c.Replacement
-		if mark == "" {
-			mark = spaceMark
-		}
+		mark := cmp.Or(c.Replacement, spaceMark)
 		head := c.PrependScheme != "never" && (c.PrependScheme != "" || c.AddPrefixSpace == nil || *c.AddPrefixSpace)
 		if head {
 			d.stripHead = 1
@@ -268,10 +266,7 @@ func parseDecoder(raw json.RawMessage, d *decoder, depth int) error {
 			return strings.ReplaceAll(s, mark, " ")
 		})
 	case "WordPiece":
-		prefix := c.Prefix
-		if prefix == "" {
-			prefix = "##"
-		}
+		prefix := cmp.Or(c.Prefix, "##")
 		each(func(i int, s string) string {
 			if i > 0 {
 				if t, ok := strings.CutPrefix(s, prefix); ok {

@@ -78,12 +78,12 @@ type modelOptions struct {
 	MaxChars     *float64 `json:"max_input_chars_per_word"`
 }
 
-func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bool) error {
+func (t *Tokenizer) parseModel(m map[string]json.RawMessage, tokens []added, byteLevel bool) error {
 	vocabText, mergesText := m["vocab"], m["merges"]
 	delete(m, "vocab")
 	delete(m, "merges")
 	var o modelOptions
-	small, err := json.Marshal(rawMap(m))
+	small, err := json.Marshal(m)
 	if err == nil {
 		err = json.Unmarshal(small, &o)
 	}
@@ -116,11 +116,9 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 	if err != nil {
 		return err
 	}
-	t.setAdded(b, tokens, byteLevel)
-	if t.vocab, err = b.build(); err != nil {
+	if err := t.setAdded(b, tokens, byteLevel); err != nil {
 		return err
 	}
-	t.setFlags()
 	find := func(token *string) (int32, error) {
 		if token == nil {
 			return -1, nil
@@ -151,7 +149,6 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 			return err
 		}
 		p.symbolTables()
-		p.findCuts()
 		if p.raw && p.unk >= 0 {
 			// Many byte-level files name <|endoftext|> as their unk. It never is one where every
 			// byte has a token, and where one lacks, the byte is dropped: text must not become a
@@ -172,9 +169,6 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 			}
 			unk = int32(*o.UnkID)
 			t.flags[unk] |= flagUnknown
-		}
-		for len(scores) < t.vocab.size() {
-			scores = append(scores, 0)
 		}
 		var fb *[256]int32
 		if o.ByteFallback {
@@ -210,17 +204,9 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 	return nil
 }
 
-func rawMap(m map[string][]byte) map[string]json.RawMessage {
-	out := make(map[string]json.RawMessage, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
-}
-
-// setAdded puts the added tokens into the vocabulary and builds what finds them in text. A token
-// the vocabulary already holds keeps the id it has there.
-func (t *Tokenizer) setAdded(b *vocabBuilder, tokens []added, byteLevel bool) {
+// setAdded puts the added tokens into the vocabulary, builds that and what finds them in text. A
+// token the vocabulary already holds keeps the id it has there.
+func (t *Tokenizer) setAdded(b *vocabBuilder, tokens []added, byteLevel bool) (err error) {
 	// A byte-level vocabulary's tokens are written in the byte alphabet: there, é is the byte E9.
 	// What is not in the alphabet is kept as it is.
 	type key struct {
@@ -278,10 +264,9 @@ func (t *Tokenizer) setAdded(b *vocabBuilder, tokens []added, byteLevel bool) {
 		m.kept += len(s)
 		return s
 	})
-}
-
-// setFlags marks added and control tokens, once the vocabulary's size is known.
-func (t *Tokenizer) setFlags() {
+	if t.vocab, err = b.build(); err != nil {
+		return err
+	}
 	t.flags = make([]uint8, t.vocab.size())
 	for _, s := range []*addedSet{t.before, t.after} {
 		if s == nil {
@@ -297,90 +282,49 @@ func (t *Tokenizer) setFlags() {
 			}
 		}
 	}
+	return nil
 }
 
 // readVocab reads {"token": id, …}.
 func readVocab(b *vocabBuilder, text []byte, byteLevel bool) error {
 	r := &reader{b: text}
-	if err := r.open('{'); err != nil {
-		return err
-	}
+	r.open('{')
 	b.arena = make([]byte, 0, len(text)/2)
 	var raw []byte
-	for first := true; ; first = false {
-		ok, err := r.more('}', first)
-		if err != nil || !ok {
-			return err
-		}
-		k, err := r.key()
-		if err != nil {
-			return err
-		}
-		hidden := false
+	for first := true; r.more('}', first); first = false {
+		k, literal := r.key(), false
 		if byteLevel {
+			var ok bool
 			if raw, ok = fromAlphabet(raw[:0], k); ok {
 				k = raw
-			} else {
-				hidden = true
 			}
+			literal = !ok
 		}
-		if err := b.addNext(r, k, hidden); err != nil {
+		if err := b.add(k, r.int(), literal); err != nil {
 			return err
 		}
 	}
-}
-
-// addNext adds a token whose id is the next number. The key may lie in the reader's buffer, so it
-// is stored first.
-func (b *vocabBuilder) addNext(r *reader, k []byte, hidden bool) error {
-	at := len(b.arena)
-	b.arena = append(b.arena, k...)
-	id, err := r.int()
-	if err != nil {
-		return err
-	}
-	text := b.arena[at:]
-	b.arena = b.arena[:at]
-	return b.add(text, id, hidden)
+	return r.err
 }
 
 // readPieces reads [["piece", score], …].
 func readPieces(b *vocabBuilder, text []byte) (scores []float64, err error) {
 	r := &reader{b: text}
-	if err := r.open('['); err != nil {
-		return nil, err
-	}
-	for first := true; ; first = false {
-		ok, err := r.more(']', first)
-		if err != nil || !ok {
-			return scores, err
-		}
-		if err := r.open('['); err != nil {
+	r.open('[')
+	for first := true; r.more(']', first); first = false {
+		r.open('[')
+		if err := b.add(r.str(), int64(len(scores)), false); err != nil {
 			return nil, err
 		}
-		k, err := r.str()
-		if err != nil {
-			return nil, err
-		}
-		if err := b.add(k, int64(len(scores)), false); err != nil {
-			return nil, err
-		}
-		if err := r.open(','); err != nil {
-			return nil, err
-		}
-		n, err := r.number()
-		if err != nil {
-			return nil, err
-		}
-		f, err := strconv.ParseFloat(string(n), 64)
+		r.open(',')
+		f, err := strconv.ParseFloat(string(r.number()), 64)
 		if err != nil || f != f {
-			return nil, r.fail("expected a score")
+			r.fail("expected a score")
 		}
 		scores = append(scores, f)
-		if err := r.open(']'); err != nil {
-			return nil, err
-		}
+		r.open(']')
 	}
+	return scores, r.err
 }
 
 // readMerges reads ["a b", …] or [["a", "b"], …]; rank is the place in the list.
@@ -389,48 +333,28 @@ func (t *Tokenizer) readMerges(text []byte, byteLevel bool) (*pairs, error) {
 		return newPairs(0), nil
 	}
 	r := &reader{b: text}
-	if err := r.open('['); err != nil {
-		return nil, err
-	}
+	r.open('[')
 	p := newPairs(min(len(text)/16, t.vocab.size()*2))
 	var a, b, buf []byte
-	var err error
-	for rank, first := 0, true; ; rank, first = rank+1, false {
-		ok, e := r.more(']', first)
-		if e != nil {
-			return nil, e
-		}
-		if !ok {
-			return p, nil
-		}
-		r.space()
-		if r.i < len(r.b) && r.b[r.i] == '[' {
-			r.i++
-			var s []byte
-			if s, err = r.str(); err != nil {
-				return nil, err
-			}
-			a = append(a[:0], s...)
-			if err = r.open(','); err != nil {
-				return nil, err
-			}
-			if s, err = r.str(); err != nil {
-				return nil, err
-			}
-			b = append(b[:0], s...)
-			if err = r.open(']'); err != nil {
-				return nil, err
-			}
+	for rank, first := 0, true; r.more(']', first); rank, first = rank+1, false {
+		ok := true
+		if r.skip('[') {
+			a = append(a[:0], r.str()...)
+			r.open(',')
+			b = append(b[:0], r.str()...)
+			r.open(']')
 		} else {
-			s, err := r.str()
-			if err != nil {
-				return nil, err
-			}
-			x, y, two := bytes.Cut(s, []byte(" "))
-			if !two {
-				return nil, badf("merge %d is %q, which is not two tokens", rank, s)
-			}
+			var x, y []byte
+			x, y, ok = bytes.Cut(r.str(), []byte(" "))
 			a, b = append(a[:0], x...), append(b[:0], y...)
+		}
+		switch {
+		case r.err != nil:
+			return nil, r.err
+		case !ok:
+			return nil, badf("merge %d is %q, which is not two tokens", rank, a)
+		case rank > maxMerges:
+			return nil, badf("there are more than %d merges", maxMerges)
 		}
 		if byteLevel {
 			if buf, ok = fromAlphabet(buf[:0], a); ok {
@@ -443,10 +367,8 @@ func (t *Tokenizer) readMerges(text []byte, byteLevel bool) (*pairs, error) {
 		if err := t.putMerge(p, a, b, int32(rank), &buf); err != nil {
 			return nil, err
 		}
-		if rank > maxMerges {
-			return nil, badf("there are more than %d merges", maxMerges)
-		}
 	}
+	return p, r.err
 }
 
 // putMerge adds the merge of two token texts. A merge that would make a control token is left out:

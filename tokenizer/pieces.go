@@ -131,45 +131,31 @@ func parseModelProto(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 // a length.
 func protoFields(b []byte, f func(num int, v uint64, sub []byte) error) error {
 	for at := 0; at < len(b); {
-		tag, n := binary.Uvarint(b[at:])
-		if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<28 {
-			return badf("damaged protocol buffer at byte %d", at)
-		}
-		at += n
 		var v uint64
 		var sub []byte
+		tag, head := binary.Uvarint(b[at:])
+		rest, n := b[at+max(head, 0):], 0 // n: bytes of the value; 0: it is damaged
 		switch tag & 7 {
 		case 0:
-			v, n = binary.Uvarint(b[at:])
-			if n <= 0 {
-				return badf("damaged protocol buffer at byte %d", at)
+			v, n = binary.Uvarint(rest)
+		case 1:
+			if len(rest) >= 8 {
+				v, n = binary.LittleEndian.Uint64(rest), 8
 			}
-			at += n
-		case 1, 5:
-			n := 8
-			if tag&7 == 5 {
-				n = 4
-			}
-			if len(b)-at < n {
-				return badf("damaged protocol buffer at byte %d", at)
-			}
-			if n == 8 {
-				v = binary.LittleEndian.Uint64(b[at:])
-			} else {
-				v = uint64(binary.LittleEndian.Uint32(b[at:]))
-			}
-			at += n
 		case 2:
-			size, n := binary.Uvarint(b[at:])
-			if n <= 0 || size > uint64(len(b)-at-n) {
-				return badf("damaged protocol buffer at byte %d", at)
+			if size, k := binary.Uvarint(rest); k > 0 && size <= uint64(len(rest)-k) {
+				n = k + int(size)
+				sub = rest[k:n]
 			}
-			at += n
-			sub = b[at : at+int(size)]
-			at += int(size)
-		default:
+		case 5:
+			if len(rest) >= 4 {
+				v, n = uint64(binary.LittleEndian.Uint32(rest)), 4
+			}
+		}
+		if head <= 0 || n <= 0 || tag>>3 == 0 || tag>>3 > 1<<28 {
 			return badf("damaged protocol buffer at byte %d", at)
 		}
+		at += head + n
 		if err := f(int(tag>>3), v, sub); err != nil {
 			return err
 		}
@@ -261,30 +247,23 @@ func buildPieces(b *vocabBuilder, p *pieceInfo, listed map[int]bool, c Config) (
 	t.norm = append(t.norm, replaceAll{" ", spaceMark})
 
 	tokens, unk := p.tokens(plain, listed)
-	t.setAdded(b, tokens, false)
-	if t.vocab, err = b.build(); err != nil {
+	if err := t.setAdded(b, tokens, false); err != nil {
 		return nil, err
 	}
-	t.setFlags()
 	fb := fallbackIDs(t.vocab)
 	t.dec.fallback = fb != nil
 	if unk >= 0 && fb == nil {
 		t.flags[unk] |= flagUnknown
 	}
 	if p.unigram {
-		scores := p.scores
-		for len(scores) < t.vocab.size() {
-			scores = append(scores, 0)
-		}
 		normal := func(id int32) bool {
 			return int(id) < len(p.kinds) && p.kinds[id] == pieceNormal && !t.kept(id)
 		}
-		t.model = newUnigram(t.vocab, scores, unk, normal, fb)
+		t.model = newUnigram(t.vocab, p.scores, unk, normal, fb)
 	} else {
 		m := &bpe{v: t.vocab, fallback: fb != nil, unk: unk, fuseUnk: true, special: t.kept}
 		m.merges = scoreMerges(t, p)
 		m.symbolTables()
-		m.findCuts()
 		t.model = m
 	}
 	t.setRaw(spaceMark, "")

@@ -1,7 +1,9 @@
 package tokenizer
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -161,15 +163,9 @@ func (bytePrefix) apply(t *Tokenizer, at int, dst []int32, s string, start bool,
 // metaspace makes spaces visible and, unless told otherwise, puts one in front.
 type metaspace struct {
 	mark  string
-	first int // when to put one in front: 0 never, 1 at the start of the text, 2 always
+	first string // when to put one in front: never, first (at the start of the text) or always
 	split bool
 }
-
-const (
-	prependNever = iota
-	prependFirst
-	prependAlways
-)
 
 func (p metaspace) apply(t *Tokenizer, at int, dst []int32, s string, start bool, sc *scratch) []int32 {
 	n := replaced(s, " ", p.mark, strings.Count(s, " "))
@@ -178,7 +174,7 @@ func (p metaspace) apply(t *Tokenizer, at int, dst []int32, s string, start bool
 	sc.room.take(n)
 	sc.room.kept += max(n-len(s), 0)
 	s = strings.ReplaceAll(s, " ", p.mark)
-	if (p.first == prependAlways || p.first == prependFirst && start) && !strings.HasPrefix(s, p.mark) {
+	if (p.first == "always" || p.first == "first" && start) && !strings.HasPrefix(s, p.mark) {
 		s = p.mark + s
 	}
 	if !p.split {
@@ -270,20 +266,11 @@ func parsePreTokenizer(raw json.RawMessage, depth int) (steps []step, byteLevel 
 }
 
 func parseMetaspace(mark, scheme string, split, prefix bool) (metaspace, error) {
-	p := metaspace{mark: mark, first: prependAlways, split: split}
-	if p.mark == "" {
-		p.mark = spaceMark
+	if scheme == "" {
+		scheme = map[bool]string{true: "always", false: "never"}[prefix]
 	}
-	switch scheme {
-	case "never":
-		p.first = prependNever
-	case "first":
-		p.first = prependFirst
-	case "", "always":
-		if scheme == "" && !prefix {
-			p.first = prependNever
-		}
-	default:
+	p := metaspace{cmp.Or(mark, spaceMark), scheme, split}
+	if !slices.Contains([]string{"never", "first", "always"}, scheme) {
 		return p, unsupportedf("pre-tokenizer Metaspace with prepend_scheme %q", scheme)
 	}
 	return p, nil

@@ -62,17 +62,15 @@ func parseTiktoken(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 	if len(tokens) == 0 {
 		tokens = knownSpecials(build.top)
 	}
-	t.setAdded(build, tokens, false)
-	return t, t.finishRanked(build)
+	return t, t.setRanked(build, tokens)
 }
 
-// finishRanked builds a vocabulary without merges: two neighbours merge if together they are a
-// token, and its id is the rank.
-func (t *Tokenizer) finishRanked(b *vocabBuilder) (err error) {
-	if t.vocab, err = b.build(); err != nil {
+// setRanked builds a vocabulary without merges: two neighbours merge if together they are a token,
+// and its id is the rank.
+func (t *Tokenizer) setRanked(b *vocabBuilder, tokens []added) error {
+	if err := t.setAdded(b, tokens, false); err != nil {
 		return err
 	}
-	t.setFlags()
 	p := newPairs(t.vocab.size() * 2)
 	for id := range int32(t.vocab.size()) {
 		s := t.vocab.bytes(id)

@@ -30,6 +30,7 @@ type node struct {
 const unknownPenalty = 10
 
 func newUnigram(v *vocab, scores []float64, unk int32, usable func(int32) bool, fallback *[256]int32) *unigram {
+	scores = append(scores, make([]float64, v.size()-len(scores))...) // added tokens have none
 	m := &unigram{v: v, scores: scores, unk: unk, fallback: fallback, usable: usable}
 	var keys []trieKey
 	least := 0.0
@@ -38,9 +39,7 @@ func newUnigram(v *vocab, scores []float64, unk int32, usable func(int32) bool, 
 		if len(t) == 0 {
 			continue
 		}
-		if s := scores[id]; s < least {
-			least = s
-		}
+		least = min(least, scores[id])
 		if usable(id) || id == unk {
 			keys = append(keys, trieKey{string(t), id})
 		}

@@ -96,11 +96,6 @@ func parseVendor(b []byte, c Config) (*Tokenizer, error) {
 	if len(ids) != total {
 		return nil, badf("line 3 has %d ids, not the %d that line 2 says", len(ids), total)
 	}
-	for _, id := range ids {
-		if id > maxID {
-			return nil, badf("line 3: id %d is outside 0..%d", id, maxID)
-		}
-	}
 	v := &vendorFile{kind: head[1], listed: make(map[int]bool), b: &vocabBuilder{}}
 	for _, id := range ids[:counts[0]] {
 		v.listed[id] = true
@@ -227,8 +222,7 @@ func (v *vendorFile) build(c Config) (*Tokenizer, error) {
 	style := styleOf(plain, c, v.listed)
 	style.apply(t)
 	if v.kind == vendorTiktoken {
-		t.setAdded(v.b, v.addedTokens(plain, nil), false)
-		return t, t.finishRanked(v.b)
+		return t, t.setRanked(v.b, v.addedTokens(plain, nil))
 	}
 	// A token that no merge makes can only have been added.
 	made := make([]bool, plain.size())
@@ -251,11 +245,9 @@ func (v *vendorFile) build(c Config) (*Tokenizer, error) {
 			p.put(a, b, int32(rank), z)
 		}
 	}
-	t.setAdded(v.b, v.addedTokens(plain, made), false)
-	if t.vocab, err = v.b.build(); err != nil {
+	if err := t.setAdded(v.b, v.addedTokens(plain, made), false); err != nil {
 		return nil, err
 	}
-	t.setFlags()
 	m := &bpe{v: t.vocab, merges: p, raw: true, unk: -1, whole: style.whole, special: t.kept}
 	m.symbolTables()
 	t.model = m

@@ -1,6 +1,9 @@
 package tokenizer
 
-import "hash/maphash"
+import (
+	"encoding/binary"
+	"hash/maphash"
+)
 
 // Bounds on what a tokenizer file may ask for. The largest vocabularies served today have 262,144
 // entries and 514,906 merges.
@@ -79,21 +82,14 @@ func (b *vocabBuilder) build() (*vocab, error) {
 	}
 	v.slots, v.mask = make([]uint32, size), size-1
 	for id, i := range at {
-		if i > 0 && !b.entries[i-1].hidden {
-			v.index(int32(id))
+		if i == 0 || b.entries[i-1].hidden || b.entries[i-1].n == 0 {
+			continue
+		}
+		if slot, known := v.look(v.bytes(int32(id))); known < 0 {
+			v.slots[slot] = uint32(id) + 1
 		}
 	}
 	return v, nil
-}
-
-func (v *vocab) index(id int32) {
-	t := v.bytes(id)
-	if len(t) == 0 {
-		return
-	}
-	if slot, known := v.look(t); known < 0 {
-		v.slots[slot] = uint32(id) + 1
-	}
 }
 
 // look returns the slot of a token's text, and its id, or -1 and the slot where it belongs.
@@ -219,26 +215,15 @@ const wordMost = 16 // bytes of a word with a key
 
 func keyOf(w string) (k wordKey) {
 	n := len(w)
-	switch {
+	switch b := []byte(w); {
 	case n >= 8:
-		k.lo, k.hi = load64(w), load64(w[n-8:])
+		k.lo, k.hi = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[n-8:])
 	case n >= 4:
-		k.lo = uint64(load32(w)) | uint64(load32(w[n-4:]))<<32
+		k.lo = uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint32(b[n-4:]))<<32
 	case n > 0:
 		k.lo = uint64(w[0]) | uint64(w[n/2])<<8 | uint64(w[n-1])<<16
 	}
 	return k
-}
-
-func load64(s string) uint64 {
-	_ = s[7]
-	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(
-		s[6])<<48 | uint64(s[7])<<56
-}
-
-func load32(s string) uint32 {
-	_ = s[3]
-	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
 }
 
 func (k wordKey) hash(n int) uint64 {
