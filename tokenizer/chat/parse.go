@@ -49,7 +49,7 @@ type Parser struct {
 	o      ParserOptions
 	f      parseFormat
 	state  parseState
-	think  parseTag // the pair we are in
+	think  ThinkTag // the pair we are in
 	opener parseOpener
 	lead   []byte // the white space and opener that come back if the call is none
 	amid   bool   // the opener stood in thinking, which goes on if the call is none
@@ -76,7 +76,7 @@ func NewParser(family string, o ParserOptions) *Parser {
 	case o.ThinkOpen:
 		p.state, p.think = parseThinkIn, p.f.think[0]
 		for _, t := range p.f.think {
-			if t.open == o.ThinkTag {
+			if t.Open == o.ThinkTag {
 				p.think = t
 			}
 		}
@@ -173,37 +173,43 @@ func (p *Parser) blank() []byte {
 }
 
 func (p *Parser) stepStart(end bool) bool {
-	rest := p.blank()
-	for _, t := range p.f.think {
-		switch {
-		case bytes.HasPrefix(rest, []byte(t.open)):
-			p.buf, p.think, p.state = rest[len(t.open):], t, parseThinkIn
-			p.o.ThinkOpen = false // a second tag is text
-			return true
-		case !end && parsePrefix(t.open, rest):
-			return false
-		}
+	opened, wait := p.thinkTag(end)
+	switch {
+	case wait:
+		return false
+	case opened:
+		p.state = parseThinkIn
+	default:
+		p.state = parseLead
 	}
-	p.state = parseLead
 	return true
 }
 
-func (p *Parser) stepThinkIn(end bool) bool {
+// thinkTag takes a tag that begins thinking, if one is next behind white space; wait says that one
+// may still come. A second tag is text.
+func (p *Parser) thinkTag(end bool) (opened, wait bool) {
 	rest := p.blank()
-	if p.o.ThinkOpen {
-		// The prompt opened the block; some models open it again.
-		for _, t := range p.f.think {
-			switch {
-			case bytes.HasPrefix(rest, []byte(t.open)):
-				p.buf, p.think = rest[len(t.open):], t
-				p.o.ThinkOpen, p.white = false, 0
-				return true
-			case !end && parsePrefix(t.open, rest):
-				return false
-			}
+	for _, t := range p.f.think {
+		switch {
+		case bytes.HasPrefix(rest, []byte(t.Open)):
+			p.buf, p.think = rest[len(t.Open):], t
+			p.o.ThinkOpen, p.white = false, 0
+			return true, false
+		case !end && parsePrefix(t.Open, rest):
+			return false, true
+		}
+	}
+	return false, false
+}
+
+func (p *Parser) stepThinkIn(end bool) bool {
+	if p.o.ThinkOpen { // the prompt opened the block; some models open it again
+		if opened, wait := p.thinkTag(end); opened || wait {
+			return opened
 		}
 		p.o.ThinkOpen = false
 	}
+	rest := p.blank()
 	p.buf, p.white = rest, 0
 	if len(rest) > 0 {
 		p.state = parseThinking
@@ -217,10 +223,10 @@ func (p *Parser) stepThinking(end bool) bool {
 	if i >= 0 {
 		before = p.buf[:i] // no further: there may be many
 	}
-	if at := bytes.Index(before[min(p.white, len(before)):], []byte(p.think.close)); at >= 0 {
+	if at := bytes.Index(before[min(p.white, len(before)):], []byte(p.think.Close)); at >= 0 {
 		at += min(p.white, len(before)) // no tag begins with white space
 		p.emit(Delta{Thinking: string(bytes.TrimRight(p.buf[:at], parseSpace))})
-		p.buf, p.state = p.buf[at+len(p.think.close):], parseThinkEnd
+		p.buf, p.state = p.buf[at+len(p.think.Close):], parseThinkEnd
 		return true
 	}
 	// A tool call inside thinking ends it: small models forget the closing tag. A tag that is only
@@ -232,7 +238,7 @@ func (p *Parser) stepThinking(end bool) bool {
 		p.amid = true
 		return true
 	}
-	n := p.settled(end, p.think.close)
+	n := p.settled(end, p.think.Close)
 	p.emit(Delta{Thinking: string(p.buf[:n])})
 	p.keep(n)
 	return false
@@ -335,7 +341,7 @@ func (p *Parser) open(space, rest []byte, o parseOpener) {
 // giveUp turns the opener and the first n bytes of buf into text, or into thinking up to its end.
 func (p *Parser) giveUp(n int) {
 	if p.amid {
-		if i := bytes.Index(p.buf[:n], []byte(p.think.close)); i >= 0 {
+		if i := bytes.Index(p.buf[:n], []byte(p.think.Close)); i >= 0 {
 			n = i
 		}
 		n = len(bytes.TrimRight(p.buf[:n], parseSpace)) // it goes with a tag that may come
@@ -360,8 +366,8 @@ func (p *Parser) stepBody(end bool) bool {
 		at = bytes.Index(p.buf[p.seek:], tag)
 	}
 	if p.amid { // thinking that ends before the call does is where the answer begins
-		from := max(0, p.seek-len(p.think.close))
-		if i := bytes.Index(p.buf[from:], []byte(p.think.close)); i >= 0 && (at < 0 || from+i < p.seek+at) {
+		from := max(0, p.seek-len(p.think.Close))
+		if i := bytes.Index(p.buf[from:], []byte(p.think.Close)); i >= 0 && (at < 0 || from+i < p.seek+at) {
 			p.giveUp(from + i)
 			return true
 		}
@@ -516,15 +522,14 @@ func (p *Parser) emit(d Delta) {
 
 // flush ends a run of text or thinking.
 func (p *Parser) flush() {
-	switch {
-	case len(p.run) == 0:
+	if len(p.run) == 0 {
 		return
-	case p.inward:
-		p.out = append(p.out, Delta{Thinking: string(p.run)})
-	default:
-		p.out = append(p.out, Delta{Text: string(p.run)})
 	}
-	p.run = p.run[:0]
+	d := Delta{Text: string(p.run)}
+	if p.inward {
+		d = Delta{Thinking: d.Text}
+	}
+	p.out, p.run = append(p.out, d), p.run[:0]
 }
 
 // parsePrefix reports whether more bytes could turn have into tag.

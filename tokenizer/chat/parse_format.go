@@ -4,12 +4,10 @@ package chat
 
 // parseFormat is what a family's answers are made of.
 type parseFormat struct {
-	think   []parseTag
+	think   []ThinkTag
 	calls   []parseOpener
 	leading bool // an answer that begins with { or [ may be a call without a tag
 }
-
-type parseTag struct{ open, close string }
 
 // parseSpace is what is trimmed around tags.
 const parseSpace = " \t\r\n\v\f"
@@ -25,10 +23,9 @@ type parseOpener struct {
 }
 
 var (
-	parseThink    = parseTag{"<think>", "</think>"}
 	parseToolCall = parseOpener{open: "<tool_call>", close: "</tool_call>"}
 	parseFunction = parseOpener{open: "<function=", close: "</function>", body: parseBareFunction}
-	parseThinks   = []parseTag{parseThink}
+	parseThinks   = []ThinkTag{{"<think>", "</think>"}}
 	parseCalls    = []parseOpener{parseToolCall}
 	parseFence    = parseOpener{open: "```json", close: "```", loose: true}
 )
@@ -47,12 +44,12 @@ func parseFormatOf(family string) parseFormat {
 	case "minicpm5":
 		f.calls = []parseOpener{{open: "<function name=", close: "</function>", body: parseNamedFunction, cdata: true}}
 	case "minicpm":
-		f.think = append(f.think, parseTag{"<|thought_start|>", "<|thought_end|>"})
+		f.think = append(f.think, ThinkTag{"<|thought_start|>", "<|thought_end|>"})
 		f.calls = []parseOpener{parseToolCall, {open: "<|tool_call_start|>", close: "<|tool_call_end|>", body: parsePythonBlock}}
 	case "phi":
 		f.calls = []parseOpener{{open: "<|tool_call|>", close: "<|/tool_call|>"}}
 	case "gemma":
-		f.think = append(f.think, parseTag{"<|channel>thought\n", "<channel|>"})
+		f.think = append(f.think, ThinkTag{"<|channel>thought\n", "<channel|>"})
 		f.calls = []parseOpener{
 			{open: "<start_function_call>", close: "<end_function_call>", body: parseGemmaCall},
 			{open: "<|tool_call>", close: "<tool_call|>", body: parseGemmaCall},

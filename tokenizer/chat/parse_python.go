@@ -87,27 +87,15 @@ func (r *parsePython) name() string {
 }
 
 func (r *parsePython) call() (ToolCall, bool) {
-	c := ToolCall{Name: r.name()}
-	if c.Name == "" || !r.take("(") {
-		return c, false
+	name := r.name()
+	if name == "" || !r.take("(") {
+		return ToolCall{}, false
 	}
-	var args parseObject
-	for !r.take(")") {
+	args, ok := r.pairs(")", func() (string, bool) {
 		key := r.name()
-		if key == "" || !r.take("=") {
-			return c, false
-		}
-		v, ok := r.value()
-		if !ok {
-			return c, false
-		}
-		args.set(key, v)
-		if !r.take(",") && !strings.HasPrefix(r.text[r.at:], ")") {
-			return c, false
-		}
-	}
-	c.Arguments = args.json()
-	return c, true
+		return key, key != "" && r.take("=")
+	}, r.value)
+	return ToolCall{Name: name, Arguments: args}, ok
 }
 
 // value reads a literal and returns it as JSON.
@@ -137,7 +125,14 @@ func (r *parsePython) value() (json.RawMessage, bool) {
 		r.at++
 		return parseItems(map[byte]string{'[': "]", '(': ")"}[c], r.take, r.value)
 	case '{':
-		return r.object()
+		r.at++
+		return r.pairs("}", func() (string, bool) {
+			if r.space(); r.at == len(r.text) || r.text[r.at] != '"' && r.text[r.at] != '\'' {
+				return "", false
+			}
+			key, ok := r.str()
+			return key, ok && r.take(":")
+		}, r.value)
 	}
 	return r.word()
 }
@@ -165,25 +160,21 @@ func parseItems(closing string, take func(string) bool, value func() (json.RawMe
 	return append(out, ']'), true
 }
 
-// object reads a dict.
-func (r *parsePython) object() (json.RawMessage, bool) {
-	r.at++
+// pairs reads keys and values with commas between, up to what closes them, and returns them as a
+// JSON object. key goes behind what stands between a key and its value.
+func (r *parseReader) pairs(closing string, key func() (string, bool), value func() (json.RawMessage, bool)) (json.RawMessage, bool) {
 	var o parseObject
-	for !r.take("}") {
-		r.space()
-		if r.at == len(r.text) || r.text[r.at] != '"' && r.text[r.at] != '\'' {
-			return nil, false
-		}
-		key, ok := r.str()
-		if !ok || !r.take(":") {
-			return nil, false
-		}
-		v, ok := r.value()
+	for !r.take(closing) {
+		k, ok := key()
 		if !ok {
 			return nil, false
 		}
-		o.set(key, v)
-		if !r.take(",") && !strings.HasPrefix(r.text[r.at:], "}") {
+		v, ok := value()
+		if !ok {
+			return nil, false
+		}
+		o.set(k, v)
+		if !r.take(",") && !strings.HasPrefix(r.text[r.at:], closing) {
 			return nil, false
 		}
 	}
@@ -216,6 +207,13 @@ func (r *parsePython) word() (json.RawMessage, bool) {
 	}
 }
 
+// What Python's escapes stand for, and how many digits of a character's number follow others.
+var (
+	parseEscapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", 'b': "\b", 'f': "\f", '\n': "", '\\': "\\", '\'': "'",
+		'"': `"`, '/': "/"}
+	parseDigits = map[byte]int{'x': 2, 'u': 4, 'U': 8}
+)
+
 // str reads a quoted string, of one quote or three, with Python's escapes.
 func (r *parsePython) str() (string, bool) {
 	quote := r.text[r.at : r.at+1]
@@ -237,40 +235,20 @@ func (r *parsePython) str() (string, bool) {
 		}
 		c = r.text[r.at]
 		r.at++
-		digits := 0
-		switch c {
-		case 'n':
-			out = append(out, '\n')
-		case 't':
-			out = append(out, '\t')
-		case 'r':
-			out = append(out, '\r')
-		case 'b':
-			out = append(out, '\b')
-		case 'f':
-			out = append(out, '\f')
-		case '\n':
-		case '\\', '\'', '"', '/':
-			out = append(out, c)
-		case 'x':
-			digits = 2
-		case 'u':
-			digits = 4
-		case 'U':
-			digits = 8
-		default:
-			out = append(out, '\\', c)
-		}
-		if digits > 0 {
-			if r.at+digits > len(r.text) {
-				return "", false
-			}
-			n, err := strconv.ParseUint(r.text[r.at:r.at+digits], 16, 32)
-			if err != nil || n > utf8.MaxRune {
+		text, known := parseEscapes[c]
+		digits := parseDigits[c]
+		switch {
+		case known:
+			out = append(out, text...)
+		case digits > 0:
+			n, err := strconv.ParseUint(r.text[r.at:min(r.at+digits, len(r.text))], 16, 32)
+			if err != nil || n > utf8.MaxRune || r.at+digits > len(r.text) {
 				return "", false
 			}
 			out = utf8.AppendRune(out, rune(n))
 			r.at += digits
+		default:
+			out = append(out, '\\', c)
 		}
 	}
 	return "", false
@@ -309,28 +287,15 @@ func (r *parseGemma) value() (json.RawMessage, bool) {
 	}
 	switch {
 	case r.take("{"):
-		var o parseObject
-		for !r.take("}") {
-			rest := r.text[r.at:]
-			key, _, ok := strings.Cut(rest, ":")
-			if !ok {
-				return nil, false
-			}
-			r.at += len(key) + 1
-			v, ok := r.value()
-			if !ok {
-				return nil, false
-			}
+		return r.pairs("}", func() (string, bool) {
+			key, _, ok := strings.Cut(r.text[r.at:], ":")
+			r.at += min(len(key)+1, len(r.text)-r.at)
 			key = strings.Trim(key, parseSpace)
 			for _, mark := range []string{"<escape>", `<|"|>`, `"`} {
 				key = strings.TrimSuffix(strings.TrimPrefix(key, mark), mark)
 			}
-			o.set(key, v)
-			if !r.take(",") && !strings.HasPrefix(r.text[r.at:], "}") {
-				return nil, false
-			}
-		}
-		return o.json(), true
+			return key, ok
+		}, r.value)
 	case r.take("["):
 		return parseItems("]", r.take, r.value)
 	case strings.HasPrefix(r.text[r.at:], `"`): // some write JSON strings

@@ -1,16 +1,13 @@
 package chat
 
+import "slices"
+
 // ThinkTag is a pair of tags between which a model thinks.
 type ThinkTag struct{ Open, Close string }
 
 // ThinkTags are the pairs that the family's [Parser] reads, the one that all families know first.
 func ThinkTags(family string) []ThinkTag {
-	tags := parseFormatOf(family).think
-	out := make([]ThinkTag, len(tags))
-	for i, t := range tags {
-		out[i] = ThinkTag{Open: t.open, Close: t.close}
-	}
-	return out
+	return slices.Clone(parseFormatOf(family).think)
 }
 
 // CallTags are the tags that begin a tool call for the family's [Parser] wherever they stand, in

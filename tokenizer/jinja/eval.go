@@ -30,11 +30,9 @@ type scope struct {
 }
 
 func (s *scope) set(name string, v Value) {
-	for i, n := range s.names {
-		if n == name {
-			s.values[i] = v
-			return
-		}
+	if i := slices.Index(s.names, name); i >= 0 {
+		s.values[i] = v
+		return
 	}
 	s.names, s.values = append(s.names, name), append(s.values, v)
 }
@@ -90,10 +88,8 @@ func (r *run) inner(f func() flow) flow {
 
 func (r *run) lookup(name string) Value {
 	for s := r.scope; s != nil; s = s.parent {
-		for i, n := range s.names {
-			if n == name {
-				return s.values[i]
-			}
+		if i := slices.Index(s.names, name); i >= 0 {
+			return s.values[i]
 		}
 	}
 	if v, ok := r.vars[name]; ok {

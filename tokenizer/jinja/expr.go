@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -297,9 +298,7 @@ func (x *sliceExpr) eval(r *run) Value {
 		if e == nil {
 			continue
 		}
-		switch n := e.eval(r).(type) {
-		case nil:
-		default:
+		if n := e.eval(r); n != nil {
 			k, ok := whole(n)
 			if !ok {
 				r.failf("slice indices must be integers or None, not %s", typeName(n))
@@ -394,15 +393,14 @@ type args struct {
 
 // take removes a named argument.
 func (a *args) take(name string) (Value, bool) {
-	for i, n := range a.names {
-		if n == name {
-			v := a.named[i]
-			a.names = append(a.names[:i:i], a.names[i+1:]...)
-			a.named = append(a.named[:i:i], a.named[i+1:]...)
-			return v, true
-		}
+	i := slices.Index(a.names, name)
+	if i < 0 {
+		return nil, false
 	}
-	return nil, false
+	v := a.named[i]
+	a.names = append(a.names[:i:i], a.names[i+1:]...)
+	a.named = append(a.named[:i:i], a.named[i+1:]...)
+	return v, true
 }
 
 func (x *arguments) eval(r *run) *args {

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -39,12 +40,7 @@ func init() {
 			if l, is := o[0].(*List); is && l.Tuple {
 				list = l.Items
 			}
-			for _, x := range list {
-				if has(s.String(), r.text(x, "a prefix").String()) {
-					return true
-				}
-			}
-			return false
+			return slices.ContainsFunc(list, func(x Value) bool { return has(s.String(), r.text(x, "a prefix").String()) })
 		}, "prefix")
 	}
 	strMethods = map[string]*builtin{

@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -226,12 +227,7 @@ func (r *run) contains(in, x Value) bool {
 		_, ok := in.get(r.hashed(x))
 		return ok
 	}
-	for _, v := range r.items(in) {
-		if r.equal(v, x) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.items(in), func(v Value) bool { return r.equal(v, x) })
 }
 
 // items lists what a loop over v goes through.
