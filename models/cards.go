@@ -1,9 +1,6 @@
 package models
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // CardSize is a size in which the card is sold, and what of it models may take.
 type CardSize struct {
@@ -32,12 +29,8 @@ func CardWords(need int64) string {
 	for _, gb := range CardsFor(need) {
 		words = append(words, fmt.Sprint(gb))
 	}
-	switch last := len(words) - 1; last {
-	case -1:
+	if len(words) == 0 {
 		return "none"
-	case 0:
-		return words[0] + " GB"
-	default:
-		return strings.Join(words[:last], ", ") + " or " + words[last] + " GB"
 	}
+	return listed(words, " or ") + " GB"
 }

@@ -84,15 +84,13 @@ func parseConfig(o object) (Config, error) {
 	c.VisionWidth = pixels(o, "vision_width", "img_width") // img_…: of the oldest packages' scripts
 	c.VisionHeight = pixels(o, "vision_height", "img_height")
 	var err error
-	num := func(to *int, lo, hi int64, keys ...string) {
-		n, ok, e := o.num(lo, hi, keys...)
-		if err = errors.Join(err, e); ok && e == nil {
-			*to = int(n)
-		}
+	num := func(to *int, hi int64, key string) {
+		n, _, e := o.num(0, hi, key)
+		err, *to = errors.Join(err, e), int(n)
 	}
-	num(&c.Layers, 0, maxLayers, "axmodel_num")
-	num(&c.Vocab, 0, maxVocab, "tokens_embed_num")
-	num(&c.Hidden, 0, maxHidden, "tokens_embed_size")
+	num(&c.Layers, maxLayers, "axmodel_num")
+	num(&c.Vocab, maxVocab, "tokens_embed_num")
+	num(&c.Hidden, maxHidden, "tokens_embed_size")
 	if _, said := o.get(keyScale); said && err == nil {
 		// √hidden of the widest model there may be is below 400: what is far from that is no scale
 		// but a damaged file.
@@ -108,12 +106,9 @@ func parseConfig(o object) (Config, error) {
 	return c, err
 }
 
-// pixels reads a side of a picture.
+// pixels reads a side of a picture; 0 where it is none.
 func pixels(o object, keys ...string) int {
-	n, _, err := o.num(0, 1<<14, keys...)
-	if err != nil {
-		return 0
-	}
+	n, _, _ := o.num(0, 1<<14, keys...)
 	return int(n)
 }
 
@@ -134,13 +129,11 @@ func (c *Config) mixed(o object) error {
 			if *f.to != 0 {
 				continue
 			}
-			n, ok, err := o.num(0, f.hi, f.key)
+			n, _, err := o.num(0, f.hi, f.key)
 			if err != nil {
 				return err
 			}
-			if ok {
-				*f.to = int(n)
-			}
+			*f.to = int(n)
 		}
 		if c.LayerTypes == nil {
 			if c.LayerTypes = o.strs("layer_types"); len(c.LayerTypes) > maxLayers {
@@ -170,13 +163,7 @@ func parseThinking(o object) chat.Think {
 // vendor says whether o has any key by which the vendor's runtime finds a model; a Hugging Face
 // config.json has none.
 func (o object) vendor() bool {
-	for _, k := range []string{"template_filename_axmodel", "filename_post_axmodel", "axmodel_num", "filename_tokens_embed",
-		"tokens_embed_num"} {
-		if _, ok := o[k]; ok {
-			return true
-		}
-	}
-	return false
+	return o.any("template_filename_axmodel", "filename_post_axmodel", "axmodel_num", "filename_tokens_embed", "tokens_embed_num")
 }
 
 // facts is what a Hugging Face config.json knows of a model and the vendor's does not.

@@ -58,7 +58,7 @@ func (p *plan) findDecoder() bool {
 func (pkg *Package) readDecoder() error {
 	p := pkg.p
 	for i, name := range p.layers {
-		full, _, err := pkg.realPath(name)
+		full, _, err := p.t.realPath(name)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -67,6 +68,11 @@ func (o object) get(keys ...string) (json.RawMessage, bool) {
 		}
 	}
 	return nil, false
+}
+
+// any says whether one of the keys is there, whatever it says.
+func (o object) any(keys ...string) bool {
+	return slices.ContainsFunc(keys, func(k string) bool { _, ok := o[k]; return ok })
 }
 
 func (o object) str(keys ...string) string {

@@ -76,7 +76,7 @@ func caches(all []LayerInfo, kv int) string {
 		}
 		parts = append(parts, fmt.Sprintf("%d in %d%s", w, n[w], layers))
 	}
-	return listed(parts)
+	return listed(parts, " and ")
 }
 
 // windows says what layers see that do not see all: 512 rows, 28 layers.
@@ -135,12 +135,13 @@ func spans(at []int) string {
 		}
 		i = end + 1
 	}
-	return listed(parts)
+	return listed(parts, " and ")
 }
 
-func listed(parts []string) string {
+// listed has commas between the parts, and last before the last one.
+func listed(parts []string, last string) string {
 	if n := len(parts); n > 1 {
-		return strings.Join(parts[:n-1], ", ") + " and " + parts[n-1]
+		return strings.Join(parts[:n-1], ", ") + last + parts[n-1]
 	}
 	return strings.Join(parts, "")
 }

@@ -228,21 +228,6 @@ func (pkg *Package) malformed(name string, err error) error {
 		Err: errors.Join(ErrMalformed, err)}
 }
 
-// realPath is what the vendor's library will be given, or the name itself where there is no real
-// path.
-func (pkg *Package) realPath(name string) (full string, real bool, err error) {
-	r, ok := pkg.fsys.(RealPather)
-	if !ok {
-		return name, false, nil
-	}
-	full, ok = r.RealPath(name)
-	if !ok {
-		return "", false, &Error{Path: pkg.p.t.where(name), What: "is a link that leaves the package", Fix: "put the file itself there",
-			Err: ErrEscape}
-	}
-	return full, true, nil
-}
-
 func (pkg *Package) readLayers() error {
 	p := pkg.p
 	c := &p.cfg
@@ -259,7 +244,7 @@ func (pkg *Package) readLayers() error {
 	// kinds are held against.
 	first, state, told := -1, -1, false
 	for i, name := range p.layers {
-		full, _, err := pkg.realPath(name)
+		full, _, err := p.t.realPath(name)
 		if err != nil {
 			return err
 		}
@@ -361,7 +346,7 @@ func (pkg *Package) readHead() error {
 		return &Error{Path: pkg.p.t.where(name), What: fmt.Sprintf("takes rows of %d, the layers give %d", h.Hidden, pkg.Hidden),
 			Fix: "take layers and head from one build", Err: ErrMismatch}
 	}
-	if pkg.Head, _, err = pkg.realPath(name); err != nil {
+	if pkg.Head, _, err = pkg.p.t.realPath(name); err != nil {
 		return err
 	}
 	pkg.headFile = m.FileBytes

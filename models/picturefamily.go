@@ -2,6 +2,8 @@ package models
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/axle-llm/axle/tokenizer"
@@ -62,13 +64,9 @@ func pictureFamilyOf(typ string) (*pictureFamily, error) {
 	var known []string
 	for i := range pictureFamilies {
 		s := &pictureFamilies[i]
-		if want == squeeze(s.name) || s.number > 0 && want == fmt.Sprint(s.number) {
+		if s.number > 0 && want == fmt.Sprint(s.number) ||
+			slices.ContainsFunc(append(s.alias, s.name), func(name string) bool { return want == squeeze(name) }) {
 			return s, nil
-		}
-		for _, a := range s.alias {
-			if want == squeeze(a) {
-				return s, nil
-			}
 		}
 		known = append(known, s.name)
 	}
@@ -79,35 +77,23 @@ func pictureFamilyOf(typ string) (*pictureFamily, error) {
 // its encoder's file is called.
 func pictureFamilyByName(names ...string) *pictureFamily {
 	for _, n := range names {
-		for i := range pictureFamilies {
-			for _, h := range pictureFamilies[i].hints {
-				if n == h {
-					return &pictureFamilies[i]
-				}
+		for i, f := range pictureFamilies {
+			if slices.Contains(f.hints, n) {
+				return &pictureFamilies[i]
 			}
 		}
 	}
 	return nil
 }
 
+// markedToken is a token in the text around a picture. What has a number is plain text.
+var markedToken = regexp.MustCompile(`<[^<>%]*>`)
+
 // tokens are every token that a picture is written with.
 func (s *pictureFamily) tokens() []string {
 	all := []string{s.row}
 	for _, text := range []string{s.open, s.close, s.before} {
-		for rest := text; ; {
-			from := strings.IndexByte(rest, '<')
-			if from < 0 {
-				break
-			}
-			to := strings.IndexByte(rest[from:], '>')
-			if to < 0 {
-				break
-			}
-			if token := rest[from : from+to+1]; !strings.Contains(token, "%") { // what has a number is plain text
-				all = append(all, token)
-			}
-			rest = rest[from+to+1:]
-		}
+		all = append(all, markedToken.FindAllString(text, -1)...)
 	}
 	if s.tiles > 0 {
 		all = append(all, smolAround, smolWhole)

@@ -268,5 +268,5 @@ func tensors(ts []axcl.Tensor) string {
 		}
 		parts = append(parts, fmt.Sprintf("%s %v %v", t.Name, t.Type, t.Shape))
 	}
-	return listed(parts)
+	return listed(parts, " and ")
 }

@@ -45,13 +45,7 @@ func ptr[T any](v T) *T { return &v }
 // largest logit is taken.
 func vendorSampling(o object) (s Sampling) {
 	on := func(key string) bool { f := o.flag(key); return f != nil && *f }
-	switches := false
-	for _, k := range []string{"enable_temperature", "enable_top_k_sampling", "enable_top_p_sampling"} {
-		if _, ok := o[k]; ok {
-			switches = true
-		}
-	}
-	if !switches {
+	if !o.any("enable_temperature", "enable_top_k_sampling", "enable_top_p_sampling") {
 		s.Temperature, s.TopK, s.TopP = o.float("temperature"), o.intp("top_k"), o.float("top_p")
 	} else {
 		s.TopP, s.TopK = ptr(1.0), ptr(0)

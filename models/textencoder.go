@@ -82,19 +82,15 @@ func openTextEncoder(k *KindError) (*TextEncoder, error) {
 			strings.Join(namesOf(nets), ", ")), Fix: "keep the one that is to be used", Err: ErrMismatch}
 	}
 	n := nets[0]
-	e := &TextEncoder{Name: k.Info.Name, Net: n.name, Input: n.in[0], Output: *vectorOf(n), info: k.Info}
+	e := &TextEncoder{Name: k.Info.Name, Input: n.in[0], Output: *vectorOf(n), info: k.Info}
 	e.Dims = e.Output.Shape[len(e.Output.Shape)-1]
 	if e.Input.Shape[0] != 1 || e.Input.Type != axcl.Int32 {
 		return nil, &Error{Path: p.t.where(n.name), What: fmt.Sprintf("its input is %s %v %v: int32 ids of one text are expected",
 			e.Input.Name, e.Input.Type, e.Input.Shape), Err: ErrMismatch}
 	}
-	if r, ok := p.t.fsys.(RealPather); ok {
-		full, ok := r.RealPath(n.name)
-		if !ok {
-			return nil, &Error{Path: p.t.where(n.name), What: "is a link that leaves the package", Fix: "put the file itself there",
-				Err: ErrEscape}
-		}
-		e.Net = full
+	var err error
+	if e.Net, _, err = p.t.realPath(n.name); err != nil {
+		return nil, err
 	}
 	if err := e.readTokenizer(p); err != nil {
 		return nil, err

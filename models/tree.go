@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/axle-llm/axle/internal/regular"
@@ -63,6 +64,21 @@ func (d *dirFS) RealPath(name string) (string, bool) {
 }
 
 func (d *dirFS) Close() error { return d.root.Close() }
+
+// realPath is what the vendor's library will be given, or the name itself where there is no real
+// path.
+func (t *tree) realPath(name string) (full string, real bool, err error) {
+	r, ok := t.fsys.(RealPather)
+	if !ok {
+		return name, false, nil
+	}
+	full, ok = r.RealPath(name)
+	if !ok {
+		return "", false, &Error{Path: t.where(name), What: "is a link that leaves the package", Fix: "put the file itself there",
+			Err: ErrEscape}
+	}
+	return full, true, nil
+}
 
 // tree is the listing of a package: every regular file under it, by slash path, with its size.
 type tree struct {
@@ -265,12 +281,7 @@ func (t *tree) exists(name string) bool {
 	if t.has(name) || t.broken[name] != "" || t.odd[name] != "" {
 		return true
 	}
-	for _, f := range t.names {
-		if strings.HasPrefix(f, name+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.names, func(f string) bool { return strings.HasPrefix(f, name+"/") })
 }
 
 // in lists the files directly inside folder.

@@ -2,7 +2,6 @@ package models
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -98,9 +97,7 @@ func (pkg *Package) readVision() {
 	if len(pkg.Encoders) == 0 || pkg.visionErr != nil {
 		return
 	}
-	if err := pkg.readEncoder(pkg.Encoders[0]); err != nil {
-		pkg.visionErr = err
-	}
+	pkg.visionErr = pkg.readEncoder(pkg.Encoders[0])
 }
 
 func (pkg *Package) readEncoder(name string) error {
@@ -109,7 +106,7 @@ func (pkg *Package) readEncoder(name string) error {
 	}
 	const whole = "take encoder and layers from one build"
 	v := &Vision{File: name, Size: pkg.p.t.files[name]}
-	full, real, err := pkg.realPath(name)
+	full, real, err := pkg.p.t.realPath(name)
 	if err != nil {
 		return err
 	}
@@ -245,7 +242,6 @@ var encoderName = regexp.MustCompile(`(?i)vision|image_encoder|(^|[_-])vi[tp]([_
 // findEncoder finds the encoder of pictures: the one that the configuration names, else by file
 // names. Only one is used, and fetched.
 func (p *plan) findEncoder() error {
-	claims := p.cfg.VisionType
 	if p.cfg.VisionEncoder != "" {
 		p.encoders = []string{""}
 		return p.named(p.cfg.VisionEncoder, &p.encoders[0])
@@ -262,10 +258,9 @@ func (p *plan) findEncoder() error {
 		}
 	}
 	if len(found) == 0 {
-		if claims != "" {
-			e := p.t.missing(path.Join(path.Dir(p.template), "…_vision.axmodel"),
+		if p.cfg.VisionType != "" {
+			p.visionErr = p.t.missing(path.Join(path.Dir(p.template), "…_vision.axmodel"),
 				"name it as filename_image_encoder_axmodel in config.json, or fetch it, e.g. with `axle pull`")
-			p.visionErr = e
 		}
 		return nil
 	}
@@ -287,9 +282,6 @@ func (p *plan) findEncoder() error {
 	if len(found) > 1 {
 		p.note("the encoder is %s; there are others (%s): filename_image_encoder_axmodel chooses", found[0], strings.Join(found[1:], ", "))
 	}
-	var e *Error
-	if err := p.t.checkPointer(found[0]); errors.As(err, &e) {
-		p.visionErr = e
-	}
+	p.visionErr = p.t.checkPointer(found[0])
 	return nil
 }

@@ -327,28 +327,19 @@ type stalled struct {
 	r     io.ReadCloser
 	timer *time.Timer
 	limit time.Duration
-	fired func() bool
+	fired atomic.Bool
 }
 
 // watch arms a stall detector: cancel ends the request.
 func watch(r io.ReadCloser, limit time.Duration, cancel context.CancelFunc) *stalled {
-	fired := make(chan struct{})
 	s := &stalled{r: r, limit: limit}
-	s.timer = time.AfterFunc(limit, func() { close(fired); cancel() })
-	s.fired = func() bool {
-		select {
-		case <-fired:
-			return true
-		default:
-			return false
-		}
-	}
+	s.timer = time.AfterFunc(limit, func() { s.fired.Store(true); cancel() })
 	return s
 }
 
 func (s *stalled) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
-	if s.fired() {
+	if s.fired.Load() {
 		return n, fmt.Errorf("%w: no byte for %v", ErrStalled, s.limit)
 	}
 	if n > 0 {

@@ -32,12 +32,16 @@ func (c *Client) list(ctx context.Context, endpoint string, s *Snapshot, rev str
 	sha, rest := "", &Snapshot{Repo: s.Repo}
 	var restErr error
 	_, err := c.stream(ctx, s.Repo, base+"/revision/"+url.PathEscape(rev)+"?blobs=true", func(d *json.Decoder) error {
-		return fields(d, func(key string) error {
-			switch {
+		return members(d, '{', func() error {
+			t, err := d.Token()
+			if err != nil {
+				return err
+			}
+			switch key, _ := t.(string); {
 			case strings.EqualFold(key, "sha"):
 				return d.Decode(&sha)
 			case strings.EqualFold(key, "siblings"):
-				return elements(d, func() error {
+				return members(d, '[', func() error {
 					var f struct {
 						Name string `json:"rfilename"`
 						Size int64  `json:"size"`
@@ -83,7 +87,7 @@ type lfs struct {
 func (c *Client) tree(ctx context.Context, target string, s *Snapshot) error {
 	for range maxPages {
 		resp, err := c.stream(ctx, s.Repo, target, func(d *json.Decoder) error {
-			return elements(d, func() error {
+			return members(d, '[', func() error {
 				var f struct {
 					Type string `json:"type"`
 					Path string `json:"path"`
@@ -148,42 +152,18 @@ func (c *Client) stream(ctx context.Context, what, target string, f func(*json.D
 	return resp, nil
 }
 
-// elements calls each for every element of the list that comes next, which each takes. null is an
-// empty list.
-func elements(d *json.Decoder, each func() error) error {
+// members calls each for every element of the list that comes next, or every key of the object, by
+// its first bracket; each takes the element, or the key and its value. null has none.
+func members(d *json.Decoder, open json.Delim, each func() error) error {
 	t, err := d.Token()
 	if err != nil || t == nil {
 		return err
 	}
-	if t != json.Delim('[') {
+	if t != open {
 		return fmt.Errorf("a listing that begins with %.20v", t)
 	}
 	for d.More() {
 		if err := each(); err != nil {
-			return err
-		}
-	}
-	_, err = d.Token()
-	return err
-}
-
-// fields calls each with every key of the object that comes next, whose value each takes. null is
-// an empty object.
-func fields(d *json.Decoder, each func(key string) error) error {
-	t, err := d.Token()
-	if err != nil || t == nil {
-		return err
-	}
-	if t != json.Delim('{') {
-		return fmt.Errorf("an answer that begins with %.20v", t)
-	}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return err
-		}
-		key, _ := t.(string)
-		if err := each(key); err != nil {
 			return err
 		}
 	}
