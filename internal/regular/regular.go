@@ -102,7 +102,7 @@ func Read(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return all(f, name, limit)
+	return All(f, name, limit)
 }
 
 // ReadPath is Read for a path, whose links are followed wherever they lead.
@@ -111,10 +111,11 @@ func ReadPath(name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return all(f, name, limit)
+	return All(f, name, limit)
 }
 
-func all(f fs.File, name string, limit int64) ([]byte, error) {
+// All reads an open file whole, and closes it. Errors: ErrLarge, the file system's.
+func All(f fs.File, name string, limit int64) ([]byte, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(b)) > limit {

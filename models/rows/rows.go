@@ -403,10 +403,8 @@ func (s *Space) label(all []entry) (int64, error) {
 	if len(s.o.Model) > maxName {
 		return 0, fmt.Errorf("a model's name of %d bytes", len(s.o.Model))
 	}
-	for _, e := range all {
-		if e.name == s.dir+"/name" {
-			return 0, nil
-		}
+	if slices.ContainsFunc(all, func(e entry) bool { return e.name == s.dir+"/name" }) {
+		return 0, nil
 	}
 	return int64(len(s.o.Model)), nil
 }

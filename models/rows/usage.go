@@ -3,11 +3,12 @@ package rows
 import (
 	"cmp"
 	"errors"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"time"
+
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // Usage is what one package has in a folder.
@@ -75,11 +76,7 @@ func label(d disk, name string) string {
 	if err != nil {
 		return ""
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxName))
-	if err != nil {
-		return ""
-	}
+	b, _ := regular.All(f, name, maxName)
 	return string(b)
 }
 

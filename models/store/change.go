@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/internal/folder"
+	"github.com/axle-llm/axle/internal/regular"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -125,7 +126,7 @@ func (s *Store) references() (used map[models.Digest]bool, whole bool, err error
 	used, whole = map[models.Digest]bool{}, true
 	for _, p := range paths {
 		data, err := readAll(s.disk, p, maxManifest)
-		if errors.As(err, new(*longError)) {
+		if errors.Is(err, regular.ErrLarge) {
 			whole = false // not one of ours
 			continue
 		}

@@ -36,16 +36,21 @@ func (s smallFS) Open(name string) (fs.File, error) {
 	if !ok {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	return smallFile{bytes.NewReader(data), info{path.Base(name), int64(len(data)), false}}, nil
+	return newPlanFile(name, bytes.NewReader(data), int64(len(data))), nil
 }
 
-type smallFile struct {
-	*bytes.Reader
-	info info
+// planFile is an open file of a repository.
+type planFile struct {
+	*io.SectionReader
+	name string
 }
 
-func (f smallFile) Stat() (fs.FileInfo, error) { return f.info, nil }
-func (f smallFile) Close() error               { return nil }
+func newPlanFile(name string, r io.ReaderAt, size int64) planFile {
+	return planFile{io.NewSectionReader(r, 0, size), path.Base(name)}
+}
+
+func (f planFile) Stat() (fs.FileInfo, error) { return info{f.name, f.Size(), false}, nil }
+func (f planFile) Close() error               { return nil }
 
 // What is read of files that are not fetched yet, to know what they are: a piece at a time, as far
 // as this goes.
@@ -73,20 +78,13 @@ func (l *listedFS) Open(name string) (fs.File, error) {
 		return l.smallFS.Open(name)
 	}
 	f := l.p.snap.Files[i]
-	return &listedFile{info: info{path.Base(name), f.Size, false}, fs: l, f: f, pieces: map[int64][]byte{}}, nil
+	return newPlanFile(name, &listedFile{l, f, map[int64][]byte{}}, f.Size), nil
 }
 
 type listedFile struct {
-	info   info
 	fs     *listedFS
 	f      hub.File
 	pieces map[int64][]byte
-}
-
-func (f *listedFile) Stat() (fs.FileInfo, error) { return f.info, nil }
-func (f *listedFile) Close() error               { return nil }
-func (f *listedFile) Read([]byte) (int, error) {
-	return 0, &fs.PathError{Op: "read", Path: f.f.Path, Err: fs.ErrInvalid}
 }
 
 // ReadAt fetches the pieces that hold what is asked for.

@@ -269,9 +269,6 @@ func stampOf(st fs.FileInfo) string { return fmt.Sprint(st.Size(), " ", st.ModTi
 func (s *Store) setRotten(at, stamp string, err error) {
 	s.checking.mu.Lock()
 	defer s.checking.mu.Unlock()
-	if s.checking.rotten == nil {
-		s.checking.rotten = map[string]rotFound{}
-	}
 	s.checking.rotten[at] = rotFound{stamp, err}
 }
 

@@ -24,9 +24,6 @@ func (s *Store) noteHashed(d models.Digest, st fs.FileInfo) {
 	}
 	s.checking.mu.Lock()
 	defer s.checking.mu.Unlock()
-	if s.checking.seen == nil {
-		s.checking.seen = map[string]string{}
-	}
 	s.checking.seen[d.File()] = stamp
 }
 
@@ -76,12 +73,10 @@ func (s *Store) keepHashed() {
 // unhashed says whether a blob of a model is not as it was when it was last hashed. What is missing
 // every load sees by itself.
 func (s *Store) unhashed(m *Model, all map[string]string) bool {
-	for _, l := range m.m.Layers {
-		if st, err := s.disk.Stat(blobPath(l)); err == nil && stampOf(st) != all[l.Digest.File()] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.m.Layers, func(l descriptor) bool {
+		st, err := s.disk.Stat(blobPath(l))
+		return err == nil && stampOf(st) != all[l.Digest.File()]
+	})
 }
 
 // hashIfChanged has a model hashed whose blobs are not as they were hashed last, if there is a

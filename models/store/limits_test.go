@@ -82,7 +82,7 @@ func TestPullQueue(t *testing.T) {
 		t.Errorf("%v after %q", err, lines)
 	}
 	var wg sync.WaitGroup
-	<-s.pulls // one ends
+	s.pulls.Release(1) // one ends
 	for range 5 {
 		wg.Go(func() {
 			if err := s.Pull(context.Background(), "axle/big", c, nil); err != nil {
@@ -91,7 +91,7 @@ func TestPullQueue(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	s.pulls <- struct{}{}
+	_ = s.pulls.Acquire(context.Background(), 1)
 }
 
 // TestPartialsApart: where the hub gives no hash, what is kept of a file is kept apart for each

@@ -1,18 +1,17 @@
 package store
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/axle-llm/axle/internal/regular"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -167,29 +166,13 @@ func (m *manifest) set(media string, d *descriptor) {
 
 func sum(data []byte) models.Digest { return sha256.Sum256(data) }
 
-// longError is a file that has more bytes than it may.
-type longError struct {
-	name  string
-	limit int64
-}
-
-func (e *longError) Error() string { return fmt.Sprintf("%s: more than %d bytes", e.name, e.limit) }
-
-// readAll reads a file of the disk whole; one larger than limit is a *longError.
+// readAll reads a file of the disk whole; one larger than limit is [regular.ErrLarge].
 func readAll(d Disk, name string, limit int64) ([]byte, error) {
 	f, err := d.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	var b bytes.Buffer
-	if _, err := io.Copy(&b, io.LimitReader(f, limit+1)); err != nil {
-		return nil, err
-	}
-	if int64(b.Len()) > limit {
-		return nil, &longError{name, limit}
-	}
-	return b.Bytes(), nil
+	return regular.All(f, name, limit)
 }
 
 func hexOf(data []byte) string { s := sha256.Sum256(data); return hex.EncodeToString(s[:]) }

@@ -172,17 +172,13 @@ func (p *pull) find(ctx context.Context, src hub.Source) (err error) {
 // queue waits until fewer than maxPulls are at work, telling so once if it has to, and counts this
 // one until leave is called: what pulls hold in memory is bounded, whatever the hub says.
 func (s *Store) queue(ctx context.Context, wait func()) (leave func(), err error) {
-	select {
-	case s.pulls <- struct{}{}:
-	default:
+	if !s.pulls.TryAcquire(1) {
 		wait()
-		select {
-		case s.pulls <- struct{}{}:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := s.pulls.Acquire(ctx, 1); err != nil {
+			return nil, err
 		}
 	}
-	return func() { <-s.pulls }, nil
+	return func() { s.pulls.Release(1) }, nil
 }
 
 const maxPulls = 3 // at once; others wait
@@ -300,10 +296,8 @@ func (p *pull) space() error {
 	}
 	var need int64
 	for _, f := range p.files {
-		if !f.Digest.IsZero() {
-			if _, ok, _ := p.s.HasBlob(f.Digest); ok {
-				continue
-			}
+		if _, ok, _ := p.s.HasBlob(f.Digest); ok {
+			continue
 		}
 		need += f.Size
 		if st := p.s.readState(p.partialName(f), f.Size); st != nil {
@@ -521,12 +515,10 @@ func (p *pull) check(m *manifest) (other bool, err error) {
 
 // gone says whether a blob of m is missing.
 func (p *pull) gone(m *manifest) bool {
-	for _, l := range m.Layers {
-		if size, ok, err := p.s.HasBlob(l.Digest); err == nil && (!ok || size != l.Size) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.Layers, func(l descriptor) bool {
+		size, ok, err := p.s.HasBlob(l.Digest)
+		return err == nil && (!ok || size != l.Size)
+	})
 }
 
 // isPointer says whether a file is what Git LFS keeps in place of a large one.

@@ -53,9 +53,6 @@ type seen struct {
 // look notes what is at a path before it is read.
 func (s *seen) look(path string) stamp {
 	st, err := stampAt(path)
-	if s.at == nil {
-		s.at = map[string]stamp{}
-	}
 	s.at[path] = st
 	s.young = s.young || err != nil || s.began.Sub(st.mtime) < settled
 	return st
@@ -105,7 +102,7 @@ func (s *Store) remember(n models.Name, m *Model, began time.Time) {
 	if _, real := s.disk.(rootDisk); !real || m.Folder != "" { // what is in folders of others is looked at each time
 		return
 	}
-	k := &known{model: m, seen: seen{began: began}}
+	k := &known{model: m, seen: seen{began: began, at: map[string]stamp{}}}
 	switch exact := "manifests/" + n.Path(); {
 	case m.path == exact:
 		k.look(s, exact)

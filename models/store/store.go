@@ -17,7 +17,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/internal/regular"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -66,12 +69,12 @@ type Store struct {
 
 	mu ranked.RWMutex[ranked.Store] // held for writing while manifests or blobs go; the lock file does the same between processes
 
-	fetching sync.Map      // partial file to a channel closed when its download ends
-	pulls    chan struct{} // holds one for each pull at work
-	found    sync.Map      // folders of packages to *walk
-	known    sync.Map      // names to *known
-	names    atomic.Int64  // how many of them
-	uploads  atomic.Int64  // bytes that uploads may write before they ask again
+	fetching sync.Map            // partial file to a channel closed when its download ends
+	pulls    *semaphore.Weighted // how many pulls may be at work
+	found    sync.Map            // folders of packages to *walk
+	known    sync.Map            // names to *known
+	names    atomic.Int64        // how many of them
+	uploads  atomic.Int64        // bytes that uploads may write before they ask again
 	gives    atomic.Pointer[func(int64) int64]
 	unsynced sync.Map // partial files whose sync failed and whose state may still claim them
 
@@ -87,8 +90,8 @@ type Store struct {
 // Open opens the store, making its folder where there is none. Folders of Paths that do not exist
 // are passed over.
 func Open(o Options) (*Store, error) {
-	s := &Store{disk: o.Disk, pulls: make(chan struct{}, maxPulls), builtin: map[string]fs.FS{}, infos: map[string]models.Info{},
-		builtinSums: map[string]builtinSum{}}
+	s := &Store{disk: o.Disk, pulls: semaphore.NewWeighted(maxPulls), builtin: map[string]fs.FS{}, infos: map[string]models.Info{},
+		builtinSums: map[string]builtinSum{}, checking: checking{seen: map[string]string{}, rotten: map[string]rotFound{}}}
 	for _, p := range o.Paths {
 		if p = strings.TrimSpace(p); p != "" {
 			s.paths = append(s.paths, p)
@@ -300,7 +303,7 @@ func (s *Store) load(p string) (*Model, error) {
 		return nil, err
 	}
 	data, err := readAll(s.disk, p, maxManifest)
-	if errors.As(err, new(*longError)) {
+	if errors.Is(err, regular.ErrLarge) {
 		err = ErrForeign // ours stay below
 	}
 	if err == nil {
@@ -482,33 +485,27 @@ func withRests(ctx context.Context) context.Context { return context.WithValue(c
 
 // copyCtx is io.Copy that ends with ctx.
 func copyCtx(ctx context.Context, w io.Writer, r io.Reader) (int64, error) {
-	buf := make([]byte, 128<<10)
-	var n int64
-	rests := ctx.Value(restsKey{}) != nil
-	for begun := time.Now(); ; {
-		if err := ctx.Err(); err != nil {
-			return n, err
+	return io.CopyBuffer(w, &ctxReader{ctx, r, time.Now()}, make([]byte, 128<<10))
+}
+
+// ctxReader reads until ctx ends, and rests where ctx says so.
+type ctxReader struct {
+	ctx   context.Context
+	r     io.Reader
+	begun time.Time // the work since the last rest
+}
+
+func (r *ctxReader) Read(p []byte) (int, error) {
+	//rule:D7 TestRests workTime => time.Hour
+	if d := time.Since(r.begun); d >= workTime && r.ctx.Value(restsKey{}) != nil {
+		select {
+		case <-r.ctx.Done():
+		case <-time.After(restFactor * d):
 		}
-		k, err := r.Read(buf)
-		if k > 0 {
-			if _, werr := w.Write(buf[:k]); werr != nil {
-				return n, werr
-			}
-			n += int64(k)
-		}
-		if err == io.EOF {
-			return n, nil
-		}
-		if err != nil {
-			return n, err
-		}
-		//rule:D7 TestRests workTime => time.Hour
-		if d := time.Since(begun); rests && d >= workTime {
-			select {
-			case <-ctx.Done():
-			case <-time.After(restFactor * d):
-			}
-			begun = time.Now()
-		}
+		r.begun = time.Now()
 	}
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
 }

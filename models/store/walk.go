@@ -33,7 +33,7 @@ func (s *Store) packages(dir string) (list []found, walked bool) {
 	if last, ok := s.found.Load(dir); ok && last.(*walk).holds() {
 		return last.(*walk).found, false
 	}
-	w := &walk{seen: seen{began: time.Now()}}
+	w := &walk{seen: seen{began: time.Now(), at: map[string]stamp{}}}
 	w.packages(dir, nil)
 	s.found.Store(dir, w)
 	return w.found, true
