@@ -18,7 +18,7 @@ type Roofline struct {
 	Probes    []Probe `json:"probes,omitempty"` // everything that was learnt of the bandwidth
 	Limit     float64 `json:"limit_tps"`
 	Reached   float64 `json:"reached_tps"`
-	Share     float64 `json:"share_percent"` // of the limit, 100 at most: more means that the bandwidth is not known
+	Share     float64 `json:"share_percent"` // of the limit, 100 at most, where Reached is above it too
 	Memory    float64 `json:"memory_ms_per_token"`
 	// the card's time beyond reading: the engine's fixed cost of each call, and arithmetic
 	Fixed float64 `json:"fixed_ms_per_token"`
@@ -59,6 +59,9 @@ func NewRoofline(weights, cache, states int64, bandwidth float64, source string,
 	return r
 }
 
+// Beaten says that a case was faster than memory allows: what it read was elsewhere, in part.
+func (r *Roofline) Beaten() bool { return r.Reached > r.Limit }
+
 // Reads says what a token reads: "595 MB of weights and 234 MB of cache".
 func (r *Roofline) Reads() string {
 	parts := models.HumanBytes(r.Weights) + " of weights"
@@ -73,9 +76,9 @@ func (r *Roofline) judge(calls int) string {
 	all := 1e3 / r.Reached
 	share := func(v float64) float64 { return 100 * v / all }
 	switch {
-	case r.Reached > 1.05*r.Limit:
-		return fmt.Sprintf("It is faster than the bandwidth allows: %s is too low for this card, or its caches hold part of the model.",
-			r.Source)
+	case r.Beaten():
+		return fmt.Sprintf("It is faster than memory allows: weights stayed in a cache of the processor or the card, or the bandwidth "+
+			"that %s gives is too low.", r.Source)
 	case r.States > 0 && r.Memory >= max(r.Fixed, r.Link, r.Host):
 		return fmt.Sprintf("Memory holds it back: %.0f %% of a token is reading weights, cache and states. A smaller quantization would "+
 			"help; more clients at once would not, since layers that keep a state take rows of one sequence a call.", share(r.Memory))

@@ -62,7 +62,7 @@ func TestRooflineSays(t *testing.T) {
 		{"fixed", 2e6, 0, Parts{Layers: 8e6, Head: 1e6}, "fixed cost holds it back: 70 %"},
 		{"link", 1e6, 0, Parts{Layers: 2e6, Upload: 3e6, Down: 4e6}, "The link holds it back: 70 %"},
 		{"host", 1e6, 0, Parts{Layers: 2e6, Upload: 1e6}, "The host holds it back: 70 %"},
-		{"too fast", 20e6, 0, Parts{Layers: 9e6}, "faster than the bandwidth allows"},
+		{"too fast", 20e6, 0, Parts{Layers: 9e6}, "faster than memory allows: weights stayed in a cache"},
 		{"memory, with states", 6e6, 2e6, Parts{Layers: 9e6},
 			"80 % of a token is reading weights, cache and states. A smaller quantization would help; more clients at once would not"},
 		{"fixed, with states", 1e6, 1e6, Parts{Layers: 8e6, Head: 1e6},

@@ -41,7 +41,9 @@ func (r *Report) Markdown(w io.Writer) error {
 				c := &m.Cases[i]
 				limit := "-"
 				if q := m.Roofline; q != nil && q.Reached > 0 && c.Clients == 1 && !c.Speculate && c.Decode.Median == q.Reached {
-					limit = fmt.Sprintf("%.0f%% of %.1f t/s", q.Share, q.Limit)
+					if limit = fmt.Sprintf("%.0f%% of %.1f t/s", q.Share, q.Limit); q.Beaten() {
+						limit = fmt.Sprintf("more than %.1f t/s", q.Limit)
+					}
 				}
 				t.row(m.Name, c.Load, c.First, c.Prefill, c.Decode, c.P50, c.P95, c.P99, optional(c.Second),
 					fmt.Sprintf("%.0f%%", c.Busy.Median), limit)

@@ -88,9 +88,16 @@ func (m *Model) writeText(w io.Writer, columns int) error {
 	if r := m.Roofline; r != nil {
 		fmt.Fprintln(w)
 		if r.Limit > 0 {
-			fmt.Fprintf(w, "roofline: %s a token at %.1f GB/s (%s): at most %.1f tokens/s alone", r.Reads(), r.Bandwidth/1e9, r.Source,
+			most := "at most"
+			if r.Beaten() {
+				most = "memory would allow"
+			}
+			fmt.Fprintf(w, "roofline: %s a token at %.1f GB/s (%s): %s %.1f tokens/s alone", r.Reads(), r.Bandwidth/1e9, r.Source, most,
 				r.Limit)
-			if r.Reached > 0 {
+			switch {
+			case r.Beaten():
+				fmt.Fprintf(w, "; reached %.1f", r.Reached)
+			case r.Reached > 0:
 				fmt.Fprintf(w, "; reached %.1f, %.0f%%\n", r.Reached, r.Share)
 				fmt.Fprintf(w, "a token of %.2f ms: reading %.2f, the card's fixed cost and arithmetic %.2f, link %.2f, host %.2f",
 					1e3/r.Reached, r.Memory, r.Fixed, r.Link, r.Host)
