@@ -66,6 +66,12 @@ func TestDoctorNothing(t *testing.T) {
 			t.Errorf("%s: exit %d:\n%s", device, code, out)
 		}
 	}
+	out, code = doctor(t, "--model", "pocket", "--conformance", "--vision", "pocket")
+	for _, option := range []string{"--model", "--conformance", "--vision"} {
+		if want := "note    " + option + ": not used: it needs a card"; code != 1 || !strings.Contains(out, want) {
+			t.Errorf("exit %d, no %q:\n%s", code, want, out)
+		}
+	}
 	out, code = doctor(t, "--json", "--device", "gpu")
 	var d diagnosis.Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 1 || d.OK || len(d.Findings) == 0 ||

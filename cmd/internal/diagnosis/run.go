@@ -119,6 +119,9 @@ func examine(ctx context.Context, o Options, before *baseline, steps chan<- step
 	defer runtime.UnlockOSThread()
 	d := Examine(o.Device)
 	d.open = o.OpenPackage
+	if !d.OK {
+		d.unused(o)
+	}
 	next := func(what string, limit time.Duration, fix string) {
 		select {
 		case steps <- step{*d, what, limit, fix}:
@@ -162,7 +165,21 @@ func (s step) gaveUp(o Options) *Diagnosis {
 	d.Libraries, d.Devices, d.Links, d.Findings = []Library{}, []Card{}, []cards.Link{}, []cards.Finding{}
 	d.Why = hangs.Error()
 	d.machine(cards.Examine(os.DirFS("/"), []cards.Library{{Kind: kind, Path: s.next, Err: hangs}}))
+	d.unused(o)
 	return d
+}
+
+// unused says which options could not be followed, for there is no card to follow them on.
+func (d *Diagnosis) unused(o Options) {
+	for _, option := range []struct {
+		name  string
+		given bool
+	}{{"--conformance", o.Conformance}, {"--model", o.Model != ""}, {"--vision", o.Sees != nil}} {
+		if option.given {
+			d.Findings = append(d.Findings, cards.Finding{Name: option.name, State: cards.Note,
+				Text: "not used: it needs a card, and none can be used", Fix: "`--device soft` tries it on the software card"})
+		}
+	}
 }
 
 // beginning is told what begins, how long it may take, and what to do where it takes longer.
