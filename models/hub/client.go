@@ -74,11 +74,15 @@ type Error struct {
 	Err    error
 
 	after time.Duration // the hub asked to wait
+	away  bool          // the host gave no answer
 }
 
 func (e *Error) Error() string {
 	s := "models: " + e.What
-	if e.Host != "" {
+	switch {
+	case e.away:
+		s = "models: " + e.Host + " could not be reached for " + e.What
+	case e.Host != "":
 		s += " from " + e.Host
 	}
 	if e.Status != 0 {

@@ -12,14 +12,13 @@ import (
 // unreached is an error of a host that gave no answer, in words: what the operating system says of
 // it tells most people nothing.
 func (c *Client) unreached(what, host string, err error) *Error {
-	e := &Error{What: what, Host: host, Detail: unreachedWords(err), Err: err}
+	e := &Error{What: what, Host: host, Detail: unreachedWords(err), Err: err, away: true}
 	var cert *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &cert):
 		e.Fix = "check this machine's clock, and what stands between it and the hub"
 	case slices.ContainsFunc(c.Endpoints, func(at string) bool { return at == DefaultEndpoint }):
-		e.Fix = "check the network of this machine; where the hub is blocked, as in China, start axle, or its server where one runs, " +
-			"with HF_ENDPOINT=https://hf-mirror.com"
+		e.Fix = "check this machine's network; where the hub is blocked, set HF_ENDPOINT=https://hf-mirror.com"
 	default:
 		e.Fix = "check the network of this machine, and HF_ENDPOINT, which names the hub"
 	}
