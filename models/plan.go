@@ -446,7 +446,7 @@ func (p *plan) noLayers(alone string) error {
 		switch ext := path.Ext(name); ext {
 		case ".gguf":
 			e.What = "holds GGUF files, which this chip cannot run"
-			e.Fix = "pull a compiled package of the same model; `axle pull` without a name lists what the catalogue has"
+			e.Fix = "pull a compiled package of the same model; `axle pull --list` lists the catalogue"
 			return e
 		case ".safetensors":
 			e.What = "holds a checkpoint (safetensors), not compiled .axmodel files"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,14 @@ func init() { register(newPullCmd) }
 func newPullCmd() *cobra.Command {
 	var endpoint string
 	var connections int
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "pull [NAME]",
 		Short: "Fetch a model from a hub",
 		Long: `Pull fetches a model. NAME is a short name of the catalogue (qwen3:0.6b) or a
 Hugging Face repository of .axmodel files (AXERA-TECH/Qwen3-0.6B, or
-AXERA-TECH/Qwen3-0.6B:revision). Without NAME pull lists the catalogue.
+AXERA-TECH/Qwen3-0.6B:revision). Without NAME pull lists the models of the
+catalogue whose speed is known; with --list it lists all.
 
 Where a server runs, the server fetches, into its own store and with its own
 settings. Where none runs, or with --endpoint or --connections, this command
@@ -44,7 +47,10 @@ to the first of them and to no other host.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return listCatalogue(cmd.OutOrStdout())
+				return listCatalogue(cmd.OutOrStdout(), all)
+			}
+			if all {
+				return usageError("--list pulls nothing: leave out %s", args[0])
 			}
 			if connections < 0 || connections > 64 {
 				return usageError("--connections is %d, want 1 to 64", connections)
@@ -61,6 +67,7 @@ to the first of them and to no other host.`,
 	}
 	cmd.Flags().StringVar(&endpoint, "endpoint", "", "the hub's `URL`, instead of HF_ENDPOINT")
 	cmd.Flags().IntVar(&connections, "connections", 0, "`connections` at once, 1 to 64; 0: 6")
+	cmd.Flags().BoolVar(&all, "list", false, "without NAME: list the whole catalogue, with weights and repositories")
 	cmd.Flags().Bool("insecure", false, "accepted for Ollama's sake; has no effect")
 	return cmd
 }
@@ -92,19 +99,24 @@ func fetch(ctx context.Context, name, endpoint string, connections int, report f
 	return s.Pull(ctx, name, from, report)
 }
 
-func listCatalogue(w io.Writer) error {
+// listCatalogue writes what can be pulled: the models whose speed is known, or all of them, with
+// their weights and repositories.
+func listCatalogue(w io.Writer, all bool) error {
 	t := terminal.TabsFor(w)
-	fmt.Fprintln(t, "NAME\tSIZE\tWEIGHTS\tDOWNLOAD\tCARD OF\tTOKENS/S\tREPOSITORY")
-	known := func(s string) string {
-		if s == "" {
-			return "-"
+	row := func(name, size, card, speed, parameters, weights, repo string) {
+		cells := []string{name, cmp.Or(parameters, "-"), size, card, speed}
+		if all {
+			cells = append(cells, cmp.Or(weights, "-"), repo)
 		}
-		return s
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
+	row("NAME", "DOWNLOAD", "CARD OF", "TOKENS/S", "SIZE", "WEIGHTS", "REPOSITORY")
 	for _, e := range hub.Catalogue {
-		speed := ""
+		if !all && e.Speed == 0 {
+			continue
+		}
 		n, told := e.Size()
-		size := "~" + models.HumanBytes(n)
+		size, speed := "~"+models.HumanBytes(n), "-"
 		if !told {
 			size += "?"
 		}
@@ -115,11 +127,14 @@ func listCatalogue(w io.Writer) error {
 			speed = "not yet"
 		}
 		card, _ := e.CardMemory()
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, known(e.Parameters), known(e.Quant), size, models.CardWords(card),
-			known(speed), e.Repo)
+		row(e.Name, size, models.CardWords(card), speed, e.Parameters, e.Quant, e.Repo)
 	}
-	fmt.Fprintln(t, "\nTokens a second are on a Raspberry Pi 5, by the vendor's runtime with one request, as others published them; - is "+
-		"not known; not yet: axle does not run it yet.\nA size with ? is estimated from the model's shapes; a pull asks the hub "+
-		"before it begins. CARD OF tells which sizes of cards hold the model; axle plan tells more.")
+	more := fmt.Sprintf("These are the models whose speed is known; 'axle pull --list' lists all %d.", len(hub.Catalogue))
+	if all {
+		more = "- is not known; not yet: axle does not run it yet. CARD OF tells which sizes of cards hold the model; axle plan " +
+			"tells more."
+	}
+	fmt.Fprintln(t, "\nTokens a second are on a Raspberry Pi 5, by the vendor's runtime with one request, as others published them. A "+
+		"size with ? is estimated; a pull asks the hub before it begins.\n"+more)
 	return t.Flush()
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/modelstest"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
@@ -70,15 +71,23 @@ func TestPullAndVerify(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"pull llama3.2": "nearest here", "pull ../x": "invalid model name", "pull axle/none": "404", "pull a b": "takes one name",
-		"pull --connections 99 x": "1 to 64", "verify nope": "model not found",
+		"pull --connections 99 x": "1 to 64", "pull --list x": "pulls nothing", "verify nope": "model not found",
 	} {
 		if _, _, err := command(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
 	}
+	// A few lines help to choose; the whole catalogue is a screen or two.
 	out, _, err = command(t, "pull")
-	if err != nil || !strings.Contains(out, "qwen3:0.6b") || !strings.Contains(out, " GB?") || !strings.Contains(out, "8 or 16 GB") {
+	if err != nil || !strings.Contains(out, "qwen3:0.6b") || !strings.Contains(out, " GB?") || !strings.Contains(out, "8 or 16 GB") ||
+		!strings.Contains(out, "'axle pull --list'") || strings.Count(out, "\n") > 24 {
 		t.Errorf("%v\n%s", err, out)
+	}
+	out, _, err = command(t, "pull", "--list")
+	for _, e := range hub.Catalogue {
+		if err != nil || !strings.Contains(out, e.Name) || !strings.Contains(out, e.Repo) {
+			t.Errorf("%v: %s or its repository is missing in\n%s", err, e.Name, out)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ func TestTablesFit(t *testing.T) {
 		{"plan", "qwen3-0.6b"},
 		{"plan", "qwen3-4b", "--profile", "cm3588"},
 		{"pull"},
+		{"pull", "--list"},
 	} {
 		var out strings.Builder
 		root := newRootCmd()

@@ -71,7 +71,7 @@ func openModel(name string) (p *models.Package, m *store.Model, err error) {
 		a.keyed = keyed
 		return nil, nil, a
 	}
-	return nil, nil, fmt.Errorf("%w; 'axle list' shows what there is, 'axle pull' without a name what can be fetched", err)
+	return nil, nil, fmt.Errorf("%w; 'axle list' shows what there is, 'axle pull --list' what can be fetched", err)
 }
 
 // folder reports whether what a user names a package by is its folder. It fails where that can only
@@ -264,7 +264,7 @@ func (e *absentError) here() string {
 	case e.repo:
 		return fmt.Sprintf("%s has not been pulled: 'axle pull %s' fetches it, if the hub has it", e.name, e.name)
 	}
-	return fmt.Sprintf("%v; 'axle list' shows what there is, 'axle pull' without a name what can be fetched", e.err)
+	return fmt.Sprintf("%v; 'axle list' shows what there is, 'axle pull --list' what can be fetched", e.err)
 }
 
 func (e *absentError) Unwrap() error { return e.err }

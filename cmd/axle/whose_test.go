@@ -259,7 +259,7 @@ func TestNamesNotPulled(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	for _, name := range []string{"qwen33:4b", "llama3.2"} {
-		if _, _, err := command(t, "inspect", name); err == nil || !strings.Contains(err.Error(), "'axle pull' without a name") {
+		if _, _, err := command(t, "inspect", name); err == nil || !strings.Contains(err.Error(), "'axle pull --list'") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -200,9 +200,8 @@ type UnknownError struct {
 }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("models: %s is not in the catalogue, and Ollama's own library holds GGUF files, which this chip cannot run; "+
-		"nearest here: %s. "+
-		"`axle pull` without a name lists all; a Hugging Face repository of .axmodel files is pulled as org/name", e.Name,
+	return fmt.Sprintf("models: %s is not in the catalogue (Ollama's library is GGUF files, which this chip cannot run); nearest here: "+
+		"%s. `axle pull --list` lists all; a Hugging Face repository of .axmodel files is pulled as org/name", e.Name,
 		strings.Join(e.Nearest, ", "))
 }
 
