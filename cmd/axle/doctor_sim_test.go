@@ -15,6 +15,7 @@ import (
 
 func TestDoctorSimulator(t *testing.T) {
 	lane.Slow(t)
+	lane.NoRace(t) // axcl/native runs the suite on the simulated card under it
 	libs, err := simcard.Build("")
 	if err != nil {
 		t.Fatal(err)

@@ -16,9 +16,11 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
 	"github.com/axle-llm/axle/cmd/internal/diagnosis"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 func TestDoctorSoft(t *testing.T) {
+	lane.NoRace(t) // axcl/axcltest runs the suite on this card under it
 	out, code := doctor(t, "--device", "soft", "--json", "--conformance")
 	var d diagnosis.Diagnosis
 	dec := json.NewDecoder(strings.NewReader(out))
