@@ -52,9 +52,9 @@ ci: ## every lane that CI runs, three at a time; their output is in build/ci
 
 #proves:T7 for minutes
 #proves:G25 10,000 requests, 25 loads
-ci-long: ## what does not fit into ci: a day of requests, all loads compared with a fresh card, minutes of hostile clients
+ci-long: ## what does not fit into ci: a day of requests, all loads compared with a fresh card, minutes of hostile clients, all goldens
 	AXLE_TEST_DAY=10000 AXLE_TEST_FRESH=1 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestDay$$|TestAsFresh$$' -v ./engine
-	AXLE_TEST_MIX=100 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestMemoryOfMix$$' -v ./cmd/axle
+	AXLE_TEST_MIX=100 AXLE_TEST_GOLDENS=1 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestMemoryOfMix$$|TestGoldens$$' -v ./cmd/axle
 
 # The race detector can find something only where a goroutine is started or waited for. The C of axcl/simcard has a lane of its own, asan.
 #proves:D16 each pass comes from the card's own thread (tag invariants)
