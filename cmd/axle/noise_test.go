@@ -33,7 +33,7 @@ func TestJSONUnderNoise(t *testing.T) {
 		loads bool // the library
 		code  int
 	}{
-		"doctor":  {[]string{"--device", "axcl", "--conformance"}, true, 0},
+		"doctor":  {[]string{"--device", "axcl", "--conformance", "--model", tinyPackage(t, 1)}, true, 0},
 		"bench":   {[]string{pocket, "--device", "axcl", "-p", "8", "-n", "2", "-r", "1", "-c", "1"}, true, 0},
 		"plan":    {[]string{"qwen3-0.6b"}, false, 0},
 		"inspect": {[]string{pocket}, false, 0},
