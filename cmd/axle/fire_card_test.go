@@ -51,6 +51,7 @@ func TestHotCard(t *testing.T) {
 	all := make(chan []outcome, 1)
 	go func() { all <- streams(p, right, stop) }()
 	p.until("answers", func() bool { return p.metric("axle_running") >= 8 })
+	p.pause.Store(int64(time.Second / 2)) // the degrees are read every ten seconds
 	p.until("warned", func() bool { return strings.Contains(p.said(), "the card is hot") })
 	resp, err := http.Get(p.url + "/health")
 	if err != nil {
@@ -96,6 +97,7 @@ func TestHeatStops(t *testing.T) {
 	all := make(chan []outcome, 1)
 	go func() { all <- streams(p, right, stop) }()
 	p.until("answers", func() bool { return p.metric("axle_running") >= 8 })
+	p.pause.Store(int64(time.Second / 2)) // the degrees are read every ten seconds
 	degrees(104)
 	p.until("says that it is hot", reads(104))
 	p.until("stands still", stands)

@@ -45,7 +45,7 @@ func TestMemoryOfAttacks(t *testing.T) {
 		arg = `{"model":"pocket","max_tokens":1,"messages":[{"role":"assistant","content":"","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"a\":[`
 		end = `{}]}"}}]},{"role":"user","content":"a"}]}`
 	)
-	few := 4 * time.Second // who goes then leaves work that has to be given up
+	few := 2 * time.Second // who goes then leaves work that has to be given up
 	bursts := []burst{
 		{"text of an image's letters", "/api/generate", say, "abcd", 4*mib - 1000, `"}`, "200 400 503", few, true},
 		{"text of words", "/api/chat", ask, "a b ", 4*mib - 1000, `"}]}`, "200 400 503", few, false},

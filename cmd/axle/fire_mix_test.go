@@ -41,7 +41,7 @@ func TestMemoryOfMix(t *testing.T) {
 	u := newUnit(t, "--device", "soft")
 	p := u.start()
 	p.until("answers", func() bool { code, _ := p.health(); return code == 200 })
-	few := 3 * time.Second
+	few := 2 * time.Second
 	attack := func(kind, n int) burst {
 		switch kind {
 		case 0:

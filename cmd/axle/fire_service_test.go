@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -70,6 +71,7 @@ type process struct {
 	err   bytes.Buffer
 	gone  chan struct{} // closed when it has ended
 	ended time.Time
+	pause atomic.Int64 // how long a stream waits between two answers, in nanoseconds
 }
 
 // start begins a life; more are its own settings, AXSIM_… among them.

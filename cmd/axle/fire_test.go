@@ -56,7 +56,7 @@ func TestCardLostRestarts(t *testing.T) {
 	var told, left time.Duration // the worst of all lives
 	for i := range n {
 		way := ways[i%len(ways)]
-		p := u.start(fmt.Sprintf("AXSIM_FAULT=Execute:%d:%s", 1000+rng.IntN(1000), way))
+		p := u.start(fmt.Sprintf("AXSIM_FAULT=Execute:%d:%s", 600+rng.IntN(600), way))
 		path, body := question(i, prompts[0])
 		// The service serves again, whatever ended its last life.
 		if o := ask(context.Background(), http.DefaultClient, p.url+path, body); o.end != endWhole || o.text != right[prompts[0]] {
@@ -96,7 +96,7 @@ func TestCardLostRestarts(t *testing.T) {
 // prompts are asked again and again; answers are known from a card that nothing is wrong with.
 var prompts = []string{"hello there", "what is the sky", "tell me a story", "who are you", "count to ten", "why do cats sleep"}
 
-const answerTokens = 60
+const answerTokens = 24
 
 func question(kind int, prompt string) (path, body string) {
 	a := asks[kind%len(asks)]
@@ -168,6 +168,9 @@ func streams(p *process, right map[string]string, stop <-chan struct{}) (all []o
 				if o.end != endWhole && o.end != endFailed {
 					return
 				}
+				if pause := time.Duration(p.pause.Load()); pause > 0 {
+					<-time.After(pause)
+				}
 			}
 		})
 	}
@@ -226,13 +229,13 @@ func late(stop <-chan struct{}) func(limit time.Duration) time.Duration {
 func TestOneExecuteFails(t *testing.T) {
 	//proves:D4
 	u := newUnit(t)
-	p := u.start("AXSIM_FAULT=Execute:3000:0x8030070c;Execute:4500:0x8030070c")
+	p := u.start("AXSIM_FAULT=Execute:2200:0x8030070c;Execute:2800:0x8030070c")
 	right := goldens(t, p)
 	stop := make(chan struct{})
 	go func() {
 		defer close(stop)
 		p.until("failed twice", func() bool {
-			return p.metric("axle_failed_total") > 0 && p.metric("axle_output_tokens_total") > 1500
+			return p.metric("axle_failed_total") > 0 && p.metric("axle_output_tokens_total") > 1200
 		})
 	}()
 	for _, o := range streams(p, right, stop) {
