@@ -206,6 +206,7 @@ func TestCardShared(t *testing.T) {
 func TestCardExclusive(t *testing.T) {
 	//proves:D15
 	unraced(t)
+	t.Parallel()
 	u := newUnit(t)
 	u.remember()
 	p := u.start("AXSIM_HAZARDS=strict,exclusive")

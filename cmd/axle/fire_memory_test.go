@@ -63,6 +63,7 @@ func TestMemoryOfAttacks(t *testing.T) {
 	}
 	for _, device := range []string{"soft", "axcl"} {
 		t.Run(device, func(t *testing.T) {
+			t.Parallel()
 			u := newUnit(t, "--device", device)
 			p := u.start("HF_ENDPOINT="+hostileHub(t), "AXSIM_HAZARDS=")
 			answers := func(after string) {
@@ -119,16 +120,16 @@ func TestMemoryOfAttacks(t *testing.T) {
 				}
 				answers(b.name)
 			}
-			if left, err := filepath.Glob(filepath.Join(u.dir, "models", "blobs", "tmp-*")); err != nil || len(left) > 0 {
-				t.Errorf("left: %v, %v", left, err)
-			}
+			p.until("has removed what was uploaded", func() bool { // on a busy machine it has not heard yet that clients left
+				left, err := filepath.Glob(filepath.Join(u.dir, "models", "blobs", "tmp-*"))
+				return err == nil && len(left) == 0
+			})
 			_ = p.cmd.Process.Signal(syscall.SIGTERM)
 			if code := p.code(); code != 0 {
 				t.Errorf("it ended with %d", code)
 			}
 		})
 	}
-	http.DefaultClient.CloseIdleConnections()
 }
 
 // TestMemoryOfPictures: the largest pictures there may be, many at once, from clients that go

@@ -18,6 +18,7 @@ import (
 func TestLayerFails(t *testing.T) {
 	//proves:D2
 	unraced(t)
+	t.Parallel()
 	u := newUnit(t)
 	// The head, the largest file, goes first: layer 3 is the fifth.
 	p := u.start(fmt.Sprintf("AXSIM_FAULT=EngineLoadFromFile:%d:0x8030070b", pocketFiles+4))
@@ -109,6 +110,7 @@ func (p *process) loaded() (names []string) {
 func TestMemoryRunsOut(t *testing.T) {
 	//proves:D3
 	unraced(t)
+	t.Parallel()
 	u := newUnit(t)
 	p := u.start(fmt.Sprintf("AXSIM_FAULT=EngineLoadFromFile:%d:0x80300707;EngineLoadFromFile:%d:0x80300707:sticky", 2*pocketFiles+3,
 		3*pocketFiles+3+1+5))
@@ -144,6 +146,7 @@ func TestMemoryRunsOut(t *testing.T) {
 func TestWrongAtLoad(t *testing.T) {
 	//proves:D6
 	unraced(t)
+	t.Parallel()
 	u := newUnit(t)
 	p := u.start()
 	right := goldens(t, p)
@@ -183,6 +186,7 @@ func TestTwoCards(t *testing.T) {
 			if strings.HasSuffix(tt.fault, "hang") {
 				unraced(t)
 			}
+			t.Parallel()
 			u := newUnit(t, "--device", tt.device)
 			u.remember()
 			p := u.start("AXSIM_DEVICES=2", "AXSIM_FAULT="+tt.fault)

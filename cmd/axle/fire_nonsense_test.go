@@ -15,6 +15,7 @@ import (
 func TestNonsense(t *testing.T) {
 	//proves:D6 under streams
 	unraced(t)
+	t.Parallel()
 	const why = "logits are NaN, infinite or all equal"
 	u := newUnit(t)
 	u.remember()

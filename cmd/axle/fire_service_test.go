@@ -127,7 +127,9 @@ func (p *process) said() string { p.mu.Lock(); defer p.mu.Unlock(); return p.err
 // until waits for something to become true of a living process.
 func (p *process) until(what string, is func() bool) {
 	p.t.Helper()
-	for end := time.Now().Add(patience); !is(); <-time.After(20 * time.Millisecond) {
+	wait := 5 * time.Millisecond
+	for end := time.Now().Add(patience); !is(); <-time.After(wait) {
+		wait = min(wait*3/2, 100*time.Millisecond) // what takes long is asked for less often
 		select {
 		case <-p.gone:
 			p.t.Fatalf("it ended before it %s: %v\n%s", what, p.cmd.ProcessState, p.said())

@@ -35,6 +35,7 @@ import (
 func TestRottenAfterKill(t *testing.T) {
 	//proves:D12
 	unraced(t)
+	t.Parallel()
 	u := newUnit(t)
 	p := u.start()
 	right := goldens(t, p)
@@ -214,6 +215,7 @@ func (u *unit) apart(env string) {
 func TestFullDisk(t *testing.T) {
 	//proves:D11 a real one
 	unraced(t)
+	t.Parallel()
 	u := newUnit(t)
 	dir := filepath.Join(u.dir, "models")
 	if err := os.Mkdir(dir, 0o755); err != nil {

@@ -19,6 +19,7 @@ import (
 func TestAway(t *testing.T) {
 	//proves:D8 after a restart
 	unraced(t)
+	t.Parallel()
 	u := newUnit(t, "--device", "auto")
 	serves := func(p *process) outcome {
 		path, body := question(0, prompts[0])

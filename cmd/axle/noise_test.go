@@ -23,6 +23,7 @@ import (
 func TestJSONUnderNoise(t *testing.T) {
 	//proves:D17 every command that has it
 	unraced(t)
+	t.Parallel()
 	noisy := noisyLib(t)
 	pocket := pocketDir(t)
 	u := newUnit(t)
