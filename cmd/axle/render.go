@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -77,10 +78,7 @@ has one) or an Ollama template in Go's syntax.`,
 					err = out.WriteByte('\n')
 				}
 			}
-			if e := out.Flush(); err == nil {
-				err = e
-			}
-			return err
+			return errors.Join(err, out.Flush())
 		},
 	}
 	cmd.Flags().StringVar(&messages, "messages", "", "JSON `file` with the messages, or -")

@@ -60,10 +60,7 @@ printed.`,
 					err = writeIDs(out, tok.Encode(nil, string(text), special))
 				}
 			}
-			if e := out.Flush(); err == nil {
-				err = e
-			}
-			return err
+			return errors.Join(err, out.Flush())
 		},
 	}
 	cmd.Flags().BoolVar(&jsonl, "jsonl", false, `read a text from each line, {"text": "..."}; with --decode, print JSON strings`)

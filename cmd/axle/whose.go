@@ -245,26 +245,19 @@ func absent(name string, err error) *absentError {
 }
 
 func (e *absentError) Error() string {
-	if e.keyed != "" {
-		return e.here() + "; " + (&keyedError{e.keyed}).Error()
-	}
-	return e.here()
-}
-
-// here says what to do on this machine.
-func (e *absentError) here() string {
-	switch {
-	case e.entry != nil:
-		n, told := e.entry.Size()
-		size := "about " + models.HumanBytes(n)
-		if !told {
-			size = "an estimated " + models.HumanBytes(n)
+	text := fmt.Sprintf("%v; 'axle list' shows what there is, 'axle pull --list' what can be fetched", e.err)
+	if e.entry != nil || e.repo {
+		size := "if the hub has it"
+		if e.entry != nil {
+			n, told := e.entry.Size()
+			size = map[bool]string{true: "about ", false: "an estimated "}[told] + models.HumanBytes(n)
 		}
-		return fmt.Sprintf("%s has not been pulled: 'axle pull %s' fetches it, %s", e.name, e.name, size)
-	case e.repo:
-		return fmt.Sprintf("%s has not been pulled: 'axle pull %s' fetches it, if the hub has it", e.name, e.name)
+		text = fmt.Sprintf("%s has not been pulled: 'axle pull %s' fetches it, %s", e.name, e.name, size)
 	}
-	return fmt.Sprintf("%v; 'axle list' shows what there is, 'axle pull --list' what can be fetched", e.err)
+	if e.keyed != "" {
+		text += "; " + (&keyedError{e.keyed}).Error()
+	}
+	return text
 }
 
 func (e *absentError) Unwrap() error { return e.err }

@@ -78,7 +78,7 @@ func (c *Client) List(ctx context.Context) ([]Listed, error) {
 	var list struct {
 		Models []Listed `json:"models"`
 	}
-	err := c.get(ctx, "/api/tags", &list)
+	err := c.Get(ctx, "/api/tags", &list)
 	return list.Models, err
 }
 
@@ -92,7 +92,7 @@ type Where struct {
 // Where asks the server for it. It fails where the server is on another machine, is none of axle's,
 // or does not tell who asks.
 func (c *Client) Where(ctx context.Context) (w Where, err error) {
-	err = c.get(ctx, "/api/axle/store", &w)
+	err = c.Get(ctx, "/api/axle/store", &w)
 	return w, err
 }
 
@@ -111,16 +111,16 @@ func (c *Client) Cards(ctx context.Context) ([]Card, error) {
 	var state struct {
 		Cards []Card `json:"cards"`
 	}
-	err := c.get(ctx, "/api/axle/state", &state)
+	err := c.Get(ctx, "/api/axle/state", &state)
 	if StatusIs(err, http.StatusNotFound) {
 		return nil, ErrNoCards
 	}
 	return state.Cards, Error(err)
 }
 
-// get decodes what the server answers on a path. It fails with api's errors where the server
+// Get decodes what the server answers on a path. It fails with api's errors where the server
 // refuses.
-func (c *Client) get(ctx context.Context, path string, into any) error {
+func (c *Client) Get(ctx context.Context, path string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL.JoinPath(path).String(), nil)
 	if err != nil {
 		return err

@@ -210,12 +210,9 @@ func (t *Talk) set(l *lineReader, arg func(int) string, rest func(int) string, s
 	case "wordwrap", "nowordwrap":
 		t.wrap = arg(1) == "wordwrap"
 		say("Set '%s' mode.", arg(1))
-	case "verbose":
-		t.Verbose = true
-		say("Set 'verbose' mode.")
-	case "quiet":
-		t.Verbose = false
-		say("Set 'quiet' mode.")
+	case "verbose", "quiet":
+		t.Verbose = arg(1) == "verbose"
+		say("Set '%s' mode.", arg(1))
 	case "think", "nothink":
 		t.Think = &api.ThinkValue{Value: arg(1) == "think"}
 		if level := arg(2); arg(1) == "think" && level != "" {

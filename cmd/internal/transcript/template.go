@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -30,12 +31,7 @@ func Template(name string, o chat.JinjaOptions) (chat.Template, error) {
 		EOS      json.RawMessage `json:"eos_token"`
 	}
 	if raw, err := regular.ReadPath(config, 32<<20); err == nil && json.Unmarshal(raw, &c) == nil {
-		if o.BOS == "" {
-			o.BOS = tokenName(c.BOS)
-		}
-		if o.EOS == "" {
-			o.EOS = tokenName(c.EOS)
-		}
+		o.BOS, o.EOS = cmp.Or(o.BOS, tokenName(c.BOS)), cmp.Or(o.EOS, tokenName(c.EOS))
 	}
 	if filepath.Ext(name) == ".json" {
 		if src = c.Template; src == "" {

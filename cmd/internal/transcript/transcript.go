@@ -6,6 +6,7 @@ package transcript
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,13 +110,8 @@ func read(stdin io.Reader, name string) ([]byte, error) {
 }
 
 func (m message) chat() (chat.Message, error) {
-	out := chat.Message{Role: m.Role, Thinking: m.Thinking, ToolName: m.ToolName, ToolCallID: m.ToolCallID}
-	if out.Thinking == "" {
-		out.Thinking = m.Reasoning
-	}
-	if out.ToolName == "" {
-		out.ToolName = m.Name
-	}
+	out := chat.Message{Role: m.Role, Thinking: cmp.Or(m.Thinking, m.Reasoning), ToolName: cmp.Or(m.ToolName, m.Name),
+		ToolCallID: m.ToolCallID}
 	if m.Role == "" {
 		return out, errors.New("it has no role")
 	}

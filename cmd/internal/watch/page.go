@@ -2,11 +2,8 @@ package watch
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -53,17 +50,8 @@ func coloured(getenv func(string) string) bool {
 // readCells asks for the map. A server that has none, or an older one, is no error: there is
 // nothing to draw then.
 func readCells(ctx context.Context, c *client.Client) *cellMap {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL.JoinPath("/api/axle/cells").String(), nil)
-	if err != nil {
-		return nil
-	}
-	resp, err := c.HTTP.Do(req)
-	if err != nil {
-		return nil
-	}
-	defer resp.Body.Close()
 	var m cellMap
-	if resp.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(resp.Body, 4<<20)).Decode(&m) != nil || len(m.Copies) == 0 {
+	if c.Get(ctx, "/api/axle/cells", &m) != nil || len(m.Copies) == 0 {
 		return nil
 	}
 	return &m
@@ -118,7 +106,7 @@ func (p *page) draw(columns, lines int) string {
 			if i == 1 && (warm == "" || lines < rows+2) {
 				break
 			}
-			fmt.Fprintf(&sb, "\n%s\n%s\n", cutTo([]string{rate, warm}[i], columns), strings.Join(plot, "\n"))
+			fmt.Fprintf(&sb, "\n%s\n%s\n", terminal.Cut([]string{rate, warm}[i], columns), strings.Join(plot, "\n"))
 			lines -= rows + 2
 		}
 	}
@@ -145,22 +133,13 @@ func (p *page) draw(columns, lines int) string {
 		head := fmt.Sprintf("cache of %s on %s: a block is %d of %d cells  █ running ▒ kept ▓ shared · free", plain.Line(p.cells.Model),
 			plain.Line(c.Device), per, c.Cells)
 		if terminal.Width(head) > columns {
-			head = cutTo(fmt.Sprintf("%d cells, %d a block", c.Cells, per), columns)
+			head = terminal.Cut(fmt.Sprintf("%d cells, %d a block", c.Cells, per), columns)
 			if len(drawn)+3 <= lines {
-				head, lines = head+"\n"+cutTo("█ running ▒ kept ▓ shared · free", columns), lines-1
+				head, lines = head+"\n"+terminal.Cut("█ running ▒ kept ▓ shared · free", columns), lines-1
 			}
 		}
 		fmt.Fprintf(&sb, "\n%s\n%s\n", head, strings.Join(drawn, "\n"))
 		lines -= len(drawn) + 2
 	}
 	return sb.String()
-}
-
-// cutTo is the beginning of a line that is no wider than columns.
-func cutTo(s string, columns int) string {
-	for terminal.Width(s) > columns && s != "" {
-		r := []rune(s)
-		s = string(r[:len(r)-1])
-	}
-	return s
 }
