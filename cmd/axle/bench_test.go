@@ -29,7 +29,7 @@ import (
 func TestBenchPocket(t *testing.T) {
 	lane.Slow(t)
 	unraced(t)
-	dir, tmp := pocketDir(t), t.TempDir()
+	dir, tmp := benchDir(t), t.TempDir()
 	trace := filepath.Join(tmp, "b.trace")
 	text, err := benchRun(t, dir, "--device", "soft", "-p", "24", "-n", "6", "-r", "2", "-c", "1,3", "--json", "--trace", trace)
 	if err != nil {
@@ -117,15 +117,21 @@ func pocketDir(t *testing.T) string {
 	if err := os.CopyFS(dir, pocket.FS()); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("AXLE_MODELS", t.TempDir())
 	return dir
+}
+
+// benchDir is pocketDir, for a command that runs in this process, with an empty store.
+func benchDir(t *testing.T) string {
+	t.Helper()
+	t.Setenv("AXLE_MODELS", t.TempDir())
+	return pocketDir(t)
 }
 
 // TestBenchTalks: conversations that take turns are measured in one run with each place where rows
 // can be kept, and shown as a table and as JSON.
 func TestBenchTalks(t *testing.T) {
 	lane.NoRace(t)
-	dir, tmp := pocketDir(t), t.TempDir()
+	dir, tmp := benchDir(t), t.TempDir()
 	text, err := benchRun(t, dir, "--device", "soft", "--conversations", "3", "-p", "320", "-n", "2", "--turns", "1", "--cache-ram", "64MB",
 		"--cache-disk", "64MB", "--json")
 	if err != nil {
@@ -331,7 +337,7 @@ func TestBenchCompare(t *testing.T) {
 // TestBenchAgainst asks a server that answers with three tokens in two chunks.
 func TestBenchAgainst(t *testing.T) {
 	lane.Slow(t)
-	dir := pocketDir(t)
+	dir := benchDir(t)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q map[string]any
 		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || q["model"] == "" || q["stream"] != true {
@@ -382,7 +388,7 @@ func TestBenchAgainst(t *testing.T) {
 func TestBenchAgainstBad(t *testing.T) {
 	lane.Slow(t)
 	unraced(t)
-	dir := pocketDir(t)
+	dir := benchDir(t)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q struct{ Model string }
 		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
