@@ -26,37 +26,51 @@ var Shapes = map[string]func() axmodel.Shape{"qwen3-0.6b": axmodel.Qwen3Small, "
 // Names are those of Shapes, as a sentence has them.
 const Names = "qwen3-0.6b, qwen3-0.6b-long, qwen3-4b, qwen3.5-0.8b and qwen3-vl-2b"
 
-// Model is what a plan needs to know of a model.
+// Model is what a plan needs to know of a model. What a report says of it has a name in JSON.
 type Model struct {
-	Name      string
-	Layers    []profiles.Layer
-	HeadBytes int64
-	Groups    []axcl.Group
-	Context   int
-	Hidden    int
-	Out       int
-	Card      int64 // bytes on the card
-	Most      int64 // bytes on the card while it is loaded
-	Files     int64 // bytes to load
-	Encoder   int64 // bytes on the card that the encoder of pictures takes
-	Text      int64 // Most without it
-	Patches   int   // of a picture; 0 where the encoder's input does not tell
-	Rows      int   // of a picture, and in how many calls of the encoder
-	Calls     int
-	State     int64   // bytes of the states of a sequence, or of a snapshot
-	Slots     int     // of those, for which a load takes room
-	Slotted   int64   // bytes on the card that they take
-	Guessed   bool    // head counts are not known and were assumed
-	Row       int     // bytes of a token's row of K and V, all layers'
-	Cached    int     // layers that keep rows
-	Given     int     // values of a row that layers take next to the hidden state, which go over the link
-	Host      int64   // bytes of the machine's memory that tables are mapped to, which it keeps as far as they are used
-	Published bool    // Card is what the model was seen to take
-	Listed    bool    // it is not here: this is what the catalogue knows of it
-	Assumed   bool    // what it was compiled for is not known, and the most common build was assumed
-	Speed     float64 // tokens a second that others have published, as the catalogue has it; 0: none is published
-	Note      string  // what is said of that
-	Net       bool    // a single net, of another kind than a language model
+	Name      string           `json:"model"`
+	Layers    []profiles.Layer `json:"-"`
+	HeadBytes int64            `json:"-"`
+	Groups    []axcl.Group     `json:"-"`
+	Context   int              `json:"context"`
+	Hidden    int              `json:"-"`
+	Out       int              `json:"-"`
+	Card      int64            `json:"card_memory_bytes"`         // bytes on the card
+	Most      int64            `json:"card_memory_loading_bytes"` // bytes on the card while it is loaded
+	Files     int64            `json:"-"`                         // bytes to load
+	// bytes on the card that the encoder of pictures takes
+	Encoder int64 `json:"card_memory_encoder_bytes,omitempty"`
+	Text    int64 `json:"-"` // Most without it
+	// of a picture; 0 where the encoder's input does not tell
+	Patches int `json:"-"`
+	// of a picture, and in how many calls of the encoder
+	Rows  int `json:"picture_rows,omitempty"`
+	Calls int `json:"-"`
+	// bytes of the states of a sequence, or of a snapshot
+	State   int64 `json:"state_bytes,omitempty"`
+	Slots   int   `json:"slots,omitempty"`        // of those, for which a load takes room
+	Slotted int64 `json:"states_bytes,omitempty"` // bytes on the card that they take
+	// head counts are not known and were assumed
+	Guessed bool `json:"head_counts_assumed"`
+	// bytes of a token's row of K and V, all layers'
+	Row    int `json:"-"`
+	Cached int `json:"-"` // layers that keep rows
+	// values of a row that layers take next to the hidden state, which go over the link
+	Given int `json:"-"`
+	// bytes of the machine's memory that tables are mapped to, which it keeps as far as they are
+	// used
+	Host int64 `json:"host_memory_mapped_bytes,omitempty"`
+	// Card is what the model was seen to take
+	Published bool `json:"card_memory_published,omitempty"`
+	// it is not here: this is what the catalogue knows of it
+	Listed bool `json:"catalogue_only,omitempty"`
+	// what it was compiled for is not known, and the most common build was assumed
+	Assumed bool `json:"build_assumed,omitempty"`
+	// tokens a second that others have published, as the catalogue has it; 0: none is published
+	Speed float64 `json:"published_tokens_per_second,omitempty"`
+	Note  string  `json:"published_note,omitempty"` // what is said of that
+	// a single net, of another kind than a language model
+	Net bool `json:"single_net,omitempty"`
 }
 
 // Shape describes one of Shapes, as far as the catalogue has the model with what it is known to
@@ -207,31 +221,15 @@ func Package(p *models.Package) Model {
 
 // Report is what `axle plan` says; the field names are its JSON.
 type Report struct {
-	Model    string        `json:"model"`
+	Model
 	Profile  string        `json:"profile"`
 	Modelled bool          `json:"modelled"` // always true: nothing here was measured on this model and card
 	Measured bool          `json:"layers_measured"`
-	Guessed  bool          `json:"head_counts_assumed"`
-	Memory   int64         `json:"card_memory_bytes"`
-	Most     int64         `json:"card_memory_loading_bytes"`
-	Encoder  int64         `json:"card_memory_encoder_bytes,omitempty"` // of these
 	Limit    int64         `json:"card_memory_limit_bytes"`
-	Host     int64         `json:"host_memory_mapped_bytes,omitempty"`
 	Fits     bool          `json:"fits"`
-	Holds    []int         `json:"cards_gb"` // sizes of cards that hold it
-	Seen     bool          `json:"card_memory_published,omitempty"`
-	Listed   bool          `json:"catalogue_only,omitempty"` // it is not here
-	Assumed  bool          `json:"build_assumed,omitempty"`
-	Speed    float64       `json:"published_tokens_per_second,omitempty"`
-	Note     string        `json:"published_note,omitempty"`
-	Net      bool          `json:"single_net,omitempty"` // it has no layers: times are not computed
-	TextFits bool          `json:"text_fits,omitempty"`  // it does not fit with its encoder of pictures, and does without
-	Picture  int           `json:"picture_rows,omitempty"`
+	Holds    []int         `json:"cards_gb"`                      // sizes of cards that hold it
+	TextFits bool          `json:"text_fits,omitempty"`           // it does not fit with its encoder of pictures, and does without
 	Encoding time.Duration `json:"picture_encoding_ns,omitempty"` // 0: what such an encoder takes is not published
-	Context  int           `json:"context"`
-	State    int64         `json:"state_bytes,omitempty"`  // what a sequence keeps, and a snapshot
-	Slots    int           `json:"slots,omitempty"`        // room for this many of those
-	Slotted  int64         `json:"states_bytes,omitempty"` // card memory that they take
 	Load     time.Duration `json:"load_ns"`
 	Token    time.Duration `json:"token_ns"`
 	Alone    float64       `json:"tokens_per_second"`
@@ -239,7 +237,7 @@ type Report struct {
 	Clients  []Clients     `json:"clients"`
 	Prompts  []Prompt      `json:"prompts"`
 
-	Row          int           `json:"row_bytes"`           // of a token's K and V
+	Row          int           `json:"row_bytes"`           // of a token's K and V; 0: nothing is told of Kept
 	Conversation int           `json:"conversation_tokens"` // that Kept is told for
 	Evaluate     time.Duration `json:"conversation_ns"`     // evaluating as many
 	Kept         []Kept        `json:"kept"`
@@ -262,11 +260,8 @@ type Prompt struct {
 // Make plans m on a card of profile p, of whose memory models may take limit bytes, while the
 // clients' sequences hold used tokens together, with rows kept as keep says.
 func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report {
-	r := Report{Model: m.Name, Profile: p.Name, Modelled: true, Measured: true, Guessed: m.Guessed, Memory: m.Card, Most: m.Most,
-		Encoder: m.Encoder, Limit: limit, Host: m.Host, Fits: m.Most <= limit, Context: m.Context, Holds: models.CardsFor(m.Most),
-		Seen: m.Published, Listed: m.Listed, Assumed: m.Assumed, Net: m.Net, Speed: m.Speed, Note: m.Note,
-		State: m.State, Slots: m.Slots, Slotted: m.Slotted,
-		TextFits: m.Encoder > 0 && m.Most > limit && m.Text <= limit, Picture: m.Rows}
+	r := Report{Model: m, Profile: p.Name, Modelled: true, Measured: true, Limit: limit, Fits: m.Most <= limit,
+		Holds: models.CardsFor(m.Most), TextFits: m.Encoder > 0 && m.Most > limit && m.Text <= limit}
 	if t, ok := p.EncoderTime(m.Patches, m.Hidden); ok && m.Rows > 0 {
 		r.Encoding = time.Duration(m.Calls) * t
 	}
@@ -368,18 +363,18 @@ func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report
 // Text writes the plan as tables for a person, as wide as w's terminal.
 func (r Report) Text(w io.Writer) error {
 	t := terminal.TabsFor(w)
-	fmt.Fprintf(t, "%s on %s: modelled, not measured\n\n", r.Model, r.Profile)
+	fmt.Fprintf(t, "%s on %s: modelled, not measured\n\n", r.Name, r.Profile)
 	fits := "fits"
 	if !r.Fits {
 		fits = "DOES NOT FIT"
 	}
 	loading := ""
-	if r.Most > r.Memory {
+	if r.Most > r.Card {
 		loading = ", " + models.HumanBytes(r.Most) + " while it is loaded"
 	}
-	fmt.Fprintf(t, "card memory\t%s%s, of %s: %s\n", models.HumanBytes(r.Memory), loading, models.HumanBytes(r.Limit), fits)
+	fmt.Fprintf(t, "card memory\t%s%s, of %s: %s\n", models.HumanBytes(r.Card), loading, models.HumanBytes(r.Limit), fits)
 	seen := ""
-	if r.Seen {
+	if r.Published {
 		seen = "; the memory is a published figure"
 	}
 	fmt.Fprintf(t, "a card of\t%s holds it%s\n", models.CardWords(r.Most), seen)
@@ -393,7 +388,7 @@ func (r Report) Text(w io.Writer) error {
 		if r.Encoding > 0 {
 			took = r.Encoding.Round(time.Millisecond).String()
 		}
-		fmt.Fprintf(t, "a picture\t%d rows of the prompt, and the encoder before them: %s\n", r.Picture, took)
+		fmt.Fprintf(t, "a picture\t%d rows of the prompt, and the encoder before them: %s\n", r.Rows, took)
 	}
 	if r.Host > 0 {
 		fmt.Fprintf(t, "host memory\t%s mapped; what is used of it stays there\n", models.HumanBytes(r.Host))
@@ -420,7 +415,7 @@ func (r Report) Text(w io.Writer) error {
 			r.Roofline, 100*r.Alone/r.Roofline)
 	}
 	if r.Listed {
-		fmt.Fprintf(t, "from\tthe catalogue: the model is not here, 'axle pull %s' fetches it\n", r.Model)
+		fmt.Fprintf(t, "from\tthe catalogue: the model is not here, 'axle pull %s' fetches it\n", r.Name)
 	}
 	if r.Listed && len(r.Clients) == 0 {
 		fmt.Fprintf(t, "\nThe sizes of this model's layers are not published. Times can be computed once it is pulled.\n")
