@@ -105,15 +105,12 @@ func newMachine(o machineOptions) (*machine, error) {
 // yet, or cannot be opened, only the draft model is looked at: loading the model compares the
 // words.
 func checkDraft(st *store.Store, n models.Name, draft func() (*models.Package, error)) error {
-	m, err := st.Get(n.Full())
-	if err != nil {
-		return engine.CheckDraft(nil, draft)
+	if m, err := st.Get(n.Full()); err == nil {
+		if p, err := m.Open(); err == nil {
+			return errors.Join(engine.CheckDraft(p, draft), p.Close())
+		}
 	}
-	p, err := m.Open()
-	if err != nil {
-		return engine.CheckDraft(nil, draft)
-	}
-	return errors.Join(engine.CheckDraft(p, draft), p.Close())
+	return engine.CheckDraft(nil, draft)
 }
 
 // openDraft opens a package by the path of its folder or by its name in the server's store.

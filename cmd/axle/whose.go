@@ -271,24 +271,20 @@ type lockedError struct {
 }
 
 func (e *lockedError) Error() string {
+	text := fmt.Sprintf("%s is in the store of the server at %s, ", e.name, e.url)
+	if _, err := os.Stat(e.where.Folder); e.why != nil {
+		text += fmt.Sprintf("and this command has to read its files: run it on the server's machine, with AXLE_MODELS naming the "+
+			"store's folder (%v)", e.why)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		text += e.where.Folder + ", which is not on this machine as this program sees it: where the server runs in a container, run " +
+			"this command there"
+	} else {
+		text += fmt.Sprintf("which %s may not read. This works: %s", me(), asServer(e.where, os.Args[1:]))
+	}
 	if e.mine {
-		return e.theirs() + "; your own " + e.name + " is meant with AXLE_MODELS=" + shellWord(store.DefaultDir())
+		text += "; your own " + e.name + " is meant with AXLE_MODELS=" + shellWord(store.DefaultDir())
 	}
-	return e.theirs()
-}
-
-// theirs says what to do about the server's.
-func (e *lockedError) theirs() string {
-	if e.why != nil {
-		return fmt.Sprintf("%s is in the store of the server at %s, and this command has to read its files: run it on the server's "+
-			"machine, with AXLE_MODELS naming the store's folder (%v)", e.name, e.url, e.why)
-	}
-	if _, err := os.Stat(e.where.Folder); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Sprintf("%s is in the store of the server at %s, %s, which is not on this machine as this program sees it: where the "+
-			"server runs in a container, run this command there", e.name, e.url, e.where.Folder)
-	}
-	return fmt.Sprintf("%s is in the store of the server at %s, which %s may not read. This works: %s", e.name, e.url, me(),
-		asServer(e.where, os.Args[1:]))
+	return text
 }
 
 // me is the name of who runs this program.

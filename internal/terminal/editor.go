@@ -68,23 +68,19 @@ func (e *Editor) Line(prompt, more string) (string, error) {
 	e.prompt, e.more, e.text, e.pos, e.at, e.draft, e.drawn = prompt, more, "", 0, -1, "", 0
 	e.draw()
 	for {
+		done := false
 		k, err := e.key()
-		if err != nil {
-			e.leave()
-			return e.text, err
+		if err == nil {
+			done, err = e.press(k)
 		}
-		done, err := e.press(k)
-		if err != nil {
-			e.leave()
-			return e.text, err
+		if !done && err == nil {
+			continue
 		}
-		if done {
-			e.leave()
-			if e.o.History != nil {
-				e.o.History.Add(e.text)
-			}
-			return e.text, nil
+		e.leave()
+		if err == nil && e.o.History != nil {
+			e.o.History.Add(e.text)
 		}
+		return e.text, err
 	}
 }
 

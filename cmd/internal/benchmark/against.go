@@ -3,6 +3,7 @@ package benchmark
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,13 +62,16 @@ func turnOf(ctx context.Context, clients int, ask func(ctx context.Context, clie
 	if err := context.Cause(ctx); err != nil {
 		return f, err
 	}
-	slowest, last, later := begin, begin, 0
+	slowest, last, later, earliest := begin, begin, 0, time.Time{}
 	for _, r := range replies {
 		if r.tokens == 0 || r.first.IsZero() {
 			return f, fmt.Errorf("an answer had no text")
 		}
 		if r.first.After(slowest) {
 			slowest = r.first
+		}
+		if earliest.IsZero() || r.first.Before(earliest) {
+			earliest = r.first
 		}
 		if r.last.After(last) {
 			last = r.last
@@ -81,12 +85,6 @@ func turnOf(ctx context.Context, clients int, ask func(ctx context.Context, clie
 	if last.After(slowest) && later > 0 {
 		// From the first client's first token: a server that answers clients one by one is not
 		// flattered by it.
-		earliest := last
-		for _, r := range replies {
-			if r.first.Before(earliest) {
-				earliest = r.first
-			}
-		}
 		f.decode = float64(later) / last.Sub(earliest).Seconds()
 	}
 	return f, nil
@@ -95,10 +93,7 @@ func turnOf(ctx context.Context, clients int, ask func(ctx context.Context, clie
 // measureAgainst measures the model here and another server in turn.
 func (f *Options) measureAgainst(ctx context.Context, r *measuredCard, o *opened, loads []bench.Load,
 	progress io.Writer) (*report.Against, error) {
-	a := &report.Against{Kind: f.Against.Kind, URL: f.Against.URL, Model: f.Against.Model}
-	if a.Model == "" {
-		a.Model = o.Name
-	}
+	a := &report.Against{Kind: f.Against.Kind, URL: f.Against.URL, Model: cmp.Or(f.Against.Model, o.Name)}
 	web := &http.Client{Timeout: againstPatience}
 	seen := map[bench.Load]bool{}
 	turn := rand.IntN(1 << 20) // no server has seen these questions before
@@ -340,15 +335,11 @@ func (a *Server) ask(ctx context.Context, c *http.Client, model, prompt string, 
 // inner is an error without the method and address that net/http puts before it: ours are there
 // already.
 func inner(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		if u.Timeout() {
-			return fmt.Errorf("no answer within %v", againstPatience)
-		}
-		return u.Err
-	}
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		return fmt.Errorf("no answer within %v", againstPatience)
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
 	}
 	return err
 }

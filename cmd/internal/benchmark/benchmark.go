@@ -6,6 +6,7 @@ package benchmark
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -94,10 +95,7 @@ func Run(ctx context.Context, o Options, names []string, progress io.Writer) (*R
 		res.Facts.Card.Warmest = &t
 	}
 	res.Facts.Held = heldBack(os.DirFS("/"))
-	if e := r.close(); err == nil {
-		err = e
-	}
-	if err != nil {
+	if err = errors.Join(err, r.close()); err != nil {
 		return nil, err
 	}
 	return res, nil

@@ -1,6 +1,7 @@
 package benchmark
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,13 +78,8 @@ func openCard(ctx context.Context, f *Options) (*measuredCard, error) {
 	}
 	r.facts = factsOf(info, r.card.Why())
 	if r.sim {
-		r.facts.Simulated, r.facts.Clock, r.facts.Profile = true, strings.ToLower(os.Getenv("AXSIM_CLOCK")), os.Getenv("AXSIM_PROFILE")
-		if r.facts.Clock == "" {
-			r.facts.Clock = "off"
-		}
-		if r.facts.Profile == "" {
-			r.facts.Profile = "pi5"
-		}
+		r.facts.Simulated, r.facts.Clock = true, strings.ToLower(cmp.Or(os.Getenv("AXSIM_CLOCK"), "off"))
+		r.facts.Profile = cmp.Or(os.Getenv("AXSIM_PROFILE"), "pi5")
 		if r.roof == nil && r.facts.Clock != "off" {
 			// Lines after a comma change a call's price, not the bandwidth; a profile that cannot
 			// be read, the card would have refused.
@@ -91,11 +87,8 @@ func openCard(ctx context.Context, f *Options) (*measuredCard, error) {
 			r.roof, _ = profiles.Load(name)
 		}
 	}
-	if r.roof == nil && info.Kind == "axcl" && !r.sim {
-		r.roof, _ = profiles.Load("pi5")
-	}
-	if r.roof == nil && info.Kind == "axengine" && !r.sim {
-		r.roof, _ = profiles.Load("onboard")
+	if name := map[string]string{"axcl": "pi5", "axengine": "onboard"}[info.Kind]; r.roof == nil && name != "" && !r.sim {
+		r.roof, _ = profiles.Load(name)
 	}
 	async := info.Kind != "soft"
 	r.split = func(p *engine.PassTrace) bench.Parts { return bench.Split(p, async) }
@@ -107,12 +100,6 @@ func openCard(ctx context.Context, f *Options) (*measuredCard, error) {
 		}
 	}
 	return r, nil
-}
-
-// figure is the card's own load figure, asked for now.
-func (r *measuredCard) figure() float64 {
-	_, load := r.figures()
-	return load
 }
 
 // figures are the card's temperature and load, asked for now; NaN what it does not tell.
@@ -214,11 +201,7 @@ func (r *measuredCard) measure(ctx context.Context, f *Options, name string, pro
 	if err != nil {
 		return m, err
 	}
-	defer func() {
-		if e := o.close(); err == nil {
-			err = e
-		}
-	}()
+	defer func() { err = errors.Join(err, o.close()) }()
 	m = o.Model
 	r.shape = engine.ShapeOf(o.backend)
 	if loads, err = f.cases(o.Context); err != nil {
@@ -229,7 +212,8 @@ func (r *measuredCard) measure(ctx context.Context, f *Options, name string, pro
 		return m, err
 	}
 	meter := &bench.Meter{Backend: o.backend, Clock: r.clock, Prompt: o.prompt, Recorder: &r.recorder, Split: r.split,
-		Virtual: r.virtual, NPU: r.npu, Figure: r.figure, Draft: m.Draft != ""}
+		Virtual: r.virtual, NPU: r.npu, Draft: m.Draft != ""}
+	meter.Figure = func() float64 { _, load := r.figures(); return load }
 	for i, l := range loads {
 		fmt.Fprintf(progress, "\r%s: %d of %d: %-24s", plain.Line(m.Name), i+1, len(loads), l)
 		c, run, err := meter.Measure(ctx, l, f.Repeats)
