@@ -228,6 +228,7 @@ func late(stop <-chan struct{}) func(limit time.Duration) time.Duration {
 // server go on.
 func TestOneExecuteFails(t *testing.T) {
 	//proves:D4
+	t.Parallel()
 	u := newUnit(t)
 	p := u.start("AXSIM_FAULT=Execute:2200:0x8030070c;Execute:2500:0x8030070c")
 	right := goldens(t, p)
@@ -310,6 +311,7 @@ func TestOrderlyEnd(t *testing.T) {
 	//proves:T14
 	//proves:D10
 	//proves:D16 of every call of a server under sixteen streams
+	t.Parallel()
 	u := newUnit(t)
 	trace := filepath.Join(t.TempDir(), "trace")
 	p := u.start("AXSIM_TRACE=" + trace)

@@ -32,6 +32,7 @@ import (
 // every dialect.
 func TestGoldens(t *testing.T) {
 	unraced(t)
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("short: models/pocket asks the goldens, without a server")
 	}
@@ -209,6 +210,7 @@ func check(t *testing.T, client *http.Client, base string, w way, c pockettest.C
 func TestGoldensLoad(t *testing.T) {
 	//proves:G6
 	unraced(t)
+	t.Parallel()
 	n := 300
 	if testing.Short() {
 		n = 100
