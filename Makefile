@@ -46,7 +46,7 @@ help: ## list the targets
 LANES := lint build race test fuzz asan clients-ci ui-quick nocgo sweep
 ci: export FUZZTIME := $(if $(filter file,$(origin FUZZTIME)),2s,$(FUZZTIME))
 # CI's lane test leaves these to the lanes sweep and asan, which run them too.
-ci: export SWEPT := TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent
+ci: export SWEPT := TestSweep|TestSweepTwo|TestSweepStates|TestSweepShared
 ci: ## every lane that CI runs, three at a time; their output is in build/ci
 	@MAKE='$(MAKE)' bash testdata/lanes.sh $(LANES)
 

@@ -22,7 +22,7 @@ import (
 
 // The names of the checks in errors.
 const (
-	checkSharedKVName = "lent K and V"
+	checkSharedKVName = "shared K and V"
 	checkOwnName      = "layer inputs"
 	checkChunkName    = "rows together"
 	checkWideName     = "wide passes"
@@ -38,9 +38,9 @@ func unsound(name string, info axcl.Info, check, format string, a ...any) error 
 }
 
 // checkSharedKV calls layers that use the K and V of others, by the names of their tensors. It
-// calls one layer for each layer that lends K and V. Cells that a row sees must matter, hidden
-// cells must not, and the groups must agree. It runs before the model is loaded, while there is
-// room for a layer.
+// calls one layer for each layer whose K and V others use. Cells that a row sees must matter,
+// hidden cells must not, and the groups must agree. It runs before the model is loaded, while there
+// is room for a layer.
 func (c *Card) checkSharedKV(ctx context.Context, dev axcl.Device, p *models.Package, pause func() error) error {
 	asked := map[int]bool{}
 	for i, from := range p.Sources() {

@@ -420,9 +420,9 @@ func TestLayerInputsUnsound(t *testing.T) {
 	a.Window = 24
 	dir, _ := givenPackage(t, a)
 	for hazard, want := range map[string]string{
-		"share-ignored": `"lent K and V": layer 4, which uses the K and V of layer 3, gives the same whatever are the values of a cell`,
-		"share-stale":   `"lent K and V": layer 4, which uses the K and V of layer 3, gives the same whatever are the values of the row`,
-		"width-first":   `the check "lent K and V": layer 5, which uses the K and V of layer 2, `,
+		"share-ignored": `"shared K and V": layer 4, which uses the K and V of layer 3, gives the same whatever are the values of a cell`,
+		"share-stale":   `"shared K and V": layer 4, which uses the K and V of layer 3, gives the same whatever are the values of the row`,
+		"width-first":   `the check "shared K and V": layer 5, which uses the K and V of layer 2, `,
 		"given-ignored": `the check "layer inputs": layer 0 gives the same whatever it is given`,
 		"given-first":   `the check "rows together": row 2 of 4 that share a call gives something else than alone`,
 	} {

@@ -27,7 +27,7 @@ func givenModels() []named {
 	wide.Seed, wide.Far, wide.HeadFlags = 6, 8, axmodel.FlagF32
 	wide.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 40, Cache: 40}, {Rows: 1, Cells: 200, Cache: 200}, {Rows: 24, Cells: 0, Cache: 1},
 		{Rows: 24, Cells: 130, Cache: 130}, {Rows: 70, Cells: 200, Cache: 200}}
-	return []named{{"K and V that are lent", d}, {"K and V that are lent, to calls that see all and fewer", wide}}
+	return []named{{"shared K and V", d}, {"shared K and V, with calls that see all and fewer", wide}}
 }
 
 // dim is how long layer l's heads are.

@@ -124,10 +124,10 @@ const Same = 0.9999
 // are not the same.
 const alikeBF16 = 0.999
 
-// alikeGiven is Same for models that lend K and V: what one of them rounds otherwise, several
-// layers read. Where a processor multiplies bf16 with bf16, one row of some hundred has 0.99988 on
-// the card in software.
-const alikeGiven = 0.9997
+// alikeShared is Same for models whose layers share K and V: what one of them rounds otherwise,
+// several layers read. Where a processor multiplies bf16 with bf16, one row of some hundred has
+// 0.99988 on the card in software.
+const alikeShared = 0.9997
 
 // differ says where two results differ by more than rounding; empty when they do not.
 func differ(got, want [][]result) string { return differBy(got, want, Same) }

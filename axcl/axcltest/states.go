@@ -34,7 +34,7 @@ func (y Tiny) alike() float64 {
 		return alikeBF16
 	}
 	if y.Given > 0 {
-		return alikeGiven
+		return alikeShared
 	}
 	return Same
 }

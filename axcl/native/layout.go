@@ -240,7 +240,7 @@ func (m *model) layOut(f *files) {
 	if m.shape.State > 0 {
 		m.layOutStates(f)
 	}
-	m.layOutLent(f)
+	m.layOutShared(f)
 }
 
 // ios makes n of them, each with room for this many buffers.

@@ -110,8 +110,8 @@ static int bind_layer(axn_model *m, uint32_t l) {
         const axn_mem *k = &m->k[l], *v = &m->v[l], *k_out = &m->k_out, *v_out = &m->v_out; // as news in pass.c takes them
         if (g->rows > 1) k_out = &m->k_new[l], v_out = &m->v_new[l];
         if (shares) {
-            k = axn_lent_cache(m, g, m->lent.source[l], false), v = axn_lent_cache(m, g, m->lent.source[l], true);
-            k_out = &m->lent.k_out, v_out = &m->lent.v_out;
+            k = axn_shared_cache(m, g, m->shared.source[l], false), v = axn_shared_cache(m, g, m->shared.source[l], true);
+            k_out = &m->shared.k_out, v_out = &m->shared.v_out;
         }
         assert(cache <= k->size && kv <= k_out->size && hidden <= m->turn[0].size);
         struct { uint32_t slot; const axn_mem *mem; size_t size; } parts[] = {
@@ -158,7 +158,7 @@ int axn_bind(axn_model *m) {
     for (uint32_t i = 0; !rc && !one && i < m->whole; i++) {
         uint32_t l = m->full[i];
         size_t kv = m->rows * axn_row(m, l), cache = m->kv_rows * axn_row(m, l);
-        if (m->lent.source && m->lent.of[l]) cache += m->lent.behind * axn_row(m, l);
+        if (m->shared.source && m->shared.of[l]) cache += m->shared.behind * axn_row(m, l);
         c->layer = (int32_t)l;
         rc = p->alloc(c, &m->k[l], cache);
         if (!rc) rc = p->alloc(c, &m->v[l], cache);
@@ -166,7 +166,7 @@ int axn_bind(axn_model *m) {
         if (!rc && m->rows > 1) rc = p->alloc(c, &m->v_new[l], kv);
     }
     if (!rc) rc = axn_state_alloc(m);
-    if (!rc) rc = axn_lent_alloc(m);
+    if (!rc) rc = axn_shared_alloc(m);
     c->layer = AXN_NO_LAYER;
     if (!rc) rc = p->alloc(c, &m->turn[0], hidden);
     if (!rc) rc = p->alloc(c, &m->turn[1], hidden);
@@ -267,7 +267,7 @@ int axn_probe(axn_model *m) {
     if ((rc = probe_cell(m, group, 1, &honoured))) return rc;
     if ((rc = probe_cell(m, group, g->cells - 2, &honoured))) return rc;
     m->place = honoured;
-    return axn_lend_placed(m);
+    return axn_share_placed(m);
 }
 
 // Unloads every model, destroys ios and infos, frees memory, in that order, from whatever state the
@@ -299,7 +299,7 @@ int axn_close(axn_model *m) {
     }
     c->layer = AXN_NO_LAYER;
     axn_also(&rc, axn_state_close(m));
-    axn_also(&rc, axn_lent_close(m));
+    axn_also(&rc, axn_shared_close(m));
     axn_also(&rc, axn_whole_close(m));
     axn_mem *rest[] = {&m->turn[0], &m->turn[1], &m->indices, &m->k_out, &m->v_out, &m->head_in, &m->logits, &m->argmax};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) axn_also(&rc, p->free(c, rest[i]));

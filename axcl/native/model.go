@@ -340,7 +340,7 @@ func (m *model) buffers() int64 {
 	for _, g := range unsafe.Slice(c.group, c.masks) {
 		add(g.mask_dev)
 	}
-	for _, b := range m.lentMems() {
+	for _, b := range m.sharedMems() {
 		add(b)
 	}
 	s := &c.state

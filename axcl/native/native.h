@@ -3,9 +3,9 @@
 // Data flow: table_axcl.c and table_axengine.c give one set of operations (axn_provider) over
 // either library; model.c loads, binds and releases with them; pass.c sends a pass through what was
 // bound; linear.c does so for layers that keep a state, whole.c for a whole decoder in one file;
-// lent.c is what some layers read in addition: K and V of another, rows that the host made; rows.c
-// moves rows and states; net.c is a single model called by tensor, and the buffers that tensors can
-// be bound to.
+// sharedkv.c is what some layers read in addition: K and V of another, rows that the host made;
+// rows.c moves rows and states; net.c is a single model called by tensor, and the buffers that
+// tensors can be bound to.
 //
 // C keeps no Go pointer, has no globals, starts no thread, calls nothing back, logs nothing and
 // never allocates: every struct below lives in memory that Go gives and frees. Sizes are checked in
@@ -208,15 +208,15 @@ typedef struct {
     axn_mem k, v, k_new, v_new, out; // k_new, v_new: layers × a call's rows
 } axn_whole;
 
-// Layers that use the K and V of an earlier one, which is lent: see lent.c.
+// Layers that use the K and V of an earlier one: see sharedkv.c.
 typedef struct {
     uint32_t *source; // of each layer, whose K and V it uses: its own, or those of one before it. NULL: each its own
-    bool *of;         // which layers are lent
+    bool *of;         // which layers' K and V others use
     uint32_t behind;  // rows behind the cache of one, for those of a call that sees all of its cells
     uint32_t apart;   // rows of the caches that calls are given which see fewer; 0: there are no such calls
-    axn_mem *k, *v;   // those, of each layer that is lent
+    axn_mem *k, *v;   // those, of each layer whose K and V are shared
     axn_mem k_out, v_out; // what a layer gives out that uses another's: it is not read
-} axn_lent;
+} axn_shared;
 
 // What layers are given beyond the hidden state: each has a buffer of its own for it.
 typedef struct {
@@ -261,7 +261,7 @@ typedef struct {
     size_t row_bytes;  // of a row that travels
     uint32_t whole;    // how many layers keep rows
     axn_states state;  // of those that keep a state
-    axn_lent lent;
+    axn_shared shared;
     axn_given given;
     axn_whole decoder;
 
@@ -323,7 +323,7 @@ void axn_text(char *to, size_t size, const char *from); // copies what fits; NUL
 static inline uint32_t axn_words(uint32_t bits) { return (bits + 63) / 64; }
 static inline size_t axn_row(const axn_model *m, uint32_t l) { return (size_t)m->width[l] * 2; } // bytes of a row of K
 static inline bool axn_keeps_state(const axn_model *m, uint32_t l) { return m->state.layers && m->state.of[l]; }
-static inline bool axn_shares(const axn_model *m, uint32_t l) { return m->lent.source && m->lent.source[l] != l; }
+static inline bool axn_shares(const axn_model *m, uint32_t l) { return m->shared.source && m->shared.source[l] != l; }
 static inline void axn_also(int *rc, int next) { *rc = *rc ? *rc : next; } // keeps the first failure
 
 // model.c
@@ -370,14 +370,14 @@ int axn_state_run(axn_model *, uint32_t l, axn_way *); // l counts all layers
 void axn_state_queued(axn_model *, const axn_way *);
 void axn_state_done(axn_model *, const axn_way *);
 
-// lent.c. A layer's new rows of a pass lie in k and v, from byte at on.
+// sharedkv.c. A layer's new rows of a pass lie in k and v, from byte at on.
 typedef struct { const axn_mem *k, *v; size_t at; } axn_news;
-int axn_lent_alloc(axn_model *);
-int axn_lent_close(axn_model *);
-const axn_mem *axn_lent_cache(axn_model *, const axn_group *, uint32_t l, bool v); // what a layer is given that uses l's
+int axn_shared_alloc(axn_model *);
+int axn_shared_close(axn_model *);
+const axn_mem *axn_shared_cache(axn_model *, const axn_group *, uint32_t l, bool v); // what a layer is given that uses l's
 bool axn_behind(const axn_model *, const axn_group *, uint32_t l);
-int axn_lend(axn_model *, const axn_group *, uint32_t l, axn_news);
-int axn_lend_placed(axn_model *);
+int axn_share(axn_model *, const axn_group *, uint32_t l, axn_news);
+int axn_share_placed(axn_model *);
 int axn_given_upload(axn_model *, const axn_pass *);
 
 // whole.c

@@ -127,7 +127,7 @@ func TestOneCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		passes := map[string]*axcl.Pass{"decode": rowPass(m.Shape(), 5), "prefill": widePass(m.Shape(), 13, 3, 12)}
-		lent, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultGiven()))
+		shared, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultGiven()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,9 +138,9 @@ func TestOneCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		of := map[*axcl.Pass]axcl.Model{}
-		for name, p := range map[string]*axcl.Pass{"K and V lent": rowPass(lent.Shape(), 5),
-			"K and V lent, a chunk": widePass(lent.Shape(), 13, 3)} {
-			passes[name], of[p] = p, lent
+		for name, p := range map[string]*axcl.Pass{"K and V shared": rowPass(shared.Shape(), 5),
+			"K and V shared, a chunk": widePass(shared.Shape(), 13, 3)} {
+			passes[name], of[p] = p, shared
 		}
 		for name, slots := range map[string][2]uint32{"states in place": {1, 1}, "from slot to slot": {1, 2}} {
 			p := rowPass(states.Shape(), 5)

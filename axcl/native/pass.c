@@ -5,7 +5,7 @@
 //   stage    rows, positions and mask into pinned memory; what changed of the mask
 //   upload   three transfers at most; and one a layer, where layers are given something more
 //   layers   one execute each, hidden states turn about; one row's new K and V are bound on their cell before it or copied after it;
-//            where rows get something added after a layer, they come down, are awaited, and go up again; what a layer lends to others is
+//            where rows get something added after a layer, they come down, are awaited, and go up again; rows that other layers use are
 //            copied to where they read it
 //   head     per wanted row: its hidden row, the head, its logits into a slot of pinned memory
 //   keep     many rows' new K and V are copied to their cells: beside the head on a stream of their own, before which the layers are waited
@@ -174,8 +174,8 @@ static int add_rows(axn_model *m, uint32_t l, const axn_add *add, uint32_t n, co
     return p->up(c, out, first * row, m->hidden_host, size);
 }
 
-// One layer that keeps no state, and what becomes of its one new row: a layer that is lent passes
-// it on, and where it did not leave the row on its cell, the row is copied there.
+// One layer that keeps no state, and what becomes of its one new row: it is copied to where other
+// layers read it, if any do, and to its cell, if the layer did not write it there.
 static int run_layer(axn_model *m, uint32_t group, uint32_t l, const uint32_t *cell, bool place, bool rebind) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
@@ -193,7 +193,7 @@ static int run_layer(axn_model *m, uint32_t group, uint32_t l, const uint32_t *c
     if (!rc) rc = p->run(c, &m->layer[l], group, io);
     if (rc || shares) return rc;
     axn_news from = news(m, g, l, place, cell[0]);
-    rc = axn_lend(m, g, l, from);
+    rc = axn_share(m, g, l, from);
     return rc || g->rows > 1 || on_cell ? rc : keep_layer(m, l, from, 1, cell, p->copy);
 }
 

@@ -34,16 +34,16 @@ func TestSweepStates(t *testing.T) {
 	sweepLife(t, spec, lifeOf(stateLife), 200)
 }
 
-// TestSweepLent does so with a layer that uses the K and V of another, and rows that layers are
+// TestSweepShared does so with a layer that uses the K and V of another, and rows that layers are
 // given besides.
-func TestSweepLent(t *testing.T) {
+func TestSweepShared(t *testing.T) {
 	//proves:G1
 	lane.Slow(t)
 	lane.NoRace(t)
 	y := axcltest.DefaultGiven()
 	y.ShapeOnly, y.Layers, y.Pattern, y.Shared = true, 3, 2, 1
 	y.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}, {Rows: 4, Cells: 0, Cache: 1}, {Rows: 4, Cells: 6, Cache: 6}}
-	sweepLife(t, write(t, y), lifeOf(lentLife), 120)
+	sweepLife(t, write(t, y), lifeOf(sharedKVLife), 120)
 }
 
 // sweepLife fails every call of a life, of which there are this many at least.
@@ -178,9 +178,9 @@ func stateLife(m axcl.Model) error {
 	return nil
 }
 
-// lentLife sends chunks that see no cell and some, a row, rows that travel and cells that are
+// sharedKVLife sends chunks that see no cell and some, a row, rows that travel and cells that are
 // cleared.
-func lentLife(m axcl.Model) error {
+func sharedKVLife(m axcl.Model) error {
 	s := m.Shape()
 	first, later := widePass(s, 3), widePass(s, 3, 2)
 	for r := range later.Cell {

@@ -28,7 +28,7 @@ func (j *job) settleWhole() error {
 	case j.a.tower != nil:
 		return &Error{Path: j.From, What: "a whole decoder takes no pictures: compile it a file a layer, or the text model alone"}
 	case j.a.family == "gemma4":
-		return &Error{Path: j.From, What: "a whole decoder has no layer inputs, and lends no K and V: compile it a " +
+		return &Error{Path: j.From, What: "a whole decoder has no layer inputs and no shared K and V: compile it a " +
 			"file a layer"}
 	case j.a.window() > 0 && j.a.window() < j.Context:
 		return &Error{Path: j.From, What: fmt.Sprintf("a whole decoder has one mask for all layers, and some of these see a window of %d: "+

@@ -111,7 +111,7 @@ typedef struct {
 	bool state_cold;      // the first group of several rows takes the state to be zero
 	bool share_stale;     // a layer that shares K and V reads, for a single row, the row before
 	bool given_first;     // every row of a call is given what the first is
-	bool share_ignored;   // a layer that shares K and V takes the cache it is lent for zeros
+	bool share_ignored;   // a layer that shares K and V takes the other's cache for zeros
 	bool given_ignored;   // what layers are given in addition is taken for zeros
 	uint32_t width_first; // 0, or how long rows in caches are taken to be where they are longer
 } axm_quirks;

@@ -9,9 +9,9 @@ import "C"
 
 import "unsafe"
 
-// layOutLent makes room for what lent.c knows: which layers use the K and V of others, and what
-// layers are given in addition.
-func (m *model) layOutLent(f *files) {
+// layOutShared makes room for what sharedkv.c knows: which layers use the K and V of others, and
+// what layers are given in addition.
+func (m *model) layOutShared(f *files) {
 	c, layers := m.c, int(m.c.layers)
 	if c.given.width = C.uint32_t(m.shape.LayerInputs); m.shape.LayerInputs > 0 {
 		c.given.dev = array[C.axn_mem](m, layers)
@@ -19,7 +19,7 @@ func (m *model) layOutLent(f *files) {
 	if m.shape.Shared == 0 {
 		return
 	}
-	t := &c.lent
+	t := &c.shared
 	t.source, t.of = array[C.uint32_t](m, layers), array[C.bool](m, layers)
 	t.k, t.v = array[C.axn_mem](m, layers), array[C.axn_mem](m, layers)
 	for i, from := range f.all.Source {
@@ -37,14 +37,14 @@ func (m *model) layOutLent(f *files) {
 	}
 }
 
-// lentMems are the buffers of it on the card.
-func (m *model) lentMems() (all []C.axn_mem) {
+// sharedMems are the buffers of it on the card.
+func (m *model) sharedMems() (all []C.axn_mem) {
 	c := m.c
-	if c.lent.source != nil {
-		all = append(append(all, unsafe.Slice(c.lent.k, c.layers)...), unsafe.Slice(c.lent.v, c.layers)...)
+	if c.shared.source != nil {
+		all = append(append(all, unsafe.Slice(c.shared.k, c.layers)...), unsafe.Slice(c.shared.v, c.layers)...)
 	}
 	if c.given.width > 0 {
 		all = append(all, unsafe.Slice(c.given.dev, c.layers)...)
 	}
-	return append(all, c.lent.k_out, c.lent.v_out)
+	return append(all, c.shared.k_out, c.shared.v_out)
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/axle-llm/axle/axcl/native/simhook"
 )
 
-// TestLentCalls: what a pass asks of a library where layers use the K and V of others and are given
-// rows besides: an upload a layer for what it is given; of each layer that is lent a copy of K and
-// of V, from behind its cache to its cell, for one row, and four for a chunk that sees fewer cells
-// than there are.
-func TestLentCalls(t *testing.T) {
+// TestSharedKVCalls: what a pass asks of a library where layers use the K and V of others and are
+// given rows besides: an upload a layer for what it is given; of each layer whose K and V are
+// shared a copy of K and of V, from behind its cache to its cell, for one row, and four for a chunk
+// that sees fewer cells than there are.
+func TestSharedKVCalls(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")
 	onCard(t, "trace="+trace, func(t *testing.T, k Kind, _ *simhook.Sim) {
 		if k == Engine {
@@ -46,10 +46,10 @@ func TestLentCalls(t *testing.T) {
 			return traceNames(t, trace)[before:]
 		}
 		copies := func(n int) []string { return slices.Repeat([]string{"MemcpyAsync"}, n) }
-		layers := func(lent int) (all []string) {
+		layers := func(shared int) (all []string) {
 			for l := range y.Layers {
 				if all = append(all, "ExecuteAsync"); l == 1 || l == 2 { // the last of either length before the three that use others'
-					all = append(all, copies(lent)...)
+					all = append(all, copies(shared)...)
 				}
 			}
 			return all
@@ -74,7 +74,7 @@ func TestLentCalls(t *testing.T) {
 				t.Errorf("%s:\n%q, want\n%q", name, got, want)
 			}
 		}
-		// To another cell nothing is bound anew but the rows of the one layer that is not lent.
+		// To another cell nothing is bound anew but the rows of the one layer that shares none.
 		p, before := rowPass(s, 4), 0
 		before = len(traceNames(t, trace))
 		p.Want, p.Logits = nil, nil
@@ -94,9 +94,9 @@ func TestLentCalls(t *testing.T) {
 	})
 }
 
-// TestLentFails: a copy that fails between layers, or an upload of what a layer is given, is named
-// with its layer, and the next pass is as if it had not been.
-func TestLentFails(t *testing.T) {
+// TestSharedKVFails: a copy that fails between layers, or an upload of what a layer is given, is
+// named with its layer, and the next pass is as if it had not been.
+func TestSharedKVFails(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		d := open(t, k)
 		defer closeAll(t, d)
@@ -111,7 +111,7 @@ func TestLentFails(t *testing.T) {
 			}
 			want := slices.Clone(p.Logits)
 			// Rows and positions go up, then what each of the six layers is given; layers 1 and 2
-			// are lent.
+			// share their K and V.
 			faults := map[string]int{"MemcpyAsync:2": 0, "MemcpyAsync:7": 5, "MemcpyAsync:8": 1, "MemcpyAsync:9": 1, "MemcpyAsync:10": 2}
 			if k == Engine {
 				faults = map[string]int{"MflushCache:2": 0, "MflushCache:7": 5, "MflushCache:8": 1, "MflushCache:9": 1, "MflushCache:10": 2}

@@ -1,17 +1,17 @@
 //go:build cgo && !fake && linux
 
-// lent.c: layers that have no K and V of their own but use those of an earlier layer, which is
-// lent, and what layers are given beyond the hidden state.
+// sharedkv.c: layers that have no K and V of their own but use those of an earlier layer, and what
+// layers are given beyond the hidden state.
 //
-//   cache of the layer that is lent:  cells [0, T) │ rows of a call that sees all T cells
-//   its cache for other calls:        a call's cells [0, h) │ rows of that call
+//   cache of the earlier layer:  cells [0, T) │ rows of a call that sees all T cells
+//   its cache for other calls:   a call's cells [0, h) │ rows of that call
 //
 // A layer that uses another's reads the call's new rows behind the cells that the call sees. Behind
 // the last cell of the cache there is room for them, which serves the calls that see all cells:
 // those of a token at least. Where a call sees fewer, cells that hold other rows would lie where it
 // reads its own; so such calls have a cache apart, into which the cells that they see and their
-// rows are copied. That is four copies for a layer that is lent, of which a model has one or two,
-// however many use it.
+// rows are copied. That is four copies for a layer whose K and V are shared. A model has one or two
+// such layers, however many use them.
 //
 // What a layer is given in addition goes to a buffer of its own: a part of a larger one is not
 // believed to be found.
@@ -21,20 +21,20 @@
 #include <assert.h>
 #include <string.h>
 
-// Whether layer l is lent, and the calls of g find their rows behind its cache.
+// Whether others use layer l's K and V, and the calls of g find their rows behind its cache.
 bool axn_behind(const axn_model *m, const axn_group *g, uint32_t l) {
-    return m->lent.source && m->lent.of[l] && g->cells == m->kv_rows;
+    return m->shared.source && m->shared.of[l] && g->cells == m->kv_rows;
 }
 
-const axn_mem *axn_lent_cache(axn_model *m, const axn_group *g, uint32_t l, bool v) {
+const axn_mem *axn_shared_cache(axn_model *m, const axn_group *g, uint32_t l, bool v) {
     if (axn_behind(m, g, l)) return v ? &m->v[l] : &m->k[l];
-    return v ? &m->lent.v[l] : &m->lent.k[l];
+    return v ? &m->shared.v[l] : &m->shared.k[l];
 }
 
-int axn_lent_alloc(axn_model *m) {
+int axn_shared_alloc(axn_model *m) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
-    axn_lent *t = &m->lent;
+    axn_shared *t = &m->shared;
     int rc = AXN_OK;
     for (uint32_t l = 0; !rc && t->source && l < m->layers; l++) {
         if (!t->of[l] || !t->apart) continue;
@@ -53,9 +53,9 @@ int axn_lent_alloc(axn_model *m) {
     return rc;
 }
 
-int axn_lent_close(axn_model *m) {
+int axn_shared_close(axn_model *m) {
     const axn_provider *p = m->card->lib->provider;
-    axn_lent *t = &m->lent;
+    axn_shared *t = &m->shared;
     int rc = AXN_OK;
     for (uint32_t l = 0; t->source && l < m->layers; l++) {
         axn_also(&rc, p->free(m->card, &t->k[l]));
@@ -67,9 +67,9 @@ int axn_lent_close(axn_model *m) {
     return rc;
 }
 
-// The card leaves one row where it is told: a layer that is lent then leaves it behind its cache,
-// once and for all, where others read it. It is copied from there to its cell.
-int axn_lend_placed(axn_model *m) {
+// The card leaves one row where it is told: a layer whose K and V are shared then leaves it behind
+// its cache, once and for all, where others read it. It is copied from there to its cell.
+int axn_share_placed(axn_model *m) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
     int rc = AXN_OK;
@@ -88,11 +88,11 @@ int axn_lend_placed(axn_model *m) {
 }
 
 // Brings layer l's new rows, all that the group has, to where other layers read them, if any do.
-int axn_lend(axn_model *m, const axn_group *g, uint32_t l, axn_news new) {
-    if (!m->lent.source || !m->lent.of[l]) return AXN_OK;
+int axn_share(axn_model *m, const axn_group *g, uint32_t l, axn_news new) {
+    if (!m->shared.source || !m->shared.of[l]) return AXN_OK;
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
-    const axn_mem *k = axn_lent_cache(m, g, l, false), *v = axn_lent_cache(m, g, l, true);
+    const axn_mem *k = axn_shared_cache(m, g, l, false), *v = axn_shared_cache(m, g, l, true);
     size_t row = axn_row(m, l), cells = g->cells * row;
     if (k == new.k && cells == new.at) return AXN_OK; // they are there
     assert(cells + g->rows * row <= k->size);
