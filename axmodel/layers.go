@@ -54,11 +54,11 @@ func (d *Layers) next(linear bool, width, source int) {
 }
 
 // belongs takes in the shape of a layer that keeps rows, or shares those of another. Where layers
-// are given a further row, as Gemma-4's are, the length of a row of K goes by the layer, and Full
-// has the longest.
+// have layer inputs, as Gemma-4's have, the length of a row of K goes by the layer, and Full has
+// the longest.
 func (d *Layers) belongs(l LayerShape, as func(LayerShape) bool) error {
 	want := d.Full
-	if l.Added > 0 {
+	if l.LayerInputs > 0 {
 		want.KV = l.KV
 	}
 	switch {
@@ -132,7 +132,7 @@ func (d *Layers) Shape(slots int) (axcl.Shape, error) {
 			s.Kept += width
 		}
 	}
-	s.Linear, s.LayerInputs = s.Layers-d.whole-s.Shared, d.Full.Added
+	s.Linear, s.LayerInputs = s.Layers-d.whole-s.Shared, d.Full.LayerInputs
 	if s.Kept == (s.Layers-s.Linear)*s.KV {
 		s.Kept = 0
 	}

@@ -10,12 +10,12 @@ import (
 // assumed: rows are the last dimension of `indices`, visible cells the mask's columns less the
 // rows, cache rows those of `K_cache`.
 type LayerShape struct {
-	Hidden int
-	KV     int // length of a row of K, or of V
-	Pos    int // position rows: 1, or 3 with multimodal RoPE
-	Cells  int // the most cells any group sees: the cache's length
-	Added  int // values a row of per_layer_input has, which the host makes (Gemma-4); 0 without it
-	Groups []LayerGroup
+	Hidden      int
+	KV          int // length of a row of K, or of V
+	Pos         int // position rows: 1, or 3 with multimodal RoPE
+	Cells       int // the most cells any group sees: the cache's length
+	LayerInputs int // values a row of per_layer_input has, which the host makes (Gemma-4); 0 without it
+	Groups      []LayerGroup
 }
 
 // LayerGroup is one shape group of a layer.
@@ -37,7 +37,7 @@ func (l LayerShape) Shape() axcl.Shape {
 
 // Equal says whether two layers can be in one model.
 func (l LayerShape) Equal(o LayerShape) bool {
-	return l.Hidden == o.Hidden && l.KV == o.KV && l.Pos == o.Pos && l.Added == o.Added && l.Cells == o.Cells &&
+	return l.Hidden == o.Hidden && l.KV == o.KV && l.Pos == o.Pos && l.LayerInputs == o.LayerInputs && l.Cells == o.Cells &&
 		slices.Equal(l.Groups, o.Groups)
 }
 
@@ -116,12 +116,12 @@ func (m *Meta) layer(shares bool) (LayerShape, error) {
 			return l, errorf("group %d: the mask looks back on %d cells, the cache has %d where %d belong", i, h, cache, want)
 		case pos != 1 && pos != 3:
 			return l, errorf("group %d: %d positions a row", i, pos)
-		case i > 0 && added != l.Added:
-			return l, errorf("group %d: %d values a row of \"per_layer_input\", in group 0 %d", i, added, l.Added)
+		case i > 0 && added != l.LayerInputs:
+			return l, errorf("group %d: %d values a row of \"per_layer_input\", in group 0 %d", i, added, l.LayerInputs)
 		case i > 0 && (hidden != l.Hidden || kv != l.KV):
 			return l, errorf("group %d disagrees with group 0: hidden %d and %d, K and V %d and %d", i, hidden, l.Hidden, kv, l.KV)
 		}
-		l.Hidden, l.KV, l.Pos, l.Added = hidden, kv, max(l.Pos, pos), added
+		l.Hidden, l.KV, l.Pos, l.LayerInputs = hidden, kv, max(l.Pos, pos), added
 		l.Cells = max(l.Cells, h)
 		l.Groups = append(l.Groups, LayerGroup{axcl.Group{Rows: n, Cells: h}, cache, pos})
 	}

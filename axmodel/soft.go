@@ -57,7 +57,7 @@ const (
 	FlagMerger // an encoder's rows are made by two matrices with GELU between them, not by one
 	FlagLast   // a whole decoder gives the logits of a call's last row alone
 	FlagOnePos // the decode groups of a layer with three position rows take one
-	FlagGemma4 // layers: values are normalised too, and what is given of a row in addition is added after the MLP
+	FlagGemma4 // layers: values are normalised too, and layer inputs are added after the MLP
 	FlagShares // layers: K and V are another layer's; this call's rows of them come in behind those of the cache
 	flagsKnown = 1<<iota - 1
 )
@@ -97,7 +97,7 @@ func (s State) Type() axcl.Type {
 
 // Header is the fixed part of a software model; docs/axmodel-format.md gives each field's meaning.
 // In a linear layer Heads are the value heads, KVHeads the key heads and HeadDim is the length of a
-// key head. In a layer Out is how much is given of a row in addition, in a head Scale is where
+// key head. In a layer Out is the width of layer inputs, in a head Scale is where
 // logits are capped; 0, both, where nothing is.
 type Header struct {
 	Kind         Kind

@@ -17,15 +17,16 @@ import (
 // among others as alone.
 func TestLayerInputs(t *testing.T) {
 	windows := [][]int{{24, 512}, {24}}
-	for i, a := range axmodeltest.GivenArchs() {
-		testGiven(t, a, windows[i], 20, func(*testing.T) func() (axcl.Device, string, error) { return openSoft })
+	for i, a := range axmodeltest.Gemma4Archs() {
+		testLayerInputs(t, a, windows[i], 20, func(*testing.T) func() (axcl.Device, string, error) { return openSoft })
 	}
 }
 
-func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card func(t *testing.T) func() (axcl.Device, string, error)) {
+func testLayerInputs(t *testing.T, a axmodeltest.Arch, windows []int, talks int,
+	card func(t *testing.T) func() (axcl.Device, string, error)) {
 	for _, window := range windows {
 		a.Window = window
-		dir, ck := givenPackage(t, a)
+		dir, ck := gemma4Package(t, a)
 		t.Run(a.Name, func(t *testing.T) {
 			var jobs []Job
 			var want [][]int32
@@ -33,7 +34,7 @@ func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card 
 				_, alone := load(t, dir, card(t), OpenOptions{Parallel: 1, Proven: &Proven{}})
 				truth := truthOn(t, alone)
 				jobs, want = edits(79, talks, axmodeltest.Vocab, 95, truth)
-				// One that loses its oldest half, twice: what is left is given its rows anew.
+				// One that loses its oldest half, twice: what is left gets its layer inputs anew.
 				long := greedy(twenty, 70)
 				long.Shift, long.NumCtx, long.NumKeep, long.IgnoreStop = true, 50, 4, true
 				jobs, want = append(jobs, long), append(want, truth(long))
@@ -47,7 +48,7 @@ func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card 
 			})
 			t.Run("among others", func(t *testing.T) {
 				_, b := load(t, dir, card(t), OpenOptions{CardOptions: still})
-				if s := b.m.shape; s.LayerInputs != a.Given.Width || s.Shared != a.Given.Shared || b.m.wide != 16 {
+				if s := b.m.shape; s.LayerInputs != a.Gemma4.Width || s.Shared != a.Gemma4.Shared || b.m.wide != 16 {
 					t.Errorf("%+v", s)
 				}
 				if want := (Proven{Chunk: true, Mixed: true, Scatter: true}); b.m.proven != want {
@@ -60,11 +61,11 @@ func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card 
 }
 
 // TestLayerInputsCached: what was made for a token is kept up to the limit and made again behind
-// it; a row of a picture is given what belongs to the pad token and to the row itself, and no
-// other row gets that.
+// it; a row of a picture gets what belongs to the pad token and to the row itself, and no other row
+// gets that.
 func TestLayerInputsCached(t *testing.T) {
 	//proves:G12 Gemma-4: what the host makes of a token
-	made := &countsGiven{}
+	made := &countsInputs{}
 	m := &core{prices: prices{shape: axcl.Shape{Hidden: 2, Layers: 3, LayerInputs: 1}}, layerInputs: &layerInputRows{from: made}}
 	p := &axcl.Pass{Hidden: []uint16{7, 8, 9, 10}, LayerInputs: make([]uint16, 6)}
 	for range 2 {
@@ -74,7 +75,7 @@ func TestLayerInputsCached(t *testing.T) {
 	}
 	if want := []string{"0 of [9 10]", "0 of [9 10]"}; !slices.Equal(made.asked, want) ||
 		!slices.Equal(p.LayerInputs, []uint16{0, 0, 0, 9, 9, 9}) {
-		t.Errorf("asked for %q, given %v", made.asked, p.LayerInputs)
+		t.Errorf("asked for %q, layer inputs %v", made.asked, p.LayerInputs)
 	}
 	g := &layerInputRows{from: made}
 	wide := make([]uint16, layerInputRoom/2/4) // four of those are kept
@@ -87,10 +88,10 @@ func TestLayerInputsCached(t *testing.T) {
 	}
 }
 
-// countsGiven makes rows of an embedding's first value.
-type countsGiven struct{ asked []string }
+// countsInputs makes rows of an embedding's first value.
+type countsInputs struct{ asked []string }
 
-func (c *countsGiven) Row(dst []uint16, id int32, embed []uint16) error {
+func (c *countsInputs) Row(dst []uint16, id int32, embed []uint16) error {
 	c.asked = append(c.asked, fmt.Sprint(id, " of ", embed))
 	for i := range dst {
 		dst[i] = embed[0]
@@ -98,7 +99,7 @@ func (c *countsGiven) Row(dst []uint16, id int32, embed []uint16) error {
 	return nil
 }
 
-func givenPackage(t *testing.T, a axmodeltest.Arch) (dir string, ck *axmodeltest.Checkpoint) {
+func gemma4Package(t *testing.T, a axmodeltest.Arch) (dir string, ck *axmodeltest.Checkpoint) {
 	t.Helper()
 	from := t.TempDir()
 	ck, err := axmodeltest.WriteCheckpoint(from, a, 5)

@@ -287,7 +287,7 @@ func (m *prover) checkLayerInputs(ctx context.Context, name string) error {
 			return err
 		}
 		if d := prove.Distance(right[first], out); !(d > 0) {
-			return unsound(name, info, checkOwnName, "layer %d gives the same whatever it is given", l)
+			return unsound(name, info, checkOwnName, "layer %d gives the same whatever its inputs are", l)
 		}
 	}
 	if m.wide == 0 {

@@ -391,7 +391,7 @@ func TestLayerInputsNative(t *testing.T) {
 	//proves:G22
 	lane.Slow(t)
 	lane.NoRace(t)
-	testGiven(t, axmodeltest.GivenArchs()[0], []int{24}, 12, func(t *testing.T) func() (axcl.Device, string, error) {
+	testLayerInputs(t, axmodeltest.Gemma4Archs()[0], []int{24}, 12, func(t *testing.T) func() (axcl.Device, string, error) {
 		open, _ := onSim(t, "hazards=strict")
 		return open
 	})
@@ -416,15 +416,15 @@ func TestProbesNative(t *testing.T) {
 // TestLayerInputsUnsound: a card that gets shared K/V or layer inputs wrong does not run such a
 // model: nothing of it is left there, and the error names the check and the way out.
 func TestLayerInputsUnsound(t *testing.T) {
-	a := axmodeltest.GivenArchs()[0]
+	a := axmodeltest.Gemma4Archs()[0]
 	a.Window = 24
-	dir, _ := givenPackage(t, a)
+	dir, _ := gemma4Package(t, a)
 	for hazard, want := range map[string]string{
-		"share-ignored": `"shared K and V": layer 4, which uses the K and V of layer 3, gives the same whatever are the values of a cell`,
-		"share-stale":   `"shared K and V": layer 4, which uses the K and V of layer 3, gives the same whatever are the values of the row`,
-		"width-first":   `the check "shared K and V": layer 5, which uses the K and V of layer 2, `,
-		"given-ignored": `the check "layer inputs": layer 0 gives the same whatever it is given`,
-		"given-first":   `the check "rows together": row 2 of 4 that share a call gives something else than alone`,
+		"share-ignored":  `"shared K and V": layer 4, which uses the K and V of layer 3, gives the same whatever are the values of a cell`,
+		"share-stale":    `"shared K and V": layer 4, which uses the K and V of layer 3, gives the same whatever are the values of the row`,
+		"width-first":    `the check "shared K and V": layer 5, which uses the K and V of layer 2, `,
+		"inputs-ignored": `the check "layer inputs": layer 0 gives the same whatever its inputs are`,
+		"inputs-first":   `the check "rows together": row 2 of 4 that share a call gives something else than alone`,
 	} {
 		t.Run(hazard, func(t *testing.T) {
 			open, sim := onSim(t, "hazards=strict,"+hazard)
@@ -447,7 +447,7 @@ func TestLayerInputsUnsound(t *testing.T) {
 // TestOldRecord: what a card was once found to do is believed only where the record says that the
 // model's own checks were among it.
 func TestOldRecord(t *testing.T) {
-	dir, _ := givenPackage(t, axmodeltest.GivenArchs()[0])
+	dir, _ := gemma4Package(t, axmodeltest.Gemma4Archs()[0])
 	p, err := models.Open(dir)
 	if err != nil {
 		t.Fatal(err)

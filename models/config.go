@@ -22,7 +22,7 @@ type Config struct {
 	Vocab           int
 	Hidden          int
 	EmbedScale      float64 // what a row of the embedding table is multiplied by when it is looked up
-	PerLayer        string  // Gemma-4: a table of what each layer is given in addition, row by token
+	PerLayer        string  // Gemma-4: a table for the layer inputs, row by token
 	PerLayerProject string  // and what of a token's embedding is added to it, and its norm
 	PerLayerNorm    string
 	PostConfig      string

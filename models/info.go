@@ -88,8 +88,8 @@ func (p *Package) TextMemory() Memory {
 				take(&m.IO, shared.second*row)
 			}
 		}
-		if s.Added > 0 { // what the layer is given of a pass's rows
-			take(&m.IO, 2*rows*int64(s.Added))
+		if s.LayerInputs > 0 { // the layer's inputs of a pass's rows
+			take(&m.IO, 2*rows*int64(s.LayerInputs))
 		}
 		if l.Kind == SlidingAttention && l.Window > 0 && l.Window < s.Cells {
 			masks = 2 // what such layers see has a mask of its own
@@ -183,7 +183,7 @@ type Info struct {
 	Memory        Memory
 	Mixed         string      // kinds of layers, when they differ
 	Each          []LayerInfo // of layers, when they differ
-	LayerInputs   string      // what layers are given of a token beyond the hidden state, in words; empty where that is nothing
+	LayerInputs   string      // the layer inputs of a token, in words; empty where there are none
 	State         string      // what a layer with a state keeps, in words
 	StateBytes    int64       // what a sequence has in all of them: a slot, and a snapshot
 	Slots         int         // how many of those a load takes room for, unless it is told otherwise

@@ -154,7 +154,7 @@ func (l *PerLayer) parameters() int64 {
 	return int64(l.table.Rows)*int64(l.Layers*l.Width) + int64(len(l.project)+len(l.norm))
 }
 
-// words says what layers are given of a token beyond the hidden state.
+// words describes the layer inputs of a token.
 func (l *PerLayer) words() string {
 	if l == nil {
 		return ""

@@ -64,7 +64,7 @@ type Package struct {
 	Whole *axmodel.DecoderShape
 
 	Embed    *Embeddings
-	PerLayer *PerLayer // Gemma-4: what its layers are given in addition; nil for others
+	PerLayer *PerLayer // Gemma-4: its layer inputs; nil for others
 	Config   Config
 	Sampling Sampling
 	Stops    []int32 // end-of-text ids that configuration files give; [Package.StopIDs] adds the tokenizer's

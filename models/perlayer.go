@@ -12,9 +12,9 @@ import (
 	"sync"
 )
 
-// PerLayer makes the rows that every layer of Gemma-4 is given beside the hidden state: from a
-// table by token, gigabytes that are mapped and never read whole, and from the token's embedding.
-// Its methods may be called from any goroutine; a nil PerLayer has no bytes, and closes.
+// PerLayer makes the layer inputs of Gemma-4: from a table by token, gigabytes that are mapped and
+// never read whole, and from the token's embedding. Its methods may be called from any goroutine; a
+// nil PerLayer has no bytes, and closes.
 type PerLayer struct {
 	Layers, Width int
 
@@ -32,7 +32,7 @@ func (pkg *Package) standsWith(l Layer) bool {
 		return false
 	}
 	a, b := l.Shape, pkg.Shape
-	if a.Hidden != b.Hidden || a.Pos != b.Pos || a.Added != b.Added || a.Cells != b.Cells || len(a.Groups) != len(b.Groups) {
+	if a.Hidden != b.Hidden || a.Pos != b.Pos || a.LayerInputs != b.LayerInputs || a.Cells != b.Cells || len(a.Groups) != len(b.Groups) {
 		return false
 	}
 	for i := range a.Groups {
@@ -124,10 +124,10 @@ func (pkg *Package) Sources() []int {
 	return out
 }
 
-// openPerLayer opens what layers are given in addition; nil where they take nothing.
+// openPerLayer opens what layer inputs are made of; nil where there are none.
 func (pkg *Package) openPerLayer() (*PerLayer, error) {
 	p := pkg.p
-	width := pkg.Shape.Added
+	width := pkg.Shape.LayerInputs
 	if width == 0 {
 		return nil, nil
 	}
@@ -195,9 +195,9 @@ func (pkg *Package) floats(name string, rows, cols int64) ([]float32, error) {
 // gemmaEps is the epsilon of the norm.
 const gemmaEps = 1e-6
 
-// Row writes to dst what the layers are given for token id, whose embedding, scaled as
-// [Embeddings.Row] gives it, is embed: Width values for each of Layers. For layer after layer that
-// is (norm(P·embed/√hidden) + √Width·E)/√2. It costs Layers × Width × hidden multiplications, which
+// Row writes to dst the layer inputs of token id, whose embedding, scaled as [Embeddings.Row] gives
+// it, is embed: Width values for each of Layers. For layer after layer that is
+// (norm(P·embed/√hidden) + √Width·E)/√2. It costs Layers × Width × hidden multiplications, which
 // the processors share where they are many: callers keep what they will need again. It fails as
 // Embeddings.Row does, and for slices of other lengths.
 func (l *PerLayer) Row(dst []uint16, id int32, embed []uint16) error {

@@ -18,14 +18,14 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// Gemma-4's layers differ in the width of K and V, the last use others', and each is given a row
-// made of the token and its embedding.
+// Gemma-4's layers differ in the width of K and V, the last use others', and each has inputs made
+// of the token and its embedding.
 func TestGemma4(t *testing.T) {
 	//proves:D3 a cache that layers share, once
 	b := newBench(t)
 	b.gemma4(nil, nil)
 	p := b.open()
-	if p.Family != "gemma4" || p.Shape.Added != 4 || p.PerLayer == nil || p.PerLayer.Layers != 6 || p.PerLayer.Width != 4 {
+	if p.Family != "gemma4" || p.Shape.LayerInputs != 4 || p.PerLayer == nil || p.PerLayer.Layers != 6 || p.PerLayer.Width != 4 {
 		t.Fatalf("family %s, shape %+v, %+v", p.Family, p.Shape, p.PerLayer)
 	}
 	if f := p.Facts; !f[4].Shares || f[4].Source != 2 || f[5].Source != 3 || f[2].Shape.KV != 8 || f[3].Shape.KV != 4 || f[3].Shares {
@@ -87,8 +87,8 @@ func TestGemma4(t *testing.T) {
 const gemma4Layers = "gemma4_text_p128_l%d_together.axmodel"
 
 // gemma4 writes a small package with the keys of Gemma-4: six layers, each third of full attention
-// with K and V twice as wide; the last two use others' K and V. Every layer is given four values
-// besides. change spoils layer i.
+// with K and V twice as wide; the last two use others' K and V. Every layer has four values of
+// layer inputs. change spoils layer i.
 func (b bench) gemma4(config map[string]any, change func(i int, o *axmodeltest.ONNX)) {
 	b.Helper()
 	b.vendor("", gemma4Layers, 6, "gemma4_text_post.axmodel")

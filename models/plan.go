@@ -35,7 +35,7 @@ type plan struct {
 	postConfig    string
 	genConfig     string
 	encoders      []string
-	perLayer      [3]string // Gemma-4: table, projection and norm of what layers are given in addition; empty without
+	perLayer      [3]string // Gemma-4: table, projection and norm of layer inputs; empty without
 	visionErr     error     // why the encoder cannot be used, though text can be read
 	extra         []string  // further files read while planning
 	notes         []string

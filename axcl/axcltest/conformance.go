@@ -73,7 +73,7 @@ func Checks(o Options) []Check {
 	add("two models", checkTwo)
 	add("cleared cells", func(t TB, d axcl.Device) { checkClear(t, d, models()) })
 	add("rows that travel", func(t TB, d axcl.Device) { checkRows(t, d, models()) })
-	for _, m := range givenModels() {
+	for _, m := range gemma4Models() {
 		add("model/"+m.name, func(t TB, d axcl.Device) { checkModel(t, d, m.tiny) })
 		add("rows copied instead of placed/"+m.name, func(t TB, d axcl.Device) { checkCopies(t, d, m.tiny) })
 		add("cleared cells/"+m.name, func(t TB, d axcl.Device) { checkClear(t, d, []named{m}) })
@@ -191,8 +191,8 @@ func checkModel(t TB, d axcl.Device, y Tiny) {
 		len(s.Groups) != len(y.Groups) || s.Bytes <= 0 {
 		t.Errorf("shape %+v", s)
 	}
-	if s.LayerInputs != y.Given || s.Shared != y.Shared {
-		t.Errorf("shape %+v, of %d layers %d share and each is given %d values", s, y.Layers, y.Shared, y.Given)
+	if s.LayerInputs != y.LayerInputs || s.Shared != y.Shared {
+		t.Errorf("shape %+v, of %d layers %d share and each has layer inputs of %d values", s, y.Layers, y.Shared, y.LayerInputs)
 	}
 	if linear := y.linears(); s.Linear != linear || (linear > 0) != (s.State > 0) || linear > 0 && s.Slots < 1 {
 		t.Errorf("shape %+v, %d layers keep a state", s, linear)

@@ -33,10 +33,10 @@ type Tiny struct {
 	Linear               []axmodel.SoftGroup // their shape groups; nil: as many as Groups has
 	LinearWeights        uint64              // what such a layer takes on a card, if ShapeOnly
 
-	// Of layers that are given a row beyond the hidden state: how many values it has; 0: they are
-	// given none. The heads of each Pattern-th are Far long, and the last Shared use the K and V of
-	// the last layer before those whose heads are as long.
-	Given, Pattern, Far, Shared int
+	// Of layers that have layer inputs: how many values of a row; 0: they have none. The heads of
+	// each Pattern-th are Far long, and the last Shared use the K and V of the last layer before
+	// those whose heads are as long.
+	LayerInputs, Pattern, Far, Shared int
 }
 
 // DefaultStates is DefaultTiny with layers that keep a state: of four the second and the last keep
@@ -158,8 +158,8 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 		if y.Flags&axmodel.FlagGemma != 0 {
 			ts = append(ts, norm("pre_mlp_norm", h), norm("post_mlp_norm", h))
 		}
-		if y.Given > 0 {
-			ts = append(ts, y.givenTensors(rng, norm, weight)...)
+		if y.LayerInputs > 0 {
+			ts = append(ts, y.gemma4Tensors(rng, norm, weight)...)
 		}
 		freq := make([]float32, y.dim(l)/2)
 		for i := range freq {
@@ -178,8 +178,8 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 		}
 		path := filepath.Join(dir, fmt.Sprintf("%s_p%d_l%d_together.axmodel", name, y.Groups[len(y.Groups)-1].Rows, l))
 		head, groups := head, y.Groups
-		if y.Given > 0 {
-			head, groups = y.givenHeader(head, l), y.givenGroups(l)
+		if y.LayerInputs > 0 {
+			head, groups = y.gemma4Header(head, l), y.gemma4Groups(l)
 		}
 		if y.linear(l) {
 			head, groups = y.linearHeader(head), y.linearGroups()

@@ -33,7 +33,7 @@ func (y Tiny) alike() float64 {
 	if y.Interval > 0 && y.State == axmodel.StateBF16 {
 		return alikeBF16
 	}
-	if y.Given > 0 {
+	if y.LayerInputs > 0 {
 		return alikeShared
 	}
 	return Same

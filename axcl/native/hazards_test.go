@@ -148,7 +148,7 @@ func TestHostCopiesOneStream(t *testing.T) {
 		if k == Engine {
 			t.Skip("the board has no streams")
 		}
-		for _, y := range []axcltest.Tiny{axcltest.DefaultTiny(), axcltest.DefaultStates(), axcltest.DefaultGiven()} {
+		for _, y := range []axcltest.Tiny{axcltest.DefaultTiny(), axcltest.DefaultStates(), axcltest.DefaultGemma4()} {
 			if err := os.RemoveAll(trace); err != nil {
 				t.Fatal(err)
 			}

@@ -277,7 +277,7 @@ func (m *model) lay(i int, mod *C.axn_module, ts []C.axn_tensor, f files, path s
 		return nil, fmt.Errorf("axcl: %w: %s: the card sees %v, the file says %v", axcl.ErrModel, path, l, want)
 	}
 	ins := 5
-	if l.Added > 0 {
+	if l.LayerInputs > 0 {
 		ins++
 	}
 	if int(mod.ins) != ins || mod.outs != 3 {
@@ -290,8 +290,8 @@ func (m *model) lay(i int, mod *C.axn_module, ts []C.axn_tensor, f files, path s
 		p.input, p.indices, p.mask = slot(names, "input"), slot(names, "indices"), slot(names, "mask")
 		p.k, p.v = slot(names, "K_cache"), slot(names, "V_cache")
 		p.k_out, p.v_out, p.output = slot(names, "K_cache_out"), slot(names, "V_cache_out"), slot(names, "output")
-		if p.given = C.AXN_NONE; l.Added > 0 {
-			p.given = slot(names, "per_layer_input")
+		if p.layer_input = C.AXN_NONE; l.LayerInputs > 0 {
+			p.layer_input = slot(names, "per_layer_input")
 		}
 	}
 	return parts, nil

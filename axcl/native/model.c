@@ -69,7 +69,7 @@ static size_t carve(axn_model *m, uint8_t *at) {
         PART(m->group[g].mask_host, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
     size_t rows = m->piece * m->row_bytes;
     PART(m->rows_host, rows > m->state_piece ? rows : m->state_piece);
-    PART(m->given.host, (size_t)m->layers * m->rows * m->given.width * 2);
+    PART(m->inputs.host, (size_t)m->layers * m->rows * m->inputs.width * 2);
     if (m->state.layers) {
         PART(m->state.indices_host, (size_t)m->rows * 3 * 4);
         PART(m->state.mask_host, (size_t)m->rows * 2);
@@ -126,7 +126,7 @@ static int bind_layer(axn_model *m, uint32_t l) {
         };
         int rc = p->io_new(c, mod, io);
         for (size_t n = 0; !rc && n < sizeof parts / sizeof *parts; n++) rc = p->bind(c, io, parts[n].slot, parts[n].mem, 0, parts[n].size);
-        if (!rc && m->given.width) rc = p->bind(c, io, t->given, &m->given.dev[l], 0, (size_t)g->rows * m->given.width * 2);
+        if (!rc && m->inputs.width) rc = p->bind(c, io, t->layer_input, &m->inputs.dev[l], 0, (size_t)g->rows * m->inputs.width * 2);
         if (rc) return rc;
     }
     return AXN_OK;

@@ -433,7 +433,7 @@ func (m *model) run(p *axcl.Pass) error {
 	}
 	rc := C.axn_run(m.c, C.axn_pass{
 		group: C.uint32_t(group), rows: C.uint32_t(rows),
-		hidden: (*C.uint16_t)(unsafe.SliceData(p.Hidden)), given: (*C.uint16_t)(unsafe.SliceData(p.LayerInputs)),
+		hidden: (*C.uint16_t)(unsafe.SliceData(p.Hidden)), layer_inputs: (*C.uint16_t)(unsafe.SliceData(p.LayerInputs)),
 		pos: (*C.uint32_t)(unsafe.SliceData(p.Pos)), cell: (*C.uint32_t)(unsafe.SliceData(p.Cell)),
 		cell_words: C.uint32_t(axcl.Words(m.shape.Cells)),
 		see_cells:  (*C.uint64_t)(unsafe.SliceData(p.SeeCells)), see_rows: (*C.uint64_t)(unsafe.SliceData(p.SeeRows)),

@@ -128,9 +128,9 @@ struct axn_provider {
     int (*sync)(axn_card *, int32_t ms);
 };
 
-// Which tensor of a layer that keeps no state plays which part in a shape group, as slots. given is
-// AXN_NONE where there is no such input.
-typedef struct { uint32_t input, indices, mask, k, v, k_out, v_out, output, given; } axn_parts;
+// Which tensor of a layer that keeps no state plays which part in a shape group, as slots.
+// layer_input is AXN_NONE where there is no such input.
+typedef struct { uint32_t input, indices, mask, k, v, k_out, v_out, output, layer_input; } axn_parts;
 
 // One shape group of the layers.
 typedef struct {
@@ -213,17 +213,17 @@ typedef struct {
     uint32_t *source; // of each layer, whose K and V it uses: its own, or those of one before it. NULL: each its own
     bool *of;         // which layers' K and V others use
     uint32_t behind;  // rows behind the cache of one, for those of a call that sees all of its cells
-    uint32_t apart;   // rows of the caches that calls are given which see fewer; 0: there are no such calls
+    uint32_t apart;   // rows of the caches for calls that see fewer; 0: there are no such calls
     axn_mem *k, *v;   // those, of each layer whose K and V are shared
     axn_mem k_out, v_out; // what a layer gives out that uses another's: it is not read
 } axn_shared;
 
-// What layers are given beyond the hidden state: each has a buffer of its own for it.
+// Layer inputs, beyond the hidden state: each layer has a buffer of its own for them.
 typedef struct {
-    uint32_t width; // values of a row; 0: they are given nothing
+    uint32_t width; // values of a row; 0: there are none
     axn_mem *dev;   // of each layer
     uint16_t *host; // layers × rows × width
-} axn_given;
+} axn_inputs;
 
 typedef struct {
     axn_card *card;
@@ -262,7 +262,7 @@ typedef struct {
     uint32_t whole;    // how many layers keep rows
     axn_states state;  // of those that keep a state
     axn_shared shared;
-    axn_given given;
+    axn_inputs inputs;
     axn_whole decoder;
 
     axn_timing time;
@@ -344,7 +344,7 @@ typedef struct { uint32_t layer, row; } axn_add;
 typedef struct {
     uint32_t group, rows;
     const uint16_t *hidden;  // rows × hidden
-    const uint16_t *given;   // rows × layers × the width of what is given; NULL: nothing is
+    const uint16_t *layer_inputs; // rows × layers × their width; NULL: there are none
     const uint32_t *pos, *cell;
     uint32_t cell_words;     // of a row of see_cells and local_cells; those of see_rows and local_rows have axn_words(rows)
     const uint64_t *see_cells, *see_rows, *local_cells, *local_rows;
@@ -374,11 +374,11 @@ void axn_state_done(axn_model *, const axn_way *);
 typedef struct { const axn_mem *k, *v; size_t at; } axn_news;
 int axn_shared_alloc(axn_model *);
 int axn_shared_close(axn_model *);
-const axn_mem *axn_shared_cache(axn_model *, const axn_group *, uint32_t l, bool v); // what a layer is given that uses l's
+const axn_mem *axn_shared_cache(axn_model *, const axn_group *, uint32_t l, bool v); // what a layer reads that uses l's
 bool axn_behind(const axn_model *, const axn_group *, uint32_t l);
 int axn_share(axn_model *, const axn_group *, uint32_t l, axn_news);
 int axn_share_placed(axn_model *);
-int axn_given_upload(axn_model *, const axn_pass *);
+int axn_inputs_upload(axn_model *, const axn_pass *);
 
 // whole.c
 int axn_whole_bind(axn_model *);

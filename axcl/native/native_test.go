@@ -127,7 +127,7 @@ func TestOneCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		passes := map[string]*axcl.Pass{"decode": rowPass(m.Shape(), 5), "prefill": widePass(m.Shape(), 13, 3, 12)}
-		shared, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultGiven()))
+		shared, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultGemma4()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -94,13 +94,13 @@ func TestOracleWhole(t *testing.T) {
 	}
 }
 
-// TestOracleGiven: layers that are given rows besides, and use the K and V of others, give the
-// formulas' results on the simulated card too, in passes that cross chunks and mix sequences, and
-// token for token what the software card gives.
-func TestOracleGiven(t *testing.T) {
+// TestOracleLayerInputs: layers with layer inputs and shared K and V give the formulas' results on
+// the simulated card too, in passes that cross chunks and mix sequences, and token for token what
+// the software card gives.
+func TestOracleLayerInputs(t *testing.T) {
 	//proves:G13
 	lane.Slow(t)
-	for i, a := range axmodeltest.GivenArchs() {
+	for i, a := range axmodeltest.Gemma4Archs() {
 		if a.Window = 512; i == 0 {
 			a.Window = 20
 		}

@@ -3,7 +3,7 @@
 // pass.c: one pass, in one call from Go.
 //
 //   stage    rows, positions and mask into pinned memory; what changed of the mask
-//   upload   three transfers at most; and one a layer, where layers are given something more
+//   upload   three transfers at most; and one a layer, where layers have layer inputs
 //   layers   one execute each, hidden states turn about; one row's new K and V are bound on their cell before it or copied after it;
 //            where rows get something added after a layer, they come down, are awaited, and go up again; rows that other layers use are
 //            copied to where they read it
@@ -315,7 +315,7 @@ int axn_run(axn_model *m, axn_pass of) {
     rc = upload(m, pass);
     if (!rc) rc = upload_local(m, pass);
     if (!rc) rc = axn_state_upload(m, pass);
-    if (!rc) rc = axn_given_upload(m, pass);
+    if (!rc) rc = axn_inputs_upload(m, pass);
     int64_t t1 = now();
     m->time.upload = t1 - t0;
     axn_way way;

@@ -1,7 +1,7 @@
 //go:build cgo && !fake && linux
 
-// sharedkv.c: layers that have no K and V of their own but use those of an earlier layer, and what
-// layers are given beyond the hidden state.
+// sharedkv.c: layers that have no K and V of their own but use those of an earlier layer, and layer
+// inputs beyond the hidden state.
 //
 //   cache of the earlier layer:  cells [0, T) │ rows of a call that sees all T cells
 //   its cache for other calls:   a call's cells [0, h) │ rows of that call
@@ -13,8 +13,8 @@
 // rows are copied. That is four copies for a layer whose K and V are shared. A model has one or two
 // such layers, however many use them.
 //
-// What a layer is given in addition goes to a buffer of its own: a part of a larger one is not
-// believed to be found.
+// A layer's inputs go to a buffer of their own: the library is not trusted to find a part of a
+// larger one.
 
 #define _GNU_SOURCE
 #include "native.h"
@@ -42,9 +42,9 @@ int axn_shared_alloc(axn_model *m) {
         rc = p->alloc(c, &t->k[l], t->apart * axn_row(m, l));
         if (!rc) rc = p->alloc(c, &t->v[l], t->apart * axn_row(m, l));
     }
-    for (uint32_t l = 0; !rc && m->given.width && l < m->layers; l++) {
+    for (uint32_t l = 0; !rc && m->inputs.width && l < m->layers; l++) {
         c->layer = (int32_t)l;
-        rc = p->alloc(c, &m->given.dev[l], (size_t)m->rows * m->given.width * 2);
+        rc = p->alloc(c, &m->inputs.dev[l], (size_t)m->rows * m->inputs.width * 2);
     }
     c->layer = AXN_NO_LAYER;
     size_t kv = (size_t)m->rows * m->kv * 2;
@@ -61,7 +61,7 @@ int axn_shared_close(axn_model *m) {
         axn_also(&rc, p->free(m->card, &t->k[l]));
         axn_also(&rc, p->free(m->card, &t->v[l]));
     }
-    for (uint32_t l = 0; m->given.width && l < m->layers; l++) axn_also(&rc, p->free(m->card, &m->given.dev[l]));
+    for (uint32_t l = 0; m->inputs.width && l < m->layers; l++) axn_also(&rc, p->free(m->card, &m->inputs.dev[l]));
     axn_also(&rc, p->free(m->card, &t->k_out));
     axn_also(&rc, p->free(m->card, &t->v_out));
     return rc;
@@ -106,18 +106,18 @@ int axn_share(axn_model *m, const axn_group *g, uint32_t l, axn_news new) {
 }
 
 // Rows that fill a chunk up are the last one again, as their hidden state is.
-int axn_given_upload(axn_model *m, const axn_pass *pass) {
+int axn_inputs_upload(axn_model *m, const axn_pass *pass) {
     axn_card *c = m->card;
     const axn_group *g = &m->group[pass->group];
     uint32_t rows = pass->rows;
-    size_t w = m->given.width;
+    size_t w = m->inputs.width;
     int rc = AXN_OK;
     for (uint32_t l = 0; !rc && w && l < m->layers; l++) {
-        uint16_t *host = m->given.host + (size_t)l * m->rows * w;
+        uint16_t *host = m->inputs.host + (size_t)l * m->rows * w;
         for (uint32_t r = 0; r < g->rows; r++)
-            memcpy(host + r * w, pass->given + ((size_t)(r < rows ? r : rows - 1) * m->layers + l) * w, w * 2);
+            memcpy(host + r * w, pass->layer_inputs + ((size_t)(r < rows ? r : rows - 1) * m->layers + l) * w, w * 2);
         c->layer = (int32_t)l;
-        rc = c->lib->provider->up(c, &m->given.dev[l], 0, host, g->rows * w * 2);
+        rc = c->lib->provider->up(c, &m->inputs.dev[l], 0, host, g->rows * w * 2);
     }
     if (!rc) c->layer = AXN_NO_LAYER;
     return rc;

@@ -10,11 +10,11 @@ import "C"
 import "unsafe"
 
 // layOutShared makes room for what sharedkv.c knows: which layers use the K and V of others, and
-// what layers are given in addition.
+// layer inputs.
 func (m *model) layOutShared(f *files) {
 	c, layers := m.c, int(m.c.layers)
-	if c.given.width = C.uint32_t(m.shape.LayerInputs); m.shape.LayerInputs > 0 {
-		c.given.dev = array[C.axn_mem](m, layers)
+	if c.inputs.width = C.uint32_t(m.shape.LayerInputs); m.shape.LayerInputs > 0 {
+		c.inputs.dev = array[C.axn_mem](m, layers)
 	}
 	if m.shape.Shared == 0 {
 		return
@@ -43,8 +43,8 @@ func (m *model) sharedMems() (all []C.axn_mem) {
 	if c.shared.source != nil {
 		all = append(append(all, unsafe.Slice(c.shared.k, c.layers)...), unsafe.Slice(c.shared.v, c.layers)...)
 	}
-	if c.given.width > 0 {
-		all = append(all, unsafe.Slice(c.given.dev, c.layers)...)
+	if c.inputs.width > 0 {
+		all = append(all, unsafe.Slice(c.inputs.dev, c.layers)...)
 	}
 	return append(all, c.shared.k_out, c.shared.v_out)
 }

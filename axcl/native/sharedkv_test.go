@@ -14,17 +14,17 @@ import (
 	"github.com/axle-llm/axle/axcl/native/simhook"
 )
 
-// TestSharedKVCalls: what a pass asks of a library where layers use the K and V of others and are
-// given rows besides: an upload a layer for what it is given; of each layer whose K and V are
-// shared a copy of K and of V, from behind its cache to its cell, for one row, and four for a chunk
-// that sees fewer cells than there are.
+// TestSharedKVCalls: what a pass asks of a library where layers use the K and V of others and have
+// layer inputs: an upload for each layer's inputs; of each layer whose K and V are shared a copy of
+// K and of V, from behind its cache to its cell, for one row, and four for a chunk that sees fewer
+// cells than there are.
 func TestSharedKVCalls(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")
 	onCard(t, "trace="+trace, func(t *testing.T, k Kind, _ *simhook.Sim) {
 		if k == Engine {
 			t.Skip("on board the copies are the CPU's own, the library does not see them")
 		}
-		y := axcltest.DefaultGiven()
+		y := axcltest.DefaultGemma4()
 		d := open(t, k)
 		m, err := axcl.Load(context.Background(), d, write(t, y))
 		if err != nil {
@@ -94,13 +94,13 @@ func TestSharedKVCalls(t *testing.T) {
 	})
 }
 
-// TestSharedKVFails: a copy that fails between layers, or an upload of what a layer is given, is
+// TestSharedKVFails: a copy that fails between layers, or an upload of a layer's inputs, is
 // named with its layer, and the next pass is as if it had not been.
 func TestSharedKVFails(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		d := open(t, k)
 		defer closeAll(t, d)
-		m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultGiven()))
+		m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultGemma4()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func TestSharedKVFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := slices.Clone(p.Logits)
-			// Rows and positions go up, then what each of the six layers is given; layers 1 and 2
+			// Rows and positions go up, then the inputs of each of the six layers; layers 1 and 2
 			// share their K and V.
 			faults := map[string]int{"MemcpyAsync:2": 0, "MemcpyAsync:7": 5, "MemcpyAsync:8": 1, "MemcpyAsync:9": 1, "MemcpyAsync:10": 2}
 			if k == Engine {

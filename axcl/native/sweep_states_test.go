@@ -34,13 +34,12 @@ func TestSweepStates(t *testing.T) {
 	sweepLife(t, spec, lifeOf(stateLife), 200)
 }
 
-// TestSweepShared does so with a layer that uses the K and V of another, and rows that layers are
-// given besides.
+// TestSweepShared does so with a layer that uses the K and V of another, and with layer inputs.
 func TestSweepShared(t *testing.T) {
 	//proves:G1
 	lane.Slow(t)
 	lane.NoRace(t)
-	y := axcltest.DefaultGiven()
+	y := axcltest.DefaultGemma4()
 	y.ShapeOnly, y.Layers, y.Pattern, y.Shared = true, 3, 2, 1
 	y.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}, {Rows: 4, Cells: 0, Cache: 1}, {Rows: 4, Cells: 6, Cache: 6}}
 	sweepLife(t, write(t, y), lifeOf(sharedKVLife), 120)

@@ -18,7 +18,7 @@ type layer struct {
 	gate, up, down            kernel.Weights
 	rope                      *rope
 	linear                    *linear   // of a layer with a state, which has none of q, k, v, their norms and biases
-	per                       *perLayer // of one that is given a further row
+	per                       *perLayer // of one that has layer inputs
 }
 
 // rope is a table of rotations, shared by the layers that turn alike; filled once a pass.
@@ -135,7 +135,7 @@ type engine struct {
 	qg                           []float32 // queries and gates, as they are multiplied
 	kb, vb                       []uint16  // the call's K and V
 	lin                          mixing    // the same of layers with a state
-	per, given                   []float32 // of layers that are given further rows: what is made of them, and they
+	per, inputs                  []float32 // of layers that have layer inputs: what is made of them, and they
 	work                         []workroom
 	products                     []product
 	in                           kernel.Input
@@ -171,7 +171,7 @@ type size struct {
 	rows, hidden, q, kv, inter, seen, rep, hd int
 	quantised                                 int // columns of the widest matrix that is quantised
 	gated                                     int // queries and gates of a row
-	given                                     int // of a row that a layer is given in addition
+	inputs                                    int // of a row of layer inputs
 	linearSize
 }
 
@@ -188,7 +188,7 @@ func (s *size) grow(l *layer, rows, cells int) {
 			s.gated = max(s.gated, 2*l.Heads*l.HeadDim)
 		}
 		if l.per != nil {
-			s.given = max(s.given, l.Out)
+			s.inputs = max(s.inputs, l.Out)
 			weights = append(weights, &l.per.gate, &l.per.proj)
 		}
 	}
@@ -206,14 +206,14 @@ func (s *size) heads() int { return max(heads, s.rep) }
 func (s *size) bytes(threads int) int64 {
 	rows, h := int64(s.rows), int64(s.heads())
 	return rows*int64(kernel.QuantisedBytes(s.quantised)) +
-		4*rows*int64(2*s.hidden+s.q+s.gated+2*s.given+3*s.kv+max(s.q, s.hidden)+2*s.inter) + s.linearBytes(rows, threads) +
+		4*rows*int64(2*s.hidden+s.q+s.gated+2*s.inputs+3*s.kv+max(s.q, s.hidden)+2*s.inter) + s.linearBytes(rows, threads) +
 		int64(threads)*(h*int64(4*s.seen+12*s.hd)+kernel.ScratchBytes(s.rows, int(h), s.hd))
 }
 
 func newEngine(p *pool, set kernel.Set, s size) *engine {
 	f := func(n int) []float32 { return make([]float32, s.rows*n) }
 	e := &engine{pool: p, set: set, x: f(s.hidden), a: f(s.hidden), q: f(s.q), k: f(s.kv), v: f(s.kv), att: f(max(s.q, s.hidden)),
-		gate: f(s.inter), up: f(s.inter), qg: f(s.gated), lin: newMixing(s), per: f(s.given), given: f(s.given),
+		gate: f(s.inter), up: f(s.inter), qg: f(s.gated), lin: newMixing(s), per: f(s.inputs), inputs: f(s.inputs),
 		kb: make([]uint16, s.rows*s.kv), vb: make([]uint16, s.rows*s.kv), products: make([]product, 0, 4),
 		q8: make([]byte, s.rows*kernel.QuantisedBytes(s.quantised))}
 	for range p.n {
@@ -286,7 +286,7 @@ func (e *engine) doRound(_, r int) {
 
 // run computes one layer for n rows: in and out are n × hidden, kc and vc the cache, whose rows see
 // names. The call's own K and V are left in e.kb and e.vb; where the layer shares another's they
-// are there already. What it is given in addition is in e.given.
+// are there already. Its layer inputs are in e.inputs.
 func (e *engine) run(l *layer, n int, out, in []uint16, pos []uint32, kc, vc []uint16, see *sight) {
 	e.l, e.n, e.pos, e.kc, e.vc, e.see, e.out, e.raw = l, n, pos, kc, vc, see, out, in
 	h, d, r := l.Hidden, l.KVHeads*l.HeadDim, l.rope
@@ -334,7 +334,7 @@ func (e *engine) mlp() {
 	e.multiply(e.gate, product{w: &l.down, dst: e.a})
 	e.pool.each(n, 2*h, e.finish)
 	if l.per != nil {
-		e.addGiven()
+		e.addLayerInputs()
 	}
 }
 

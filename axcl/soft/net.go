@@ -240,7 +240,7 @@ func (n *net) runLayer(g axmodel.SoftGroup, in, out map[string][]byte) {
 	}
 	hidden := make([]uint16, g.Rows*n.file.Hidden)
 	n.layer.rope.filled = false
-	n.netGiven(g, in)
+	n.netInputs(g, in)
 	n.engine.run(n.layer, g.Rows, hidden, get16(in["input"]), pos, get16(in["K_cache"]), get16(in["V_cache"]), &see)
 	put16(out["output"], hidden)
 	put16(out["K_cache_out"], n.engine.kb)

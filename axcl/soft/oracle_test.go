@@ -135,12 +135,12 @@ func TestOracleWhole(t *testing.T) {
 	}
 }
 
-// Layers that are given rows besides, and share K and V, give what the formulas give: in passes
-// that cross chunks and mix sequences, with cells out of order, and called by tensor name; with a
-// window and without, quantised and not.
-func TestOracleGiven(t *testing.T) {
+// Layers with layer inputs and shared K and V give what the formulas give: in passes that cross
+// chunks and mix sequences, with cells out of order, and called by tensor name; with a window and
+// without, quantised and not.
+func TestOracleLayerInputs(t *testing.T) {
 	lane.Slow(t)
-	for i, a := range axmodeltest.GivenArchs() {
+	for i, a := range axmodeltest.Gemma4Archs() {
 		for _, window := range []int{512, 20} {
 			a.Window = window
 			r, err := axmodeltest.AgainstArch(open(t, soft.Options{Threads: 1 + i}), t.TempDir(), a, uint64(i),

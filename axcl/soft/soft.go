@@ -312,7 +312,7 @@ func (m *Model) Run(p *axcl.Pass) error {
 					copy(vb[r*kv:][:kv], cache[1][int(c)*kv:])
 				}
 			}
-			m.engine.give(p.LayerInputs, n, i, m.shape)
+			m.engine.setLayerInputs(p.LayerInputs, n, i, m.shape)
 			m.engine.run(l, n, m.hidden[1-m.at], m.hidden[m.at], p.Pos, cache[0], cache[1], see)
 			m.at = 1 - m.at
 			for r, c := range p.Cell {

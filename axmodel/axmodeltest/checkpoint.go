@@ -39,7 +39,7 @@ type Arch struct {
 	KeyHeads, ValueHeads, KeyDim, ValueDim int
 	Partial                                float64 // part of a head that is rotated; 0: all
 
-	Given *Given // of Gemma-4; nil for others
+	Gemma4 *Gemma4 // nil for others
 
 	// Of models that see.
 	Section []int // frequencies that take each of three positions; nil: there is one
@@ -84,9 +84,9 @@ func Archs() []Arch {
 	}
 }
 
-// Find is the architecture of Archs, StateArchs, GivenArchs or SightArchs with that name.
+// Find is the architecture of Archs, StateArchs, Gemma4Archs or SightArchs with that name.
 func Find(name string) (Arch, bool) {
-	all := slices.Concat(Archs(), StateArchs(), GivenArchs(), SightArchs())
+	all := slices.Concat(Archs(), StateArchs(), Gemma4Archs(), SightArchs())
 	i := slices.IndexFunc(all, func(a Arch) bool { return a.Name == name })
 	if i < 0 {
 		return Arch{}, false
@@ -133,7 +133,7 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 		}
 		c.weights[name], shapes[name] = v, shape
 	}
-	gemma := a.Type == "gemma3_text" || a.Given != nil
+	gemma := a.Type == "gemma3_text" || a.Gemma4 != nil
 	one := 1.0 // what a norm's weight is about
 	if c.normOne() {
 		one = 0
@@ -143,7 +143,7 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 	for i := range a.Layers {
 		l := fmt.Sprintf("%slayers.%d.", p, i)
 		q, kv, inner := a.Heads*a.dim(i), a.KV*a.dim(i), a.inner(i)
-		shares := a.Given != nil && i >= a.Layers-a.Given.Shared
+		shares := a.Gemma4 != nil && i >= a.Layers-a.Gemma4.Shared
 		add(l+"input_layernorm.weight", one, 0.2, a.Hidden)
 		add(l+"post_attention_layernorm.weight", one, 0.2, a.Hidden)
 		if a.Linear(i) {
@@ -170,7 +170,7 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 		}
 		if strings.HasPrefix(a.Type, "qwen3") && a.Interval == 0 || gemma || a.Interval > 0 && !a.Linear(i) {
 			size, spread := one, 0.2
-			if a.Given != nil { // whose scores are not scaled
+			if a.Gemma4 != nil { // whose scores are not scaled
 				size, spread = 0.1, 0.03
 			}
 			add(l+"self_attn.q_norm.weight", size, spread, a.dim(i))
@@ -182,8 +182,8 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 			add(l+"pre_feedforward_layernorm.weight", one, 0.2, a.Hidden)
 			add(l+"post_feedforward_layernorm.weight", one, 0.2, a.Hidden)
 		}
-		if a.Given != nil {
-			c.addGiven(l, add)
+		if a.Gemma4 != nil {
+			c.addLayerInputs(l, add)
 		}
 	}
 	spread := 1.0
@@ -199,7 +199,7 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 		add("model.visual.patch_embed.proj.weight", 0, 1, 4, 3, 2, 2, 2)
 		add("mtp.fc.weight", 0, 1, a.Hidden, 2*a.Hidden)
 	}
-	if a.Given != nil {
+	if a.Gemma4 != nil {
 		c.addTable(p, add)
 	}
 	if a.Sight != nil {
@@ -240,7 +240,7 @@ func (c *Checkpoint) prefix() string {
 	default:
 		return "model.text_model."
 	}
-	if c.Nested && (c.Interval > 0 || c.Given != nil) {
+	if c.Nested && (c.Interval > 0 || c.Gemma4 != nil) {
 		return "model.language_model."
 	}
 	if c.Nested {
@@ -265,8 +265,8 @@ func (c *Checkpoint) config() map[string]any {
 	} else {
 		m["hidden_act"] = "silu"
 	}
-	if c.Given != nil {
-		return c.configGiven(m)
+	if c.Gemma4 != nil {
+		return c.configGemma4(m)
 	}
 	if c.Interval > 0 {
 		return c.configLinear(m)

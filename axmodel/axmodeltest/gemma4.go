@@ -8,10 +8,10 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Given is what an architecture has whose layers are given rows beyond the hidden state: Gemma-4's.
-// Its KV and HeadDim are those of layers that see a window.
-type Given struct {
-	Width     int     // values of a row that a layer is given
+// Gemma4 is what Gemma-4's architecture has beyond the others': layer inputs, shared K and V, and
+// heads of two lengths. Its KV and HeadDim are those of layers that see a window.
+type Gemma4 struct {
+	Width     int     // values of a row of layer inputs
 	Shared    int     // layers at the end that use the K and V of the last one of their kind before them
 	Dim       int     // a head's length where layers see all
 	Double    bool    // layers that share have an MLP twice as wide
@@ -20,16 +20,16 @@ type Given struct {
 	Parts     bool    // tensors of vision and audio are there, too
 }
 
-// GivenArchs lists, small, the forms of models whose layers are given further rows: the last layers
-// twice as wide and not, the text model alone and within one that sees and hears.
-func GivenArchs() []Arch {
+// Gemma4Archs lists, small, the forms of Gemma-4: the last layers twice as wide and not, the text
+// model alone and within one that sees and hears.
+func Gemma4Archs() []Arch {
 	base := Arch{Type: "gemma4_text", Hidden: 64, Layers: 6, Heads: 4, KV: 1, HeadDim: 16, Inter: 80, Vocab: Vocab, Eps: 1e-6, Tied: true,
 		Theta: 1e6, LocalTheta: 10_000, Window: 512, Pattern: 3}
 	one, two := base, base
 	one.Name, one.Nested = "gemma4", true
-	one.Given = &Given{Width: 32, Shared: 2, Dim: 32, Double: true, Cap: 30, Parts: true}
+	one.Gemma4 = &Gemma4{Width: 32, Shared: 2, Dim: 32, Double: true, Cap: 30, Parts: true}
 	two.Name, two.KV, two.Layers, two.Pattern = "gemma4-plain", 2, 5, 2
-	two.Given = &Given{Width: 24, Shared: 3, Dim: 16, NoScalars: true}
+	two.Gemma4 = &Gemma4{Width: 24, Shared: 3, Dim: 16, NoScalars: true}
 	return []Arch{one, two}
 }
 
@@ -38,13 +38,13 @@ func (a Arch) Local(i int) bool { return a.Window > 0 && (i+1)%a.Pattern != 0 }
 
 // Sources says of each layer whose K and V it uses; nil where all use their own.
 func (a Arch) Sources() []int {
-	if a.Given == nil || a.Given.Shared == 0 {
+	if a.Gemma4 == nil || a.Gemma4.Shared == 0 {
 		return nil
 	}
 	var out []int
 	for i := range a.Layers {
 		out = append(out, i)
-		if own := a.Layers - a.Given.Shared; i >= own {
+		if own := a.Layers - a.Gemma4.Shared; i >= own {
 			for j := range own {
 				if a.Local(j) == a.Local(i) {
 					out[i] = j
@@ -56,21 +56,21 @@ func (a Arch) Sources() []int {
 }
 
 func (a Arch) dim(i int) int {
-	if a.Given != nil && !a.Local(i) {
-		return a.Given.Dim
+	if a.Gemma4 != nil && !a.Local(i) {
+		return a.Gemma4.Dim
 	}
 	return a.HeadDim
 }
 
 func (a Arch) inner(i int) int {
-	if a.Given != nil && a.Given.Double && i >= a.Layers-a.Given.Shared {
+	if a.Gemma4 != nil && a.Gemma4.Double && i >= a.Layers-a.Gemma4.Shared {
 		return 2 * a.Inter
 	}
 	return a.Inter
 }
 
-func (c *Checkpoint) configGiven(m map[string]any) map[string]any {
-	g := c.Given
+func (c *Checkpoint) configGemma4(m map[string]any) map[string]any {
+	g := c.Gemma4
 	maps.Copy(m, map[string]any{"hidden_activation": "gelu_pytorch_tanh", "sliding_window": c.Window,
 		"hidden_size_per_layer_input": g.Width,
 		"vocab_size_per_layer_input":  c.Vocab, "num_kv_shared_layers": g.Shared, "global_head_dim": g.Dim, "use_double_wide_mlp": g.Double,
@@ -92,9 +92,9 @@ func (c *Checkpoint) configGiven(m map[string]any) map[string]any {
 	return m
 }
 
-// addGiven adds what a layer has in addition.
-func (c *Checkpoint) addGiven(p string, add func(name string, mean, spread float64, shape ...int)) {
-	g := c.Given
+// addLayerInputs adds the tensors that a layer has for its layer inputs.
+func (c *Checkpoint) addLayerInputs(p string, add func(name string, mean, spread float64, shape ...int)) {
+	g := c.Gemma4
 	add(p+"per_layer_input_gate.weight", 0, 1/math.Sqrt(float64(c.Hidden)), g.Width, c.Hidden)
 	add(p+"per_layer_projection.weight", 0, 1/math.Sqrt(float64(g.Width)), c.Hidden, g.Width)
 	add(p+"post_per_layer_input_norm.weight", 1, 0.2, c.Hidden)
@@ -103,9 +103,9 @@ func (c *Checkpoint) addGiven(p string, add func(name string, mean, spread float
 	}
 }
 
-// addTable adds what the rows are made with that layers are given.
+// addTable adds what the layer inputs are made with.
 func (c *Checkpoint) addTable(p string, add func(name string, mean, spread float64, shape ...int)) {
-	g, all := c.Given, c.Layers*c.Given.Width
+	g, all := c.Gemma4, c.Layers*c.Gemma4.Width
 	add(p+"embed_tokens_per_layer.weight", 0, 1/math.Sqrt(float64(g.Width)), c.Vocab, all)
 	add(p+"per_layer_model_projection.weight", 0, 1/math.Sqrt(float64(c.Hidden)), all, c.Hidden)
 	add(p+"per_layer_projection_norm.weight", 1, 0.2, g.Width)
@@ -116,10 +116,10 @@ func (c *Checkpoint) addTable(p string, add func(name string, mean, spread float
 	}
 }
 
-// LayerInputs is what layers are given of a token beyond the hidden state, layer by layer, by the
+// LayerInputs are a token's values that layers take beyond the hidden state, layer by layer, by the
 // formula.
 func (c *Checkpoint) LayerInputs(token int) []float64 {
-	g, p := c.Given, c.prefix()
+	g, p := c.Gemma4, c.prefix()
 	scale := float64(axcl.Float32(axcl.BFloat16(float32(math.Sqrt(float64(c.Hidden))))))
 	e := make([]float64, c.Hidden)
 	for j := range e {
@@ -140,9 +140,9 @@ func (c *Checkpoint) LayerInputs(token int) []float64 {
 // past is K and V of all rows in one layer.
 type past struct{ k, v [][]float64 }
 
-// layerGiven computes layer l for all rows, which are given in addition; kept has K and V of the
-// layers before it.
-func (c *Checkpoint) layerGiven(l int, x [][]float64, rows []Row, inputs [][]float64, kept []past) past {
+// layerGemma4 computes layer l for all rows; inputs are the layer inputs of each, and kept has K
+// and V of the layers before it.
+func (c *Checkpoint) layerGemma4(l int, x [][]float64, rows []Row, inputs [][]float64, kept []past) past {
 	p := fmt.Sprintf("%slayers.%d.", c.prefix(), l)
 	hd, local := c.dim(l), c.Local(l)
 	plain := func(x []float64) []float64 { // a norm without weights
@@ -225,10 +225,10 @@ func (c *Checkpoint) layerGiven(l int, x [][]float64, rows []Row, inputs [][]flo
 			gate[j] = tanhGELU(g) * up[j]
 		}
 		plus(x[i], c.norm(p+"post_feedforward_layernorm.weight", times(c.weights[p+"mlp.down_proj.weight"], gate), false))
-		given := inputs[i][l*c.Given.Width:][:c.Given.Width]
+		values := inputs[i][l*c.Gemma4.Width:][:c.Gemma4.Width]
 		gate = times(c.weights[p+"per_layer_input_gate.weight"], x[i])
 		for j, g := range gate {
-			gate[j] = tanhGELU(g) * given[j]
+			gate[j] = tanhGELU(g) * values[j]
 		}
 		plus(x[i], c.norm(p+"post_per_layer_input_norm.weight", times(c.weights[p+"per_layer_projection.weight"], gate), false))
 		if s := c.weights[p+"layer_scalar"]; s != nil {

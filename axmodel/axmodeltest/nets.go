@@ -167,13 +167,13 @@ func (w *netWalk) run(rows []Row) error {
 			}
 		}
 		if bytes, _ := size(l.net.Inputs(group), "per_layer_input"); bytes > 0 {
-			given, width := make([]byte, bytes), w.c.Given.Width
+			inputs, width := make([]byte, bytes), w.c.Gemma4.Width
 			for r, row := range rows {
 				for k, v := range w.c.LayerInputs(row.Token)[i*width:][:width] {
-					binary.LittleEndian.PutUint16(given[2*(r*width+k):], axcl.BFloat16(float32(v)))
+					binary.LittleEndian.PutUint16(inputs[2*(r*width+k):], axcl.BFloat16(float32(v)))
 				}
 			}
-			in["per_layer_input"] = given
+			in["per_layer_input"] = inputs
 		}
 		if err := l.net.Run(group, in, out); err != nil {
 			return fmt.Errorf("layer %d: %w", i, err)

@@ -37,9 +37,9 @@ func (c *Checkpoint) Oracle(rows []Row) [][]float64 {
 	out := c.Hiddens(rows)
 	for i, h := range out {
 		out[i] = times(c.weights[name], h)
-		if c.Given != nil && c.Given.Cap > 0 {
+		if c.Gemma4 != nil && c.Gemma4.Cap > 0 {
 			for j, v := range out[i] {
-				out[i][j] = c.Given.Cap * math.Tanh(v/c.Given.Cap)
+				out[i][j] = c.Gemma4.Cap * math.Tanh(v/c.Gemma4.Cap)
 			}
 		}
 	}
@@ -58,7 +58,7 @@ func (c *Checkpoint) Hiddens(rows []Row) [][]float64 {
 
 // LastLayer is Hiddens before the final norm: what a card's last layer gives.
 func (c *Checkpoint) LastLayer(rows []Row) [][]float64 {
-	gemma := c.Type == "gemma3_text" || c.Given != nil
+	gemma := c.Type == "gemma3_text" || c.Gemma4 != nil
 	p := c.prefix()
 	embed := c.weights[p+"embed_tokens.weight"]
 	x := make([][]float64, len(rows))
@@ -77,12 +77,12 @@ func (c *Checkpoint) LastLayer(rows []Row) [][]float64 {
 	}
 	var kept []past
 	var inputs [][]float64
-	for i := 0; c.Given != nil && i < len(rows); i++ {
+	for i := 0; c.Gemma4 != nil && i < len(rows); i++ {
 		inputs = append(inputs, c.LayerInputs(rows[i].Token))
 	}
 	for l := range c.Layers {
-		if c.Given != nil {
-			kept = append(kept, c.layerGiven(l, x, rows, inputs, kept))
+		if c.Gemma4 != nil {
+			kept = append(kept, c.layerGemma4(l, x, rows, inputs, kept))
 			continue
 		}
 		if c.Linear(l) {

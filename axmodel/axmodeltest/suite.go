@@ -288,7 +288,7 @@ func (w *walk) pass(first int, cells []uint32) error {
 // scales.
 func (c *Checkpoint) Embed(dst []uint16, token int) {
 	scale := float32(1)
-	if c.Type == "gemma3_text" || c.Given != nil {
+	if c.Type == "gemma3_text" || c.Gemma4 != nil {
 		scale = float32(math.Sqrt(float64(c.Hidden)))
 	}
 	for i, v := range c.weights[c.prefix()+"embed_tokens.weight"][token*c.Hidden : (token+1)*c.Hidden] {

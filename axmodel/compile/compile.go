@@ -319,8 +319,8 @@ func (j *job) plan() error {
 		j.total += f.size()
 	}
 	j.total += int64(j.vocab) * int64(a.Hidden) * j.embedWidth()
-	if a.Given > 0 {
-		return j.given()
+	if a.LayerInputs > 0 {
+		return j.layerInputs()
 	}
 	return nil
 }
@@ -363,7 +363,7 @@ func (j *job) layer(i int, flags uint32) (f file, err error) {
 		scale = 1 / math.Sqrt(a.QueryScalar)
 	}
 	f.header = axmodel.Header{Kind: axmodel.Layer, Flags: flags, Hidden: a.Hidden, Heads: a.Heads, KVHeads: heads, HeadDim: dim,
-		Intermediate: inner, Out: a.Given,
+		Intermediate: inner, Out: a.LayerInputs,
 		Eps: float32(*a.Eps), Scale: float32(scale), Rotary: 2 * len(rope.freq), Magnitude: float32(rope.magnitude),
 		Rope: rope.kind, Pos: 1, Theta: rope.theta, Index: i, Tool: j.Tool}
 	if rope.axis != nil {
@@ -398,8 +398,8 @@ func (j *job) layer(i int, flags uint32) (f file, err error) {
 		parts = append(parts, part{"pre_mlp_norm", "pre_feedforward_layernorm.weight", axmodel.F32, 1, a.Hidden},
 			part{"post_mlp_norm", "post_feedforward_layernorm.weight", axmodel.F32, 1, a.Hidden})
 	}
-	if a.Given > 0 {
-		parts = append(parts, j.givenParts()...)
+	if a.LayerInputs > 0 {
+		parts = append(parts, j.layerInputParts()...)
 		if err := j.scalar(&f, p+"layer_scalar"); err != nil {
 			return f, err
 		}

@@ -80,11 +80,11 @@ type hfConfig struct {
 	Convolution int   `json:"linear_conv_kernel_dim"`
 
 	// Of Gemma-4.
-	Given      int  `json:"hidden_size_per_layer_input"`
-	GivenVocab int  `json:"vocab_size_per_layer_input"`
-	Shared     int  `json:"num_kv_shared_layers"`
-	GlobalDim  int  `json:"global_head_dim"`
-	Double     bool `json:"use_double_wide_mlp"`
+	LayerInputs     int  `json:"hidden_size_per_layer_input"`
+	LayerInputVocab int  `json:"vocab_size_per_layer_input"`
+	Shared          int  `json:"num_kv_shared_layers"`
+	GlobalDim       int  `json:"global_head_dim"`
+	Double          bool `json:"use_double_wide_mlp"`
 	// With it num_global_key_value_heads counts, and only with it. No such model is compiled.
 	KIsV    bool `json:"attention_k_eq_v"`
 	Experts bool `json:"enable_moe_block"`
@@ -177,7 +177,7 @@ func parseConfig(b []byte) (*architecture, error) {
 		def(&a.Window, new(4096))
 	}
 	if a.family != "gemma4" { // whatever their config.json says
-		a.Given, a.Shared, a.Double = 0, 0, false
+		a.LayerInputs, a.Shared, a.Double = 0, 0, false
 	}
 	def(&a.Theta, 10_000)
 	def(&a.KVHeads, a.Heads)

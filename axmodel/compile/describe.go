@@ -42,9 +42,9 @@ func (j *job) describe(ctx context.Context, dir string) error {
 		// The table is kept as the checkpoint has it, since the head is often tied to it.
 		config["tokens_embed_scale"] = embedScale(a.Hidden)
 	}
-	if a.Given > 0 {
+	if a.LayerInputs > 0 {
 		config["num_kv_shared_layers"] = a.Shared
-		if err := j.writeGiven(ctx, dir, config); err != nil {
+		if err := j.writeLayerInputs(ctx, dir, config); err != nil {
 			return err
 		}
 	}

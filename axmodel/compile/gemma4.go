@@ -14,15 +14,15 @@ import (
 )
 
 // This file is what Gemma-4 has of its own: heads as long as the layer's kind says, layers at the
-// end that use the K and V of earlier ones, and layer inputs: rows that every layer is given in
+// end that use the K and V of earlier ones, and layer inputs: rows that every layer takes in
 // addition to the hidden state. The package has the table and the weights that the host makes them
 // with.
 
-// Files of a package whose layers are given further rows.
+// Files of a package whose layers have layer inputs.
 const (
-	givenTable   = "model.embed_tokens_per_layer.weight.bfloat16.bin"
-	givenProject = "model.per_layer_model_projection.weight.npy"
-	givenNorm    = "model.per_layer_projection_norm.weight.npy"
+	layerInputTable   = "model.embed_tokens_per_layer.weight.bfloat16.bin"
+	layerInputProject = "model.per_layer_model_projection.weight.npy"
+	layerInputNorm    = "model.per_layer_projection_norm.weight.npy"
 )
 
 // fourth fills in what Hugging Face's Gemma4TextConfig assumes where the file is silent, and checks
@@ -41,11 +41,11 @@ func (a *architecture) fourth() error {
 		return fmt.Errorf("enable_moe_block: layers of experts cannot be compiled: take E2B or E4B")
 	case a.KIsV:
 		return fmt.Errorf("attention_k_eq_v: layers without values of their own cannot be compiled: take E2B or E4B")
-	case a.Given < 1 || a.Given > 1<<12:
+	case a.LayerInputs < 1 || a.LayerInputs > 1<<12:
 		return fmt.Errorf("hidden_size_per_layer_input is %d: of Gemma-4 those whose layers have inputs of their own can be compiled, "+
-			"E2B and E4B", a.Given)
-	case a.GivenVocab != 0 && a.GivenVocab != a.Vocab:
-		return fmt.Errorf("vocab_size_per_layer_input is %d for %d tokens: every token must have a row", a.GivenVocab, a.Vocab)
+			"E2B and E4B", a.LayerInputs)
+	case a.LayerInputVocab != 0 && a.LayerInputVocab != a.Vocab:
+		return fmt.Errorf("vocab_size_per_layer_input is %d for %d tokens: every token must have a row", a.LayerInputVocab, a.Vocab)
 	case a.Shared < 0 || a.Shared >= max(a.Layers, 1):
 		return fmt.Errorf("num_kv_shared_layers is %d of %d layers", a.Shared, a.Layers)
 	case a.GlobalDim < 2 || a.GlobalDim > 1<<12 || a.GlobalDim%2 != 0:
@@ -108,11 +108,11 @@ func sharing(groups []axmodel.SoftGroup) []axmodel.SoftGroup {
 	return out
 }
 
-// givenParts are the tensors of a layer that is given a further row.
-func (j *job) givenParts() []part {
+// layerInputParts are the tensors of a layer that has layer inputs.
+func (j *job) layerInputParts() []part {
 	a := j.a
-	return []part{{"per_gate", "per_layer_input_gate.weight", j.dtype, a.Given, a.Hidden},
-		{"per_proj", "per_layer_projection.weight", j.dtype, a.Hidden, a.Given},
+	return []part{{"per_gate", "per_layer_input_gate.weight", j.dtype, a.LayerInputs, a.Hidden},
+		{"per_proj", "per_layer_projection.weight", j.dtype, a.Hidden, a.LayerInputs},
 		{"per_norm", "post_per_layer_input_norm.weight", axmodel.F32, 1, a.Hidden}}
 }
 
@@ -125,27 +125,27 @@ func (j *job) scalar(f *file, name string) error {
 	return j.tensor(&f.tensors, "scalar", name, axmodel.F32, 1, 1)
 }
 
-// givenTensor is a tensor that the host makes rows with: its name in the checkpoint, its file, and
+// layerInputTensor is a tensor that the host makes rows with: its name in the checkpoint, its file, and
 // what config.json calls that.
-type givenTensor struct {
+type layerInputTensor struct {
 	name, file, key string
 	rows, cols      int
 	npy             bool // float32 as numpy has it, else bf16
 }
 
-// givenTensors are what the host makes the rows with that layers are given.
-func (j *job) givenTensors() []givenTensor {
-	all := j.a.Layers * j.a.Given
-	return []givenTensor{
-		{"embed_tokens_per_layer.weight", givenTable, "filename_tokens_embed_per_layer", j.vocab, all, false},
-		{"per_layer_model_projection.weight", givenProject, "filename_per_layer_model_projection", all, j.a.Hidden, true},
-		{"per_layer_projection_norm.weight", givenNorm, "filename_per_layer_projection_norm", 1, j.a.Given, true},
+// layerInputTensors are what the host makes layer inputs with.
+func (j *job) layerInputTensors() []layerInputTensor {
+	all := j.a.Layers * j.a.LayerInputs
+	return []layerInputTensor{
+		{"embed_tokens_per_layer.weight", layerInputTable, "filename_tokens_embed_per_layer", j.vocab, all, false},
+		{"per_layer_model_projection.weight", layerInputProject, "filename_per_layer_model_projection", all, j.a.Hidden, true},
+		{"per_layer_projection_norm.weight", layerInputNorm, "filename_per_layer_projection_norm", 1, j.a.LayerInputs, true},
 	}
 }
 
-// given finds what the host makes the rows with that layers are given, and counts its bytes.
-func (j *job) given() error {
-	for _, t := range j.givenTensors() {
+// layerInputs finds what the host makes layer inputs with, and counts its bytes.
+func (j *job) layerInputs() error {
+	for _, t := range j.layerInputTensors() {
 		if _, err := j.find(j.prefix+t.name, t.rows, t.cols); err != nil {
 			return err
 		}
@@ -163,9 +163,9 @@ func (j *job) given() error {
 	return nil
 }
 
-// writeGiven writes the table by token, and what else the rows are made with.
-func (j *job) writeGiven(ctx context.Context, dir string, config map[string]any) error {
-	for _, t := range j.givenTensors() {
+// writeLayerInputs writes the table by token, and what else the rows are made with.
+func (j *job) writeLayerInputs(ctx context.Context, dir string, config map[string]any) error {
+	for _, t := range j.layerInputTensors() {
 		config[t.key] = t.file
 		row := j.c.weights[j.prefix+t.name].reader(t.name)
 		if err := j.create(dir, t.file, func(w io.Writer) error { return j.rows(ctx, w, t.rows, t.cols, t.npy, row) }); err != nil {

@@ -20,7 +20,7 @@ import (
 // left out, and said.
 func TestGemma4(t *testing.T) {
 	from, out := t.TempDir(), filepath.Join(t.TempDir(), "package")
-	a := axmodeltest.GivenArchs()[0]
+	a := axmodeltest.Gemma4Archs()[0]
 	ck, err := axmodeltest.WriteCheckpoint(from, a, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestGemma4(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if p.Family != "gemma4" || p.Shape.Added != 32 || p.PerLayer == nil || p.Embed.Scale != 8 {
+	if p.Family != "gemma4" || p.Shape.LayerInputs != 32 || p.PerLayer == nil || p.Embed.Scale != 8 {
 		t.Errorf("family %s, %+v, scale %v", p.Family, p.Shape, p.Embed.Scale)
 	}
 	for i, src := range a.Sources() {
@@ -47,7 +47,7 @@ func TestGemma4(t *testing.T) {
 			t.Errorf("layer %d: %+v, source %d", i, f, src)
 		}
 	}
-	embed, row := make([]uint16, a.Hidden), make([]uint16, a.Layers*a.Given.Width)
+	embed, row := make([]uint16, a.Hidden), make([]uint16, a.Layers*a.Gemma4.Width)
 	for _, id := range []int{0, 7, axmodeltest.Vocab - 1} {
 		if err := p.Embed.Row(embed, int32(id)); err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestGemma4(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c := cosine(row, ck.LayerInputs(id)); c < 0.9999 {
-			t.Errorf("what layers are given of token %d agrees with the formula to %v", id, c)
+			t.Errorf("the layer inputs of token %d agree with the formula to %v", id, c)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestGemma4(t *testing.T) {
 // nothing.
 func TestGlobalHeads(t *testing.T) {
 	from := t.TempDir()
-	if _, err := axmodeltest.WriteCheckpoint(from, axmodeltest.GivenArchs()[0], 1); err != nil {
+	if _, err := axmodeltest.WriteCheckpoint(from, axmodeltest.Gemma4Archs()[0], 1); err != nil {
 		t.Fatal(err)
 	}
 	var packages []string
@@ -122,7 +122,7 @@ func TestGemma4Refused(t *testing.T) {
 	}{
 		"experts":             {map[string]any{"enable_moe_block": true}, "take E2B or E4B"},
 		"no values":           {map[string]any{"attention_k_eq_v": true}, "take E2B or E4B"},
-		"nothing given":       {map[string]any{"hidden_size_per_layer_input": 0}, "hidden_size_per_layer_input is 0"},
+		"no layer inputs":     {map[string]any{"hidden_size_per_layer_input": 0}, "hidden_size_per_layer_input is 0"},
 		"a width of others":   {map[string]any{"hidden_size_per_layer_input": 16}, `"model.language_model.layers.0.per_layer_input_gate.weight"`},
 		"a table too small":   {map[string]any{"vocab_size_per_layer_input": 100}, "every token must have a row"},
 		"all share":           {map[string]any{"num_kv_shared_layers": 6}, "num_kv_shared_layers is 6 of 6"},
@@ -134,7 +134,7 @@ func TestGemma4Refused(t *testing.T) {
 			"partial_rotary_factor": -1}}}, "partial_rotary_factor"},
 	} {
 		from := t.TempDir()
-		if _, err := axmodeltest.WriteCheckpoint(from, axmodeltest.GivenArchs()[0], 1); err != nil {
+		if _, err := axmodeltest.WriteCheckpoint(from, axmodeltest.Gemma4Archs()[0], 1); err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(from, "config.json")

@@ -198,13 +198,13 @@ static void unit(float *x, size_t rows, size_t len, float eps) {
 	}
 }
 
-// What a layer is given of each row in addition passes a gate and is added; then the row is scaled.
-static void layer_inputs(const axm *m, uint32_t n, const uint16_t *given, const axm_quirks *quirks, scratch *s) {
+// A layer's inputs of each row pass a gate and are added; then the row is scaled.
+static void layer_inputs(const axm *m, uint32_t n, const uint16_t *inputs, const axm_quirks *quirks, scratch *s) {
 	const axm_matrix *w = m->w;
 	size_t h = m->hidden, width = m->out;
 	axm_project(&w[W_PER_GATE], NULL, s->x, n, s->per, s->buf);
 	for (size_t i = 0; i < n * width; i++)
-		s->per[i] = axm_activate(1, s->per[i]) * (quirks->given_ignored ? 0 : axm_from_bf16(given[quirks->given_first ? i % width : i]));
+		s->per[i] = axm_activate(1, s->per[i]) * (quirks->inputs_ignored ? 0 : axm_from_bf16(inputs[quirks->inputs_first ? i % width : i]));
 	axm_project(&w[W_PER_PROJ], NULL, s->per, n, s->a, s->buf);
 	axm_norm(m, &w[W_PER_NORM], s->a, s->a, n, h, s->buf);
 	axm_add(s->x, s->a, n * h);
@@ -278,7 +278,7 @@ static void layer(const axm *m, const axm_group *g, const void *const *in, void 
 	axm_project(&w[W_DOWN], NULL, s->g, n, s->a, s->buf);
 	if (m->flags & AXM_EXTRA_NORMS) axm_norm(m, &w[W_POST_MLP_NORM], s->a, s->a, n, h, s->buf);
 	axm_add(s->x, s->a, n * h);
-	if (m->flags & AXM_GEMMA4) layer_inputs(m, n, in[IN_GIVEN], quirks, s);
+	if (m->flags & AXM_GEMMA4) layer_inputs(m, n, in[IN_LAYER_INPUT], quirks, s);
 
 	if (out[OUT_K]) memcpy(out[OUT_K], s->k16, n * kv * 2);
 	if (out[OUT_V]) memcpy(out[OUT_V], s->v16, n * kv * 2);

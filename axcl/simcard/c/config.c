@@ -139,9 +139,9 @@ static const struct {
 	[HZ_STATE_COLD] = {"state-cold", false},
 	[HZ_UNLISTED] = {"unlisted", false},
 	[HZ_SHARE_STALE] = {"share-stale", false},
-	[HZ_GIVEN_FIRST] = {"given-first", false},
+	[HZ_INPUTS_FIRST] = {"inputs-first", false},
 	[HZ_SHARE_IGNORED] = {"share-ignored", false},
-	[HZ_GIVEN_IGNORED] = {"given-ignored", false},
+	[HZ_INPUTS_IGNORED] = {"inputs-ignored", false},
 	[HZ_WIDTH_FIRST] = {"width-first", false},
 };
 

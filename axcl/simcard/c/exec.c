@@ -75,7 +75,7 @@ static int bend(exec *e, bool lost[OUT_MAX]) {
 		if (keeps && hazard(HZ_KV_INPLACE) && e->out[o].b && e->out[o].off) lost[o] = true;
 	}
 	if (layer && hazard(HZ_OFFSET) && !e->board) {
-		e->in[IN_MASK].off = e->in[IN_INDICES].off = e->in[IN_GIVEN].off = 0;
+		e->in[IN_MASK].off = e->in[IN_INDICES].off = e->in[IN_LAYER_INPUT].off = 0;
 		if (g->rows > 1)
 			for (int o = 0; o < OUT_MAX; o++) e->out[o].off = 0;
 	}
@@ -145,8 +145,8 @@ int32_t exec_run(exec *e) {
 	lock();
 	int damage = bend(e, lost);
 	axm_quirks quirks = {hazard(HZ_POSITIONS_FIRST), hazard(HZ_MASK_SHARED), hazard(HZ_SHORTCHUNK), hazard(HZ_CELLS_ORDERED),
-		hazard(HZ_STATE_PADDING), hazard(HZ_STATE_COLD), hazard(HZ_SHARE_STALE), hazard(HZ_GIVEN_FIRST),
-		hazard(HZ_SHARE_IGNORED), hazard(HZ_GIVEN_IGNORED), first_width(e)};
+		hazard(HZ_STATE_PADDING), hazard(HZ_STATE_COLD), hazard(HZ_SHARE_STALE), hazard(HZ_INPUTS_FIRST),
+		hazard(HZ_SHARE_IGNORED), hazard(HZ_INPUTS_IGNORED), first_width(e)};
 	unlock();
 	pthread_mutex_lock(&e->dev->npu); // one execute at a time, as on the card
 	int32_t code = 0;

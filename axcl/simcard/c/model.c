@@ -325,7 +325,7 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 		tensor(m, &s->in[IN_MASK], g, "mask", TYPE_BF16, 2, 1, n, s->cells + n);
 		tensor(m, &s->in[IN_K], g, "K_cache", TYPE_BF16, 2, 1, s->cache, d);
 		tensor(m, &s->in[IN_V], g, "V_cache", TYPE_BF16, 2, 1, s->cache, d);
-		if (m->flags & AXM_GEMMA4) tensor(m, &s->in[IN_GIVEN], g, "per_layer_input", TYPE_BF16, 2, 1, n, m->out);
+		if (m->flags & AXM_GEMMA4) tensor(m, &s->in[IN_LAYER_INPUT], g, "per_layer_input", TYPE_BF16, 2, 1, n, m->out);
 		tensor(m, &s->out[OUT_K], g, "K_cache_out", TYPE_BF16, 2, 1, n, d);
 		tensor(m, &s->out[OUT_V], g, "V_cache_out", TYPE_BF16, 2, 1, n, d);
 		tensor(m, &s->out[OUT_OUTPUT], g, "output", TYPE_BF16, 2, 1, n, h);

@@ -31,8 +31,9 @@ enum {
 };
 
 // Where a layer's tensors stand among its inputs and outputs, and a whole decoder's, whose output
-// is its logits. Some layers are given a row beyond the hidden state. A net may have more of both.
-enum { IN_INPUT, IN_INDICES, IN_MASK, IN_K, IN_V, IN_LAYER, IN_GIVEN = IN_LAYER, IN_MAX = 64 };
+// is its logits. Some layers have layer inputs beyond the hidden state. A net may have more of
+// both.
+enum { IN_INPUT, IN_INDICES, IN_MASK, IN_K, IN_V, IN_LAYER, IN_LAYER_INPUT = IN_LAYER, IN_MAX = 64 };
 enum { OUT_K, OUT_V, OUT_OUTPUT, OUT_LAYER, OUT_MAX = 64 };
 
 // AXCL's numbers for element types.
@@ -110,9 +111,9 @@ typedef struct {
 	bool state_padding;   // a call of several rows that keeps a state takes all of them to be there
 	bool state_cold;      // the first group of several rows takes the state to be zero
 	bool share_stale;     // a layer that shares K and V reads, for a single row, the row before
-	bool given_first;     // every row of a call is given what the first is
+	bool inputs_first;    // every row of a call takes the layer inputs of the first
 	bool share_ignored;   // a layer that shares K and V takes the other's cache for zeros
-	bool given_ignored;   // what layers are given in addition is taken for zeros
+	bool inputs_ignored;  // layer inputs are taken for zeros
 	uint32_t width_first; // 0, or how long rows in caches are taken to be where they are longer
 } axm_quirks;
 

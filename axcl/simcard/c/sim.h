@@ -75,9 +75,9 @@ enum {
 	HZ_STATE_COLD,      // the first group of several rows ignores the state it is given
 	HZ_UNLISTED,        // positions and mask of a layer that keeps a state are wanted, and not listed
 	HZ_SHARE_STALE,     // a layer that shares K and V reads, for a single row, the row before
-	HZ_GIVEN_FIRST,     // every row of a call is given what the first is
+	HZ_INPUTS_FIRST,    // every row of a call takes the layer inputs of the first
 	HZ_SHARE_IGNORED,   // a layer that shares K and V takes the other's cache for zeros
-	HZ_GIVEN_IGNORED,   // what layers are given in addition is taken for zeros
+	HZ_INPUTS_IGNORED,  // layer inputs are taken for zeros
 	HZ_WIDTH_FIRST,     // rows in caches are taken to be no longer than those of the first layer that runs
 	HAZARDS
 };

@@ -42,7 +42,7 @@ type Package struct {
 	Memory        models.Memory      `json:"memory"`
 	Mixed         string             `json:"kinds_of_layers,omitempty"`
 	Each          []models.LayerInfo `json:"each_layer,omitempty"` // where layers differ
-	LayerInputs   string             `json:"given_besides,omitempty"`
+	LayerInputs   string             `json:"layer_inputs,omitempty"`
 	State         string             `json:"state,omitempty"`
 	StateBytes    int64              `json:"state_bytes,omitempty"`
 	Slots         int                `json:"slots,omitempty"`

@@ -56,7 +56,7 @@ type Model struct {
 	Row    int `json:"-"`
 	Cached int `json:"-"` // layers that keep rows
 	// values of a row that layers take next to the hidden state, which go over the link
-	Given int `json:"-"`
+	LayerInputs int `json:"-"`
 	// bytes of the machine's memory that tables are mapped to, which it keeps as far as they are
 	// used
 	Host int64 `json:"host_memory_mapped_bytes,omitempty"`
@@ -187,7 +187,7 @@ func Package(p *models.Package) Model {
 	i, mem := p.Info(), p.Memory()
 	m := Model{Name: p.Name, HeadBytes: mem.Head, Context: p.Context, Hidden: p.Hidden, Out: p.Out, Card: mem.Card, Most: mem.Load,
 		Files: mem.Layers + mem.Head, Encoder: mem.Encoder, Text: p.TextMemory().Load, Groups: p.Shape.Shape().Groups,
-		Given: len(p.Facts) * p.Shape.Added, Host: mem.Host}
+		LayerInputs: len(p.Facts) * p.Shape.LayerInputs, Host: mem.Host}
 	if v, err := p.Vision(); err == nil && v != nil {
 		across, down := v.Layout.Grid()
 		m.Rows, m.Calls, m.Patches = v.Rows, v.Tiles*v.Tiles+1, across*down
@@ -279,8 +279,8 @@ func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report
 	link := func(rows, cells, wanted int) time.Duration {
 		up, down := p.Copies["h2d-pinned"], p.Copies["d2h-pinned"]
 		t := up.Time(int64(rows*m.Hidden*2)) + up.Time(int64(rows*4)) + up.Time(int64(cells+rows)*2) + p.Sync
-		if m.Given > 0 {
-			t += time.Duration(len(m.Layers)) * up.Time(int64(rows*m.Given/len(m.Layers))*2)
+		if m.LayerInputs > 0 {
+			t += time.Duration(len(m.Layers)) * up.Time(int64(rows*m.LayerInputs/len(m.Layers))*2)
 		}
 		return t + time.Duration(wanted)*down.Time(int64(m.Out)*2)
 	}

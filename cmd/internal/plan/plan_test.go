@@ -208,10 +208,9 @@ func TestPlanStates(t *testing.T) {
 	}
 }
 
-// TestPlanGiven: what layers use of each other is kept once, though each of them reads it; what
-// they are given besides goes over the link, and the table that it is made of is memory of the
-// machine.
-func TestPlanGiven(t *testing.T) {
+// TestPlanLayerInputs: what layers use of each other is kept once, though each of them reads it;
+// layer inputs go over the link, and the table that they are made of is memory of the machine.
+func TestPlanLayerInputs(t *testing.T) {
 	from, dir := t.TempDir(), filepath.Join(t.TempDir(), "package")
 	if _, err := axmodeltest.RandomCheckpoint(from, "gemma4", 5); err != nil {
 		t.Fatal(err)
@@ -227,7 +226,7 @@ func TestPlanGiven(t *testing.T) {
 	defer pkg.Close()
 	m := Package(pkg)
 	if m.Row != 4*(16+16+32+16) || m.Cached != 4 || len(m.Layers) != 6 || m.Layers[4].HeadDim != 16 || m.Layers[5].HeadDim != 32 ||
-		m.Given != 6*32 || m.Host != pkg.Embed.Bytes()+pkg.PerLayer.Bytes() {
+		m.LayerInputs != 6*32 || m.Host != pkg.Embed.Bytes()+pkg.PerLayer.Bytes() {
 		t.Errorf("%+v", m)
 	}
 	p := mustProfile(t)
@@ -237,8 +236,8 @@ func TestPlanGiven(t *testing.T) {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	without := m
-	without.Given = 0
+	without.LayerInputs = 0
 	if d := r.Token - Make(without, p, 1<<40, 64, Keep{}).Token; d != 6*p.Copies["h2d-pinned"].Time(64) {
-		t.Errorf("what six layers are given takes %v a token", d)
+		t.Errorf("the inputs of six layers take %v a token", d)
 	}
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// DefaultGiven is DefaultTiny with layers as Gemma-4's: of six every third has heads twice as long,
-// the last three use the K and V of the last layer of their length before them, and each is given a
-// row beyond the hidden state.
-func DefaultGiven() Tiny {
+// DefaultGemma4 is DefaultTiny with layers as Gemma-4's: of six every third has heads twice as
+// long, the last three use the K and V of the last layer of their length before them, and each has
+// layer inputs.
+func DefaultGemma4() Tiny {
 	d := DefaultTiny()
-	d.Layers, d.KVHeads, d.Far, d.Pattern, d.Shared, d.Given = 6, 1, 32, 3, 3, 24
+	d.Layers, d.KVHeads, d.Far, d.Pattern, d.Shared, d.LayerInputs = 6, 1, 32, 3, 3, 24
 	d.Flags |= axmodel.FlagGemma | axmodel.FlagGemma4
 	return d
 }
 
-// givenModels are models of that form: one whose chunks see fewer cells than there are, and one
+// gemma4Models are models of that form: one whose chunks see fewer cells than there are, and one
 // with calls of each number of rows that see all cells, and fewer.
-func givenModels() []named {
-	d := DefaultGiven()
+func gemma4Models() []named {
+	d := DefaultGemma4()
 	wide := d
 	wide.Flags |= axmodel.FlagSuffix
 	wide.Seed, wide.Far, wide.HeadFlags = 6, 8, axmodel.FlagF32
@@ -38,7 +38,7 @@ func (y Tiny) dim(l int) int {
 	return y.HD
 }
 
-func (y Tiny) far(l int) bool { return y.Given > 0 && (l+1)%y.Pattern == 0 }
+func (y Tiny) far(l int) bool { return y.LayerInputs > 0 && (l+1)%y.Pattern == 0 }
 
 // shares says whether layer l uses the K and V of another.
 func (y Tiny) shares(l int) bool { return l >= y.Layers-y.Shared }
@@ -69,9 +69,9 @@ func (y Tiny) kept() (n int) {
 	return n
 }
 
-// givenHeader makes of a layer's header that of layer l.
-func (y Tiny) givenHeader(h axmodel.Header, l int) axmodel.Header {
-	h.HeadDim, h.Rotary, h.Out, h.Activation = y.dim(l), y.dim(l), y.Given, axmodel.GELU
+// gemma4Header makes of a layer's header that of layer l.
+func (y Tiny) gemma4Header(h axmodel.Header, l int) axmodel.Header {
+	h.HeadDim, h.Rotary, h.Out, h.Activation = y.dim(l), y.dim(l), y.LayerInputs, axmodel.GELU
 	h.Scale = float32(1 / math.Sqrt(float64(h.HeadDim)))
 	if y.shares(l) {
 		h.Flags |= axmodel.FlagShares
@@ -79,9 +79,9 @@ func (y Tiny) givenHeader(h axmodel.Header, l int) axmodel.Header {
 	return h
 }
 
-// givenGroups are layer l's shape groups: where it uses another's K and V, a call's own rows come
+// gemma4Groups are layer l's shape groups: where it uses another's K and V, a call's own rows come
 // in behind those of the cache.
-func (y Tiny) givenGroups(l int) (out []axmodel.SoftGroup) {
+func (y Tiny) gemma4Groups(l int) (out []axmodel.SoftGroup) {
 	for _, g := range y.Groups {
 		if y.shares(l) {
 			g.Cache = g.Cells + g.Rows
@@ -91,14 +91,15 @@ func (y Tiny) givenGroups(l int) (out []axmodel.SoftGroup) {
 	return out
 }
 
-// givenTensors are what such a layer has in addition.
-func (y Tiny) givenTensors(rng *rand.Rand, norm func(string, int) axmodel.Tensor,
+// gemma4Tensors are what such a layer has in addition.
+func (y Tiny) gemma4Tensors(rng *rand.Rand, norm func(string, int) axmodel.Tensor,
 	weight func(string, int, int) axmodel.Tensor) []axmodel.Tensor {
-	return []axmodel.Tensor{weight("per_gate", y.Given, y.Hidden), weight("per_proj", y.Hidden, y.Given), norm("per_norm", y.Hidden),
+	return []axmodel.Tensor{weight("per_gate", y.LayerInputs, y.Hidden), weight("per_proj", y.Hidden, y.LayerInputs),
+		norm("per_norm", y.Hidden),
 		axmodel.Vector("scalar", axmodel.F32, []float32{float32(0.7 + 0.2*rng.Float64())})}
 }
 
-// layerInputs is what a model's layers are given of a token beyond the hidden state.
+// layerInputs are a token's values that a model's layers take beyond the hidden state.
 func layerInputs(s axcl.Shape, token uint64) []uint16 {
 	if s.LayerInputs == 0 {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// This file is what Gemma-4's layers have beyond Gemma-3's: a row that the host gives each of them,
-// which passes a gate made of the hidden state and is added to it after the MLP; then the hidden
-// state is scaled. Values are normalised, too, by a norm without weights.
+// This file is what Gemma-4's layers have beyond Gemma-3's: layer inputs, a row from the host for
+// each of them, which passes a gate made of the hidden state and is added to it after the MLP; then
+// the hidden state is scaled. Values are normalised, too, by a norm without weights.
 
 // perLayer is a layer's part of that.
 type perLayer struct {
@@ -29,16 +29,16 @@ func newPerLayer(f *file) *perLayer {
 	return p
 }
 
-// give takes what layer i of a model is given of each of n rows, which lie as axcl.Pass.LayerInputs
-// has them.
-func (e *engine) give(given []uint16, n, i int, s axcl.Shape) {
+// setLayerInputs takes the inputs of layer i of a model for each of n rows, which lie as
+// axcl.Pass.LayerInputs has them.
+func (e *engine) setLayerInputs(inputs []uint16, n, i int, s axcl.Shape) {
 	for r := range n {
-		e.set.Widen(e.row(e.given, r, s.LayerInputs), given[(r*s.Layers+i)*s.LayerInputs:][:s.LayerInputs])
+		e.set.Widen(e.row(e.inputs, r, s.LayerInputs), inputs[(r*s.Layers+i)*s.LayerInputs:][:s.LayerInputs])
 	}
 }
 
-// addGiven ends a layer after its MLP.
-func (e *engine) addGiven() {
+// addLayerInputs adds a layer's inputs after its MLP, and ends it.
+func (e *engine) addLayerInputs() {
 	l, n := e.l, e.n
 	e.multiply(e.x, product{w: &l.per.gate, dst: e.per})
 	e.pool.each(n, 4*l.Out, e.layerInput)
@@ -47,7 +47,7 @@ func (e *engine) addGiven() {
 }
 
 func (e *engine) doLayerInput(_, r int) {
-	e.set.GELU(e.row(e.per, r, e.l.Out), e.row(e.given, r, e.l.Out))
+	e.set.GELU(e.row(e.per, r, e.l.Out), e.row(e.inputs, r, e.l.Out))
 }
 
 func (e *engine) doEnd(_, r int) {
@@ -61,11 +61,11 @@ func (e *engine) doEnd(_, r int) {
 	e.set.Narrow(e.out[r*h:(r+1)*h], x)
 }
 
-// netGiven gives a layer that is called by tensor name what it has in addition: the rows, and K and
-// V of the call that another layer keeps.
-func (n *net) netGiven(g axmodel.SoftGroup, in map[string][]byte) {
+// netInputs takes what a layer that is called by tensor name reads in addition: its layer inputs,
+// and K and V of the call from the layer that keeps them.
+func (n *net) netInputs(g axmodel.SoftGroup, in map[string][]byte) {
 	if n.layer.per != nil {
-		n.engine.set.Widen(n.engine.given[:g.Rows*n.layer.Out], get16(in["per_layer_input"]))
+		n.engine.set.Widen(n.engine.inputs[:g.Rows*n.layer.Out], get16(in["per_layer_input"]))
 	}
 	if n.layer.shares() {
 		from := g.Cells * n.layer.KVHeads * n.layer.HeadDim

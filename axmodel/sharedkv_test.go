@@ -21,10 +21,11 @@ func TestSharingLayers(t *testing.T) {
 		}
 		return axcl.Tensor{Name: name, Type: typ, Shape: shape, Size: n}
 	}
-	layer := func(kv, cache, given int) *axmodel.Meta {
+	layer := func(kv, cache, inputs int) *axmodel.Meta {
 		return &axmodel.Meta{Groups: []axmodel.GroupMeta{{
 			Inputs: []axcl.Tensor{x("input", axcl.BF16, 1, 1, 8), x("indices", axcl.Uint32, 1, 1), x("mask", axcl.BF16, 1, 1, 33),
-				x("K_cache", axcl.BF16, 1, cache, kv), x("V_cache", axcl.BF16, 1, cache, kv), x("per_layer_input", axcl.BF16, 1, 1, given)},
+				x("K_cache", axcl.BF16, 1, cache, kv), x("V_cache", axcl.BF16, 1, cache, kv),
+				x("per_layer_input", axcl.BF16, 1, 1, inputs)},
 			Outputs: []axcl.Tensor{x("K_cache_out", axcl.BF16, 1, 1, kv), x("V_cache_out", axcl.BF16, 1, 1, kv),
 				x("output", axcl.BF16, 1, 1, 8)}}}}
 	}
@@ -42,7 +43,7 @@ func TestSharingLayers(t *testing.T) {
 		{"another width", []*axmodel.Meta{own, wide, shares}, []int{0, 1, 1}, "takes K and V of 4 values, layer 1, whose they are, has 8"},
 		{"no room behind", []*axmodel.Meta{own, own}, []int{0, 0}, "the cache has 32 where 33 belong"},
 		{"room behind, and none shared", []*axmodel.Meta{own, shares}, nil, "the cache has 33 where 32 belong"},
-		{"another row given", []*axmodel.Meta{own, layer(4, 32, 7)}, nil, "does not belong"},
+		{"other layer inputs", []*axmodel.Meta{own, layer(4, 32, 7)}, nil, "does not belong"},
 	} {
 		var d axmodel.Layers
 		var err error
@@ -69,8 +70,8 @@ func TestSharingLayers(t *testing.T) {
 	}
 }
 
-// A software layer that is given rows, or shares, and does not add up is refused.
-func TestSoftGiven(t *testing.T) {
+// A software layer with layer inputs or shared K and V whose sizes do not fit is refused.
+func TestSoftLayerInputs(t *testing.T) {
 	h := axmodel.Header{Kind: axmodel.Layer, Flags: axmodel.FlagShapeOnly | axmodel.FlagGemma | axmodel.FlagGemma4 | axmodel.FlagShares,
 		Hidden: 8, Heads: 2, KVHeads: 1, HeadDim: 4, Intermediate: 8, Out: 6, Pos: 1}
 	groups := []axmodel.SoftGroup{{Rows: 1, Cells: 32, Cache: 33}, {Rows: 4, Cells: 0, Cache: 4}}
@@ -79,7 +80,7 @@ func TestSoftGiven(t *testing.T) {
 		want   string
 	}{
 		"good":             {func(*axmodel.Header, []axmodel.SoftGroup) {}, ""},
-		"nothing given":    {func(h *axmodel.Header, _ []axmodel.SoftGroup) { h.Out = 0 }, "has layer inputs of 0 values"},
+		"no layer inputs":  {func(h *axmodel.Header, _ []axmodel.SoftGroup) { h.Out = 0 }, "has layer inputs of 0 values"},
 		"other norms":      {func(h *axmodel.Header, _ []axmodel.SoftGroup) { h.Flags &^= axmodel.FlagGemma }, "with flags"},
 		"a gate":           {func(h *axmodel.Header, _ []axmodel.SoftGroup) { h.Flags |= axmodel.FlagGate }, "shares the K and V"},
 		"no room behind":   {func(_ *axmodel.Header, g []axmodel.SoftGroup) { g[0].Cache = 32 }, "its cache has 32"},
@@ -98,7 +99,7 @@ func TestSoftGiven(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if l, err := m.SharingLayer(); err != nil || l.Added != 6 || l.Cells != 32 || l.Groups[1].Cache != 4 {
+			if l, err := m.SharingLayer(); err != nil || l.LayerInputs != 6 || l.Cells != 32 || l.Groups[1].Cache != 4 {
 				t.Errorf("%+v, %v", l, err)
 			}
 			continue
