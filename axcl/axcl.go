@@ -101,7 +101,7 @@ type Model interface {
 	// synchronisation, at most LoadSpec.Timeout. They allocate nothing. A call takes at most
 	// Shape.Piece cells, so a pass that waits waits for one piece. What it costs is a part
 	// for every run of [Runs], since each is a copy of K and one of V in every layer, and a part
-	// for every row: consecutive cells travel best. A caller that measures both for each of the
+	// for every row: consecutive cells cost least. A caller that measures both for each of the
 	// three, at load, on unused cells (one row; a piece in one run; two runs), knows the price of
 	// any call.
 	//
@@ -125,9 +125,9 @@ type Model interface {
 
 	// SaveState copies bytes of a slot to memory of the host: those from at on, as many as to has,
 	// of the Shape.State that a slot takes. The slot stays as it is. It is called as Save is; a
-	// call takes at most Shape.StatePiece bytes, so a slot travels in several, between which passes
-	// may run that leave it alone. [Shape.CheckState] says what is not allowed. It costs a part for
-	// every layer's state that the bytes lie in, and a part for every byte.
+	// call takes at most Shape.StatePiece bytes, so a slot takes several calls, between which
+	// passes may run that leave it alone. [Shape.CheckState] says what is not allowed. It costs a
+	// part for every layer's state that the bytes lie in, and a part for every byte.
 	//
 	// A state's bytes mean nothing but to a model of the same files on a card of the same kind:
 	// layer after layer of those that keep one, in each its K_cache and then its V_cache, whatever

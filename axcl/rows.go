@@ -14,7 +14,7 @@ const PieceBytes = 8 << 20
 // pass does.
 const pieceCells = 128
 
-// RowBytes is how much of a cell travels: the K and V of every layer that keeps rows.
+// RowBytes is the size of a cell's saved row: the K and V of every layer that keeps rows.
 func (s Shape) RowBytes() int { return 4 * cmp.Or(s.Kept, (s.Layers-s.Linear)*s.KV) }
 
 // PieceCells is what a Device makes Shape.Piece: as many cells as fit in PieceBytes, one at least,
@@ -45,9 +45,9 @@ func Runs(lists ...[]uint32) int {
 	return n
 }
 
-// CheckRows reports the first thing that keeps rows of cells from travelling to or from this many
-// bytes of the host, wrapping ErrPass: more cells than Piece, one that there is not, one named
-// twice, bytes that are not RowBytes for each.
+// CheckRows reports the first thing that keeps rows of cells from being saved to or restored from
+// this many bytes of the host, wrapping ErrPass: more cells than Piece, one that there is not, one
+// named twice, bytes that are not RowBytes for each.
 func (s Shape) CheckRows(cells []uint32, bytes int) error {
 	if err := s.checkCells(cells); err != nil {
 		return err
@@ -82,11 +82,11 @@ func (s Shape) CheckCopy(to, from []uint32) error {
 
 func (s Shape) checkCells(cells []uint32) error {
 	if len(cells) > s.Piece {
-		return fmt.Errorf("%w: rows of %d cells, at most %d travel at once", ErrPass, len(cells), s.Piece)
+		return fmt.Errorf("%w: rows of %d cells, a call takes at most %d", ErrPass, len(cells), s.Piece)
 	}
 	for i, c := range cells {
 		if int64(c) >= int64(s.Cells) {
-			return fmt.Errorf("%w: the row of cell %d of %d is to travel", ErrPass, c, s.Cells)
+			return fmt.Errorf("%w: the row of cell %d of %d", ErrPass, c, s.Cells)
 		}
 		for _, d := range cells[:i] {
 			if c == d {

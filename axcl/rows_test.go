@@ -18,7 +18,7 @@ func TestCheckRows(t *testing.T) {
 		{"good", []uint32{3, 69, 0}, 48, ""},
 		{"none", nil, 0, ""},
 		{"a whole piece", []uint32{3, 2, 1, 0}, 64, ""},
-		{"more than a piece", []uint32{0, 1, 2, 3, 4}, 80, "rows of 5 cells, at most 4 travel at once"},
+		{"more than a piece", []uint32{0, 1, 2, 3, 4}, 80, "rows of 5 cells, a call takes at most 4"},
 		{"past the end", []uint32{0, 70}, 32, "the row of cell 70 of 70"},
 		{"far past the end", []uint32{1 << 31}, 16, "cell 2147483648 of 70"},
 		{"twice", []uint32{5, 6, 5}, 48, "cell 5 is named twice"},

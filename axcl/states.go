@@ -39,8 +39,9 @@ func (p *Pass) checkStates(s Shape) error {
 	return nil
 }
 
-// CheckState reports what keeps this many bytes, from the at-th of the slot on, from travelling,
-// wrapping ErrPass: a slot that there is not, more bytes than StatePiece, some past the slot's end.
+// CheckState reports what keeps this many bytes, from the at-th of the slot on, from being saved or
+// restored, wrapping ErrPass: a slot that there is not, more bytes than StatePiece, some past the
+// slot's end.
 func (s Shape) CheckState(slot uint32, at, bytes int) error {
 	switch {
 	case s.State == 0:
@@ -48,7 +49,7 @@ func (s Shape) CheckState(slot uint32, at, bytes int) error {
 	case slot < 1 || int64(slot) > int64(s.Slots):
 		return fmt.Errorf("%w: the state of slot %d, there are 1 to %d", ErrPass, slot, s.Slots)
 	case bytes > s.StatePiece():
-		return fmt.Errorf("%w: %d bytes of a slot, at most %d travel at once", ErrPass, bytes, s.StatePiece())
+		return fmt.Errorf("%w: %d bytes of a slot, a call takes at most %d", ErrPass, bytes, s.StatePiece())
 	case at < 0 || at > s.State-bytes:
 		return fmt.Errorf("%w: %d bytes from byte %d of a slot that has %d", ErrPass, bytes, at, s.State)
 	}

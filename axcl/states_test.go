@@ -82,7 +82,7 @@ func TestCheckState(t *testing.T) {
 		{"bytes past the end", s, 1, 1, 100, "100 bytes from byte 1 of a slot that has 100"},
 		{"from before the first", s, 1, -1, 5, "5 bytes from byte -1"},
 		{"from past the end", s, 1, 101, 0, "0 bytes from byte 101"},
-		{"more than a piece", big, 1, 0, PieceBytes + 1, "at most 8388608 travel at once"},
+		{"more than a piece", big, 1, 0, PieceBytes + 1, "a call takes at most 8388608"},
 	} {
 		if err := tt.s.CheckState(tt.slot, tt.at, tt.bytes); !told(err, tt.want) {
 			t.Errorf("%s: %v", tt.name, err)

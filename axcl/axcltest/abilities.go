@@ -214,8 +214,9 @@ func equal(a, b [][]result) bool {
 }
 
 // CheckPackage loads a vendor's model and requires of the card what every card must do: the result
-// of a pass does not change when it is made again, with rows placed or copied, and rows that travel
-// arrive as they are. What the card may lack is logged, not held against it.
+// of a pass does not change when it is made again, with rows placed or copied, and rows that are
+// saved, restored or copied arrive as they are. What the card may lack is logged, not held against
+// it.
 func CheckPackage(t TB, d axcl.Device, spec axcl.LoadSpec, embed func(hidden int, token uint64) []uint16) Abilities {
 	t.Helper()
 	m, err := axcl.Load(context.Background(), d, spec)
@@ -247,7 +248,7 @@ func CheckPackage(t TB, d axcl.Device, spec axcl.LoadSpec, embed func(hidden int
 	if a.Ordered, a.Anywhere, err = Alike(m, row); err != nil {
 		t.Fatalf("%v", err)
 	}
-	shuffle(t, "rows that travel", m, min(s.Cells, 48), 24)
+	shuffle(t, "rows saved, restored and copied", m, min(s.Cells, 48), 24)
 	if err := m.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}

@@ -72,12 +72,12 @@ func Checks(o Options) []Check {
 	add("rows copied instead of placed", func(t TB, d axcl.Device) { checkCopies(t, d, DefaultTiny()) })
 	add("two models", checkTwo)
 	add("cleared cells", func(t TB, d axcl.Device) { checkClear(t, d, models()) })
-	add("rows that travel", func(t TB, d axcl.Device) { checkRows(t, d, models()) })
+	add("rows saved, restored and copied", func(t TB, d axcl.Device) { checkRows(t, d, models()) })
 	for _, m := range gemma4Models() {
 		add("model/"+m.name, func(t TB, d axcl.Device) { checkModel(t, d, m.tiny) })
 		add("rows copied instead of placed/"+m.name, func(t TB, d axcl.Device) { checkCopies(t, d, m.tiny) })
 		add("cleared cells/"+m.name, func(t TB, d axcl.Device) { checkClear(t, d, []named{m}) })
-		add("rows that travel/"+m.name, func(t TB, d axcl.Device) { checkRows(t, d, []named{m}) })
+		add("rows saved, restored and copied/"+m.name, func(t TB, d axcl.Device) { checkRows(t, d, []named{m}) })
 	}
 	add("rows that are added to", checkAdd)
 	add("bad passes", checkBadPasses)

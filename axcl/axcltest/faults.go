@@ -192,8 +192,8 @@ func (m *faultyModel) Clear(cells []uint32) error {
 	return m.Model.Clear(cells)
 }
 
-// travel is what the plan says of a call that moves rows.
-func (m *faultyModel) travel(op Op) (Fault, error) {
+// copyFault is what the plan says of a call that saves, restores or copies.
+func (m *faultyModel) copyFault(op Op) (Fault, error) {
 	x := m.f.next(op)
 	if x.Err == nil && x.Hang != nil {
 		x.Err = fmt.Errorf("axcl: planned hang: %w", axcl.ErrTimeout)
@@ -202,7 +202,7 @@ func (m *faultyModel) travel(op Op) (Fault, error) {
 }
 
 func (m *faultyModel) Save(cells []uint32, to []byte) error {
-	x, err := m.travel(OpSave)
+	x, err := m.copyFault(OpSave)
 	if err != nil {
 		return err
 	}
@@ -213,21 +213,21 @@ func (m *faultyModel) Save(cells []uint32, to []byte) error {
 }
 
 func (m *faultyModel) Restore(cells []uint32, from []byte) error {
-	if _, err := m.travel(OpRestore); err != nil {
+	if _, err := m.copyFault(OpRestore); err != nil {
 		return err
 	}
 	return m.Model.Restore(cells, from)
 }
 
 func (m *faultyModel) Copy(to, from []uint32) error {
-	if _, err := m.travel(OpCopy); err != nil {
+	if _, err := m.copyFault(OpCopy); err != nil {
 		return err
 	}
 	return m.Model.Copy(to, from)
 }
 
 func (m *faultyModel) SaveState(slot uint32, at int, to []byte) error {
-	x, err := m.travel(OpSaveState)
+	x, err := m.copyFault(OpSaveState)
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (m *faultyModel) SaveState(slot uint32, at int, to []byte) error {
 }
 
 func (m *faultyModel) RestoreState(slot uint32, at int, from []byte) error {
-	if _, err := m.travel(OpRestoreState); err != nil {
+	if _, err := m.copyFault(OpRestoreState); err != nil {
 		return err
 	}
 	return m.Model.RestoreState(slot, at, from)

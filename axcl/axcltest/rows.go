@@ -9,8 +9,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// checkRows: rows that travel arrive where they are sent and nowhere else, in the layout that is
-// promised, and a text goes on from them.
+// checkRows: rows that are saved, restored or copied arrive where they are sent and nowhere else,
+// in the layout that is promised, and a text goes on from them.
 func checkRows(t TB, d axcl.Device, all []named) {
 	for _, y := range all {
 		spec := write(t, y.tiny)

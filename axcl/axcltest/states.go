@@ -102,7 +102,7 @@ func checkStates(t TB, d axcl.Device, y Tiny) {
 	}
 	checkTurns(begin, same)
 	checkSnapshots(t, m, begin, same)
-	checkStateTravel(t, m, begin, same)
+	checkStateSaved(t, m, begin, same)
 	checkBadStates(t, m, begin)
 	if err := m.Close(); err != nil {
 		t.Errorf("close: %v", err)
@@ -158,9 +158,9 @@ func checkSnapshots(t TB, m axcl.Model, begin func(first uint64, at, to uint32) 
 	same("going on from a kept state, in place", b.next(4), 7100, b.n)
 }
 
-// checkStateTravel: a state that was saved in pieces, and restored to another slot in others, is
+// checkStateSaved: a state that was saved in pieces, and restored to another slot in others, is
 // gone on from as if nothing had happened; slots hold what was put there whatever it was.
-func checkStateTravel(t TB, m axcl.Model, begin func(first uint64, at, to uint32) *text,
+func checkStateSaved(t TB, m axcl.Model, begin func(first uint64, at, to uint32) *text,
 	same func(what string, got result, first uint64, n int)) {
 	s := m.Shape()
 	a := begin(7300, 0, 1)
@@ -180,7 +180,7 @@ func checkStateTravel(t TB, m axcl.Model, begin func(first uint64, at, to uint32
 	other.next(5)
 	move(4, kept, 777, m.RestoreState)
 	a.from, a.to = 4, 2
-	same("going on from a state that travelled", a.next(1), 7300, a.n)
+	same("going on from a state that was saved and restored", a.next(1), 7300, a.n)
 
 	rng := rand.New(rand.NewPCG(3, uint64(s.State)))
 	held := make([][]byte, s.Slots+1)

@@ -16,8 +16,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// stage is how many bytes of a buffer travel at once, through pinned memory that all buffers of a
-// device share.
+// stage is how many bytes of a buffer are copied at once, through pinned memory that all buffers of
+// a device share.
 const stage = 1 << 20
 
 // buffer is card memory that nets' tensors are bound to.

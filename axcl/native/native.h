@@ -252,13 +252,13 @@ typedef struct {
     uint8_t *logits_host;
     int32_t *argmax_host;
     uint64_t *see; // a row's bits being made: plain memory
-    uint8_t *rows_host; // rows that travel, piece × row_bytes, or bytes of a slot
-    uint32_t piece;     // cells that travel at once
-    size_t state_piece; // bytes of a slot that travel at once
+    uint8_t *rows_host; // rows to save or restore, piece × row_bytes, or bytes of a slot
+    uint32_t piece;     // cells that a call takes at most
+    size_t state_piece; // bytes of a slot that a call takes at most
 
     uint32_t *full;    // the layers that keep rows
-    size_t *row_at;    // where each one's K begins in a row that travels; its V follows
-    size_t row_bytes;  // of a row that travels
+    size_t *row_at;    // where each one's K begins in a saved row; its V follows
+    size_t row_bytes;  // of a saved row
     uint32_t whole;    // how many layers keep rows
     axn_states state;  // of those that keep a state
     axn_shared shared;
@@ -280,7 +280,7 @@ typedef struct {
     int32_t timeout_ms;
 } axn_net;
 
-// Pinned memory through which a card's buffers travel, taken with the first of them.
+// Pinned memory through which a card's buffers are copied, taken with the first of them.
 typedef struct { void *pinned; size_t size; bool there; } axn_stage;
 
 // Card memory that nets' tensors can be bound to.

@@ -2,8 +2,8 @@
 
 // net.c: a single model called by tensor, and buffers. Each tensor has memory of its own, large
 // enough for every group, and each group an io bound to all of it, or to buffers in its place; put
-// and get move one tensor through one pinned block, run executes a group in between. A buffer
-// travels through a block that all buffers of a card share.
+// and get move one tensor through one pinned block, run executes a group in between. A buffer is
+// copied through a block that all buffers of a card share.
 
 #define _GNU_SOURCE
 #include "native.h"

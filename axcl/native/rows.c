@@ -1,6 +1,6 @@
 //go:build cgo && !fake && linux
 
-// rows.c: rows of cells that travel, to the host, back, and from cell to cell.
+// rows.c: rows of cells are saved to the host, restored, and copied from cell to cell.
 //
 //   caller's memory, row by row  ─ memcpy ─  staging, pinned, part by part  ─ a copy a run ─  the caches
 //

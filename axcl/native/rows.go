@@ -13,8 +13,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// travel makes one call of rows.c, after what every call of a model asks first.
-func (m *model) travel(check func() error, cells int, call func() C.int) error {
+// transfer makes one call of rows.c, after what every call of a model asks first.
+func (m *model) transfer(check func() error, cells int, call func() C.int) error {
 	if m.closed {
 		return axcl.ErrClosed
 	}
@@ -34,7 +34,7 @@ func cellsOf(cells []uint32) *C.uint32_t { return (*C.uint32_t)(unsafe.SliceData
 
 // Save implements axcl.Model by axn_save.
 func (m *model) Save(cells []uint32, to []byte) error {
-	return m.travel(func() error { return m.shape.CheckRows(cells, len(to)) }, len(cells),
+	return m.transfer(func() error { return m.shape.CheckRows(cells, len(to)) }, len(cells),
 		func() C.int {
 			return C.axn_save(m.c, cellsOf(cells), C.uint32_t(len(cells)), (*C.uint8_t)(unsafe.SliceData(to)))
 		})
@@ -42,7 +42,7 @@ func (m *model) Save(cells []uint32, to []byte) error {
 
 // Restore implements axcl.Model by axn_restore.
 func (m *model) Restore(cells []uint32, from []byte) error {
-	return m.travel(func() error { return m.shape.CheckRows(cells, len(from)) }, len(cells),
+	return m.transfer(func() error { return m.shape.CheckRows(cells, len(from)) }, len(cells),
 		func() C.int {
 			return C.axn_restore(m.c, cellsOf(cells), C.uint32_t(len(cells)), (*C.uint8_t)(unsafe.SliceData(from)))
 		})
@@ -50,6 +50,6 @@ func (m *model) Restore(cells []uint32, from []byte) error {
 
 // Copy implements axcl.Model by axn_copy.
 func (m *model) Copy(to, from []uint32) error {
-	return m.travel(func() error { return m.shape.CheckCopy(to, from) }, len(to),
+	return m.transfer(func() error { return m.shape.CheckCopy(to, from) }, len(to),
 		func() C.int { return C.axn_copy(m.c, cellsOf(to), cellsOf(from), C.uint32_t(len(to))) })
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/axle-llm/axle/axcl/native/simhook"
 )
 
-// TestRowsCalls: rows that travel are one call into C that allocates nothing, a copy of K and one
-// of V a layer for every run, and one synchronisation; on board a cache is kept in step for each.
+// TestRowsCalls: a save, a restore and a copy are one call into C that allocates nothing, a copy of
+// K and one of V a layer for every run, and one synchronisation; on board a cache is kept in step
+// for each.
 func TestRowsCalls(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		y := axcltest.DefaultTiny()
@@ -140,8 +141,8 @@ func TestRowsHang(t *testing.T) {
 	})
 }
 
-// TestRowsPriced: on the virtual clock rows travel at what the link takes: 500 MB/s up, 820 down
-// from pinned memory, and a copy on the card costs its round trip.
+// TestRowsPriced: on the virtual clock rows take the link's time: 500 MB/s up, 820 down from pinned
+// memory, and a copy on the card costs its round trip.
 func TestRowsPriced(t *testing.T) {
 	onCard(t, "profile=pi5\nclock=virtual", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		if k == Engine {

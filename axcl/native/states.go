@@ -116,14 +116,14 @@ func bytesOf(b []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.SliceData(b)) }
 
 // SaveState implements axcl.Model by axn_save_state.
 func (m *model) SaveState(slot uint32, at int, to []byte) error {
-	return m.travel(func() error { return m.shape.CheckState(slot, at, len(to)) }, len(to), func() C.int {
+	return m.transfer(func() error { return m.shape.CheckState(slot, at, len(to)) }, len(to), func() C.int {
 		return C.axn_save_state(m.c, C.uint32_t(slot), C.size_t(at), bytesOf(to), C.size_t(len(to)))
 	})
 }
 
 // RestoreState implements axcl.Model by axn_restore_state.
 func (m *model) RestoreState(slot uint32, at int, from []byte) error {
-	return m.travel(func() error { return m.shape.CheckState(slot, at, len(from)) }, len(from), func() C.int {
+	return m.transfer(func() error { return m.shape.CheckState(slot, at, len(from)) }, len(from), func() C.int {
 		return C.axn_restore_state(m.c, C.uint32_t(slot), C.size_t(at), bytesOf(from), C.size_t(len(from)))
 	})
 }

@@ -141,7 +141,7 @@ func lifeOf(use func(axcl.Model) error) func(Kind, axcl.LoadSpec) error {
 }
 
 // stateLife sends a chunk into a slot, at once and row by row, rows from slot to slot and in place,
-// and states that travel. A pass that failed has left what it went on from as it was.
+// and saves and restores states. A pass that failed has left what it went on from as it was.
 func stateLife(m axcl.Model) error {
 	s := m.Shape()
 	sent, got := make([]byte, s.State), make([]byte, s.State)
@@ -177,8 +177,7 @@ func stateLife(m axcl.Model) error {
 	return nil
 }
 
-// sharedKVLife sends chunks that see no cell and some, a row, rows that travel and cells that are
-// cleared.
+// sharedKVLife sends chunks that see no cell and some, a row, copies rows and clears cells.
 func sharedKVLife(m axcl.Model) error {
 	s := m.Shape()
 	first, later := widePass(s, 3), widePass(s, 3, 2)
@@ -195,7 +194,7 @@ func sharedKVLife(m axcl.Model) error {
 			return errors.New("a model without weights gives other rows than it was given")
 		}
 	}
-	if err := travel(m); err != nil {
+	if err := copyRows(m); err != nil {
 		return err
 	}
 	return m.Clear([]uint32{2, 3})

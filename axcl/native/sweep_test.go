@@ -96,7 +96,7 @@ func sweepModel(t testing.TB) axcl.LoadSpec {
 	return spec
 }
 
-// life is a device from open to close: a load, a prefill, a decode, rows that travel, rows that are
+// life is a device from open to close: a load, a prefill, a decode, copied rows, rows that are
 // added to, a general model. It returns the first error, and the one that cost the card where that
 // is another, and goes on to close what is open.
 func life(k Kind, spec axcl.LoadSpec) (err error) {
@@ -137,7 +137,7 @@ func life(k Kind, spec axcl.LoadSpec) (err error) {
 		keep(e)
 		return err
 	}
-	if e := travel(m); e != nil {
+	if e := copyRows(m); e != nil {
 		keep(e)
 		return err
 	}
@@ -208,8 +208,8 @@ func addedRight(s axcl.Shape, p *axcl.Pass) error {
 	return nil
 }
 
-// travel sends rows to cells, on to others, and home.
-func travel(m axcl.Model) error {
+// copyRows restores rows to cells, copies them to others, and saves these.
+func copyRows(m axcl.Model) error {
 	sent, got := make([]byte, 3*m.Shape().RowBytes()), make([]byte, 3*m.Shape().RowBytes())
 	for i := range sent {
 		sent[i] = byte(i*7) &^ 0x40 // as bf16 a number
@@ -224,7 +224,7 @@ func travel(m axcl.Model) error {
 		return err
 	}
 	if !bytes.Equal(got, sent) {
-		return errors.New("rows came home as others")
+		return errors.New("rows came back as others")
 	}
 	return nil
 }

@@ -5,7 +5,7 @@
 //   rows, positions, mask ─ one execute ─> logits, and the call's K and V of all layers ─ copies ─> the caches of all layers
 //
 // K of all layers is one buffer, layer after layer, and so is V: each layer's part of it is what
-// the model's k and v say, so that rows travel and are cleared as those of other models. A call's
+// the model's k and v say, so that rows are copied and cleared as those of other models. A call's
 // new rows cannot be bound on their cells, which lie far apart: they are copied.
 
 #define _GNU_SOURCE

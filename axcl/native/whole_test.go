@@ -96,8 +96,8 @@ func wholeModel(t testing.TB, whole string) axcl.LoadSpec {
 	return axcl.LoadSpec{Layers: axmodeltest.WholeFiles(o.Out, whole, o.Chunk)}
 }
 
-// wholeLife is a device from open to close with a whole decoder: a load, a prompt, a token, rows
-// that travel, and cells that are cleared. It gives what the logits were.
+// wholeLife is a device from open to close with a whole decoder: a load, a prompt, a token, copied
+// rows, and cells that are cleared. It gives what the logits were.
 func wholeLife(k Kind, spec axcl.LoadSpec) (logits []uint16, err error) {
 	d, err := Open(k, 0)
 	if err != nil {
@@ -128,7 +128,7 @@ func wholeLife(k Kind, spec axcl.LoadSpec) (logits []uint16, err error) {
 	if err := m.Clear([]uint32{2, 3}); err != nil {
 		return nil, err
 	}
-	return append(wide.Logits, one.Logits...), travel(m)
+	return append(wide.Logits, one.Logits...), copyRows(m)
 }
 
 // A whole decoder of one layer in two files has more files than layers; what none of its calls

@@ -15,7 +15,7 @@ func (m *Model) ready() error {
 	return m.device.state()
 }
 
-// row visits the parts of a cell's row in the order in which they travel: K and V of each layer.
+// row visits the parts of a cell's row in the order in which they are saved: K and V of each layer.
 func (m *Model) row(cell uint32, bytes []byte, each func(part []uint16, bytes []byte)) {
 	for _, cache := range m.caches {
 		kv := len(cache[0]) / m.shape.Cells

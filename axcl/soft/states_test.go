@@ -94,7 +94,7 @@ func TestStatesBad(t *testing.T) {
 }
 
 // Slots are memory: what is put in comes out, of any part.
-func TestStatesTravel(t *testing.T) {
+func TestStatesSaved(t *testing.T) {
 	m, err := loadStates(t, nil, func(s *axcl.LoadSpec) { s.Slots = 3 })
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func (m *Model) writeTalks(w io.Writer) error {
 		}
 		for j := range c.Ways {
 			if x := &c.Ways[j]; x.Kept == bench.KeptMemory && x.Room == 0 {
-				fmt.Fprintln(w, "Memory keeps nothing of this model: rows of it cannot travel on this card, or its layers keep states.")
+				fmt.Fprintln(w, "Memory keeps nothing of this model: its rows cannot be copied on this card, or its layers keep states.")
 			}
 		}
 	}
