@@ -132,7 +132,7 @@ func TestDecoderParts(t *testing.T) {
 		"not a model":       {patch(b.Bytes(), first, []byte("AXLESOFA")), "part 0 is no model"},
 		"another hidden":    {patch(b.Bytes(), 48, uint32(16)), "does not belong in a whole decoder"},
 		"more tokens":       {patch(b.Bytes(), 68, uint32(6)), "the head of a whole decoder"},
-		"hollow":            {patch(b.Bytes(), 40, uint32(64)), "flags 0x40"},
+		"shape-only":        {patch(b.Bytes(), 40, uint32(64)), "flags 0x40"},
 		"a head alone":      {patch(b.Bytes(), 20, uint32(1)), "1 parts"},
 		"a part cut":        {patch(b.Bytes(), first+24, uint64(64)), "part 0 is longer"},
 	} {

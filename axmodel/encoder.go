@@ -54,7 +54,7 @@ func (s *Soft) checkEncoder() error {
 	case s.Order > InRows:
 		return errorf("takes pixels in an unknown order, %d", uint32(s.Order))
 	case s.Flags&FlagShapeOnly != 0 && s.Out < 24:
-		return errorf("is hollow, and its rows of %d values cannot spell a number", s.Out)
+		return errorf("is shape-only, and its rows of %d values cannot spell a number", s.Out)
 	case len(s.Groups) != 1:
 		return errorf("is an encoder of %d shape groups, not one", len(s.Groups))
 	}

@@ -144,7 +144,7 @@ func hostileFiles(tb testing.TB) []hostile {
 		{"soft: unknown flag", patch(s, 40, uint32(1<<20)), "unknown flags"},
 		{"soft: flag without its tensors", patch(s, 40, uint32(axmodel.FlagQKNorm)), "q_norm"},
 		{"soft: Gemma without its tensors", patch(s, 40, uint32(axmodel.FlagGemma)), "pre_mlp_norm"},
-		{"soft: hollow with tensors", patch(s, 40, uint32(axmodel.FlagShapeOnly)), "that no layer has"},
+		{"soft: shape-only with tensors", patch(s, 40, uint32(axmodel.FlagShapeOnly)), "that no layer has"},
 		{"soft: activation 7", patch(s, 44, uint32(7)), "activation"},
 		{"soft: hidden 0", patch(s, 48, uint32(0)), "hidden is 0"},
 		{"soft: hidden 2³²−1", patch(s, 48, uint32(math.MaxUint32)), "hidden is"},

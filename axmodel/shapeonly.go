@@ -169,7 +169,7 @@ func WriteShape(dir string, s Shape) error {
 	layers, head := Files(dir, s.Name, s.Chunk, s.Layers)
 	h := Header{Kind: Layer, Weights: uint64(s.LayerBytes), Flags: FlagShapeOnly, Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads,
 		HeadDim: s.HeadDim, Intermediate: s.Intermediate,
-		Scale: 1, Magnitude: 1, Pos: 1, Tool: "axle hollow"}
+		Scale: 1, Magnitude: 1, Pos: 1, Tool: "axle shape"}
 	if s.Suffix {
 		h.Flags |= FlagSuffix
 	}
@@ -194,7 +194,7 @@ func WriteShape(dir string, s Shape) error {
 		}
 	}
 	h = Header{Kind: Head, Weights: uint64(s.HeadBytes), Flags: FlagShapeOnly, Hidden: s.Hidden, Out: s.Vocab, Period: s.Period, Pos: 1,
-		Tool: "axle hollow"}
+		Tool: "axle shape"}
 	if s.F32 {
 		h.Flags |= FlagF32
 	}
@@ -205,7 +205,7 @@ func WriteShape(dir string, s Shape) error {
 		return err
 	}
 	about := map[string]any{
-		"model_name": s.Name, "tokenizer_type": "Qwen3", "url_tokenizer_model": "./hollow_tokenizer.txt",
+		"model_name": s.Name, "tokenizer_type": "Qwen3", "url_tokenizer_model": "./shape_tokenizer.txt",
 		"template_filename_axmodel": LayerTemplate(s.Name, s.Chunk),
 		"axmodel_num":               s.Layers, "filename_post_axmodel": filepath.Base(head), "filename_tokens_embed": EmbedFile,
 		"tokens_embed_num": s.Vocab, "tokens_embed_size": s.Hidden,
@@ -238,7 +238,7 @@ func WriteShape(dir string, s Shape) error {
 		return err
 	}
 	// A tokenizer of bytes, then words that say their number; the last id ends a text.
-	return writeWith(filepath.Join(dir, "hollow_tokenizer.txt"), func(w *bufio.Writer) {
+	return writeWith(filepath.Join(dir, "shape_tokenizer.txt"), func(w *bufio.Writer) {
 		first, special := s.Vocab, "" // of the words for pictures
 		if s.Sight != nil {
 			first = s.Vocab - 1 - len(sightWords)
@@ -268,7 +268,7 @@ func (s *Shape) writeEncoder(dir string) error {
 	h := Header{Kind: Encoder, Flags: FlagShapeOnly | FlagMerger, Weights: uint64(v.Bytes), Activation: GELU, Hidden: v.Width,
 		Heads: v.Heads, HeadDim: v.Width / max(v.Heads, 1), Intermediate: v.Intermediate, Out: s.Hidden, Patch: v.Patch, Merge: v.Merge,
 		Order: InBlocks, Blocks: v.Blocks, Deep: v.Deep, Down: v.Down, Across: v.Across, Scale: 1, Pos: 1,
-		Tool: "axle hollow"}
+		Tool: "axle shape"}
 	return WriteFile(filepath.Join(dir, s.EncoderFile()), h, []SoftGroup{h.EncoderGroup()}, nil)
 }
 

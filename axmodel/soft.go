@@ -301,7 +301,7 @@ func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
 		off, to uint32
 	}{{"hidden", 48, maxHidden}, {"heads", 52, maxHeads}, {"kv heads", 56, maxHeads}, {"head dim", 60, maxHidden},
 		{"intermediate", 64, maxHidden << 2},
-		{"out", 68, maxOut}, {"rotary dim", 80, maxHidden}, {"position rows", 92, 3}, {"hollow period", 104, maxOut},
+		{"out", 68, maxOut}, {"rotary dim", 80, maxHidden}, {"position rows", 92, 3}, {"shape period", 104, maxOut},
 		{"layer index", 108, 1 << 16}, {"value head dim", 176, maxHidden}, {"convolution", 180, maxConv}} {
 		if v := u(int(d.off)); v > d.to {
 			return nil, errorf("%s is %d, at most %d is possible", d.name, v, d.to)

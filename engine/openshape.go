@@ -11,7 +11,7 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// OpenShape loads a hollow model onto a card: it has a real model's shapes, and no weights. Its
+// OpenShape loads a shape-only model onto a card: it has a real model's shapes, and no weights. Its
 // output means nothing, but passes cost what the real model's would. Its files are written into
 // dir, which must be an empty folder. The caller closes the backend. It has no tokenizer, so only
 // Complete, Embed, Stats, Info and Close may be called. Errors: the file system's, and as [Open].
@@ -45,7 +45,7 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.Shape, o Open
 			return err
 		}
 		b.m = newLM(c, model, shapeRows{}, nil, nil, o)
-		// Rows of a hollow model do not influence each other, so there is nothing to prove: the
+		// Rows of a shape-only model do not influence each other, so there is nothing to prove: the
 		// software cards can do all of it.
 		if o.Proven != nil {
 			b.m.proven = *o.Proven
@@ -56,7 +56,7 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.Shape, o Open
 			_ = c.Unload(model)
 			return err
 		}
-		if err = b.m.openDisk(mediumOf(o), "hollow "+s.Name, s.Name); err != nil {
+		if err = b.m.openDisk(mediumOf(o), "shape "+s.Name, s.Name); err != nil {
 			_ = c.Unload(model)
 			return err
 		}
@@ -67,7 +67,7 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.Shape, o Open
 		if s.Sight != nil {
 			sees, err := shapeSight(dir, s)
 			if err == nil {
-				b.m.pictures.encoder, err = b.m.pictures.openEncoder(dev, sees, "hollow "+s.Name)
+				b.m.pictures.encoder, err = b.m.pictures.openEncoder(dev, sees, "shape "+s.Name)
 			}
 			if err != nil {
 				_ = c.Unload(model)
@@ -83,7 +83,7 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.Shape, o Open
 	return b, nil
 }
 
-// shapeSight returns a hollow model's Vision, as its encoder's file describes it.
+// shapeSight returns a shape-only model's Vision, as its encoder's file describes it.
 func shapeSight(dir string, s axmodel.Shape) (*models.Vision, error) {
 	path := filepath.Join(dir, s.EncoderFile())
 	m, err := axmodel.ReadFile(path)
@@ -91,7 +91,7 @@ func shapeSight(dir string, s axmodel.Shape) (*models.Vision, error) {
 		return nil, err
 	}
 	g, rows := &m.Groups[0], s.Sight.Rows()
-	v := &models.Vision{Family: "hollow", File: s.EncoderFile(), Path: path, Weights: s.Sight.Bytes, Input: g.Inputs[0],
+	v := &models.Vision{Family: "shape", File: s.EncoderFile(), Path: path, Weights: s.Sight.Bytes, Input: g.Inputs[0],
 		Output: g.Outputs[0], Deep: g.Outputs[1:], PerCall: rows, Rows: rows, MRope: true, Across: s.Sight.Across / s.Sight.Merge,
 		Down: s.Sight.Down / s.Sight.Merge, Placeholder: s.Placeholder()}
 	v.Layout, err = vision.ReadLayout(v.Input.Shape, vision.U8, vision.Hints{Rows: rows})

@@ -91,7 +91,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// measure runs decode passes of a hollow model at the end of its cache, on the virtual clock of
+// measure runs decode passes of a shape-only model at the end of its cache, on the virtual clock of
 // profile pi5, or on the board itself of onboard.
 func measure(t testing.TB, k Kind, y axcltest.Tiny, passes int) timed {
 	t.Helper()

@@ -129,7 +129,7 @@ func run(t *testing.T, name string, args ...string) string {
 }
 
 var cases = []string{
-	"life", "devices", "contexts", "memory", "segv", "streams", "lanes", "crowd", "engine", "hostile", "layer", "head", "hollow", "hazards",
+	"life", "devices", "contexts", "memory", "segv", "streams", "lanes", "crowd", "engine", "hostile", "layer", "head", "shape", "hazards",
 	"faults",
 	"hang", "clock", "profile", "trace", "worker", "state", "share", "exclusive", "noise",
 	"options", "counted", "settings", "shared", "bare", "beyond",

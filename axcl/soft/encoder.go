@@ -331,7 +331,7 @@ func (e *encoder) give(m *merger, out []byte) {
 }
 
 // spell is what an encoder without weights does: row r spells the sum of the picture's bytes plus
-// r, as a hollow package's embedding rows spell a token; further outputs are zero.
+// r, as a shape-only package's embedding rows spell a token; further outputs are zero.
 func (e *encoder) spell(picture []byte, out [][]byte) {
 	sum := uint32(0)
 	for _, b := range picture {

@@ -32,7 +32,7 @@ func TestEncoderStrict(t *testing.T) {
 func TestEncoderShapeOnly(t *testing.T) {
 	h := axmodel.Header{Kind: axmodel.Encoder, Flags: axmodel.FlagShapeOnly, Hidden: 8, Heads: 1, HeadDim: 8, Intermediate: 8, Out: 32,
 		Activation: axmodel.GELU, Scale: 1, Pos: 1, Patch: 2, Merge: 2, Blocks: 2, Deep: 1, Down: 4, Across: 2}
-	path := filepath.Join(t.TempDir(), "hollow_vision.axmodel")
+	path := filepath.Join(t.TempDir(), "shape_vision.axmodel")
 	if err := axmodel.WriteFile(path, h, []axmodel.SoftGroup{h.EncoderGroup()}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestEncoderShapeOnly(t *testing.T) {
 		}
 	}
 	if slices.ContainsFunc(floats(out["deepstack_feature_0"]), func(v float32) bool { return v != 0 }) {
-		t.Error("a hollow encoder gives something to add")
+		t.Error("a shape-only encoder gives something to add")
 	}
 }
 

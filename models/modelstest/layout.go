@@ -37,7 +37,7 @@ func Write(dir, layout string) error {
 		s.History = nil // the layers decode; prefill has files of its own
 	}
 	w.do(axmodel.WriteShape(dir, s))
-	w.move("hollow_tokenizer.txt", tokenizer)
+	w.move("shape_tokenizer.txt", tokenizer)
 	w.remove("config.json")
 	const (
 		layers = "qwen3_p16_l%d_together.axmodel"
@@ -84,7 +84,7 @@ func Write(dir, layout string) error {
 		s := Shape()
 		h := axmodel.Header{Kind: axmodel.Layer, Weights: 20480, Flags: axmodel.FlagShapeOnly, Hidden: s.Hidden, Heads: s.Heads,
 			KVHeads: s.KVHeads, HeadDim: s.HeadDim,
-			Intermediate: s.Intermediate, Scale: 1, Magnitude: 1, Pos: 1, Tool: "axle hollow"}
+			Intermediate: s.Intermediate, Scale: 1, Magnitude: 1, Pos: 1, Tool: "axle shape"}
 		w.mkdir("prefill_axmodel")
 		for i := range 2 {
 			h.Index = i

@@ -303,14 +303,14 @@ static uint32_t argmax(const axm *m, const void *logits) {
 }
 
 static void give(const axm *m, void *logits, uint32_t i, float v) {
-	if (m->scale > 0 && !(m->flags & AXM_HOLLOW)) v = m->scale * tanhf(v / m->scale);
+	if (m->scale > 0 && !(m->flags & AXM_SHAPE_ONLY)) v = m->scale * tanhf(v / m->scale);
 	if (m->flags & AXM_F32_LOGITS)
 		((float *)logits)[i] = v;
 	else
 		((uint16_t *)logits)[i] = axm_to_bf16(v);
 }
 
-static void hollow_head(const axm *m, const uint16_t *x, void *logits) {
+static void shape_head(const axm *m, const uint16_t *x, void *logits) {
 	uint64_t id = 0, next;
 	for (int i = 0; i < 24; i++)
 		if (axm_from_bf16(x[i]) < 0) id |= (uint64_t)1 << i;
@@ -324,13 +324,13 @@ static void hollow_head(const axm *m, const uint16_t *x, void *logits) {
 
 static int head(const axm *m, const void *const *in, void *const *out) {
 	size_t elem = m->flags & AXM_F32_LOGITS ? 4 : 2, h = m->hidden;
-	bool hollow = m->flags & AXM_HOLLOW;
+	bool shape_only = m->flags & AXM_SHAPE_ONLY;
 	uint8_t *mem = malloc(h * 12 + m->out * elem + 64);
 	if (!mem) return AXM_E_MEMORY;
 	float *x = (float *)(void *)mem, *a = x + h, *buf = a + h;
 	void *logits = out[0] ? out[0] : (void *)(buf + h);
-	if (hollow) {
-		hollow_head(m, in[0], logits);
+	if (shape_only) {
+		shape_head(m, in[0], logits);
 	} else {
 		const axm_matrix *w = &m->w[W_WEIGHT];
 		axm_widen(x, in[0], h);
@@ -349,7 +349,7 @@ static int head(const axm *m, const void *const *in, void *const *out) {
 static int embed(const axm *m, const void *const *in, void *const *out) {
 	size_t h = m->hidden;
 	if (!out[0]) return AXM_OK;
-	if (m->flags & AXM_HOLLOW) {
+	if (m->flags & AXM_SHAPE_ONLY) {
 		memmove(out[0], in[0], h * 2);
 		return AXM_OK;
 	}
@@ -364,7 +364,7 @@ static int embed(const axm *m, const void *const *in, void *const *out) {
 
 static int affine(const axm *m, const axm_group *g, const void *const *in, void *const *out) {
 	if (!out[0]) return AXM_OK;
-	if (m->flags & AXM_HOLLOW) {
+	if (m->flags & AXM_SHAPE_ONLY) {
 		memset(out[0], 0, g->out[0].size);
 		return AXM_OK;
 	}
@@ -418,7 +418,7 @@ int axm_run(const axm *m, uint32_t group, const void *const *in, void *const *ou
 	case AXM_NET:
 		return axg_run(m->graph[group], in, out) == AXG_OK ? AXM_OK : AXM_E_MEMORY;
 	}
-	if (m->flags & AXM_HOLLOW) {
+	if (m->flags & AXM_SHAPE_ONLY) {
 		if (out[OUT_K]) memset(out[OUT_K], 0, g->out[OUT_K].size);
 		if (out[OUT_V]) memset(out[OUT_V], 0, g->out[OUT_V].size);
 		if (out[OUT_OUTPUT]) memmove(out[OUT_OUTPUT], in[IN_INPUT], g->out[OUT_OUTPUT].size);

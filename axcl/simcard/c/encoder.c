@@ -157,7 +157,7 @@ static void paint(const easel *e, const uint8_t *picture, void *const *out) {
 		linear(e, W_MERGE_FC2, -1, 0, m->out, e->a, m->groups[0].rows, out[0]);
 }
 
-// Row r of a hollow encoder spells the sum of the picture's bytes plus r.
+// Row r of a shape-only encoder spells the sum of the picture's bytes plus r.
 static void spell(const axm *m, const uint8_t *picture, void *const *out) {
 	uint32_t sum = 0;
 	for (uint64_t i = 0; i < m->groups[0].in[0].size; i++) sum += picture[i];
@@ -193,7 +193,7 @@ static size_t lay_out(easel *e, uint8_t *base) {
 }
 
 int axm_encoder(const axm *m, const void *picture, void *const *out) {
-	if (m->flags & AXM_HOLLOW) {
+	if (m->flags & AXM_SHAPE_ONLY) {
 		spell(m, picture, out);
 		return AXM_OK;
 	}

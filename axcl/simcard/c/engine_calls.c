@@ -80,7 +80,7 @@ static device *load_begin(call *c, const void *from, const uint64_t *id, int32_t
 }
 
 // A file goes into card memory of its own size first, and is loaded from there: so a load needs
-// that on top of the model. What a hollow file stands for is as large as its weights. With the lock
+// that on top of the model. What a shape-only file stands for is as large as its weights. With the lock
 // held; gives the lock back while the bytes are copied.
 static int32_t stage(call *c, device *d, const axm *a, uint64_t *held) {
 	uint64_t size = a->weight_bytes > a->file_bytes ? a->weight_bytes : a->file_bytes;

@@ -171,7 +171,7 @@ static bool first_wide(const axm *m, uint32_t group) {
 
 int axm_linear(const axm *m, uint32_t group, const void *const *in, void *const *out, const axm_quirks *quirks) {
 	const axm_group *g = &m->groups[group];
-	if (m->flags & AXM_HOLLOW) {
+	if (m->flags & AXM_SHAPE_ONLY) {
 		for (int o = 0; o < OUT_OUTPUT; o++)
 			if (out[o]) memset(out[o], 0, g->out[o].size);
 		if (out[OUT_OUTPUT]) memmove(out[OUT_OUTPUT], in[m->at[IN_INPUT]], g->out[OUT_OUTPUT].size);

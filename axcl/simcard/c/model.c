@@ -168,9 +168,9 @@ static bool encoder_header(axm *m, const uint8_t *p) {
 	m->blocks = u32(p + 188);
 	m->deep = u32(p + 104);
 	m->value_dim = m->conv = m->state = m->period = 0;
-	if (m->ngroups != 1 || m->activation != 1 || (m->flags & ~(uint32_t)(AXM_HOLLOW | AXM_MERGER)) || m->order > 1) return false;
+	if (m->ngroups != 1 || m->activation != 1 || (m->flags & ~(uint32_t)(AXM_SHAPE_ONLY | AXM_MERGER)) || m->order > 1) return false;
 	if (!in_range(m->patch, 1, 256) || !in_range(m->merge, 1, 8) || !in_range(m->blocks, 1, 256)) return false;
-	if (m->deep > 8 || m->deep > m->blocks || !in_range(m->out, m->flags & AXM_HOLLOW ? 24 : 1, MAX_DIM)) return false;
+	if (m->deep > 8 || m->deep > m->blocks || !in_range(m->out, m->flags & AXM_SHAPE_ONLY ? 24 : 1, MAX_DIM)) return false;
 	if (!in_range(m->heads, 1, 4096) || !in_range(m->head_dim, 1, MAX_DIM) || !in_range(m->intermediate, 1, MAX_DIM << 2)) return false;
 	if ((uint64_t)m->heads * m->head_dim != m->hidden || m->rotary % 2 || m->rotary > m->head_dim) return false;
 	uint64_t wide = (uint64_t)m->hidden * m->merge * m->merge, most = 3 * (uint64_t)m->hidden;
@@ -214,7 +214,7 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 	if (HEADER + (uint64_t)m->ngroups * GROUP + (uint64_t)*tensors * ENTRY > size) return false;
 	if (m->kind == AXM_NET) return *tensors == 0 && !(m->flags & ~(uint32_t)AXM_SUFFIX);
 	if ((m->flags & ~(uint32_t)AXM_FLAGS) || m->activation > 1 || !in_range(m->hidden, 1, MAX_DIM)) return false;
-	bool hollow = m->flags & AXM_HOLLOW;
+	bool shape_only = m->flags & AXM_SHAPE_ONLY;
 	if (m->kind == AXM_ENCODER) return encoder_header(m, p);
 	if (m->kind == AXM_DECODER) {
 		if ((m->flags & ~(uint32_t)(AXM_F32_LOGITS | AXM_SUFFIX | AXM_LAST)) || m->pos != 1) return false;
@@ -226,7 +226,7 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 		return false;
 	} else if (m->kind == AXM_LAYER) {
 		if (!in_range(m->heads, 1, 4096) || !in_range(m->kv_heads, 1, m->heads) || m->heads % m->kv_heads) return false;
-		if (!in_range(m->head_dim, 1, 4096) || (!hollow && !in_range(m->intermediate, 1, MAX_DIM))) return false;
+		if (!in_range(m->head_dim, 1, 4096) || (!shape_only && !in_range(m->intermediate, 1, MAX_DIM))) return false;
 		if (m->pos != 1 && m->pos != 3) return false;
 		if (m->flags & AXM_ONE_POS && m->pos != 3) return false;
 		if (m->flags & AXM_GEMMA4 && (!(m->flags & AXM_EXTRA_NORMS) || !in_range(m->out, 1, MAX_DIM))) return false;
@@ -237,11 +237,11 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 		if (!in_range(m->head_dim, 1, 4096) || !in_range(m->value_dim, 1, 4096) || !in_range(m->conv, 2, 64)) return false;
 		if ((uint64_t)m->kv_heads * m->head_dim > MAX_DIM || (uint64_t)m->heads * m->value_dim > MAX_DIM) return false;
 		if ((uint64_t)m->heads * m->head_dim * m->value_dim > (uint64_t)1 << 28) return false;
-		if (m->state > 2 || m->rotary || (!hollow && !in_range(m->intermediate, 1, MAX_DIM))) return false;
+		if (m->state > 2 || m->rotary || (!shape_only && !in_range(m->intermediate, 1, MAX_DIM))) return false;
 	} else if (m->kind != AXM_EMBED && !in_range(m->out, 1, MAX_OUT)) {
 		return false;
 	}
-	return m->kind != AXM_HEAD || !hollow || m->hidden >= 24; // a hollow head reads 24 signs
+	return m->kind != AXM_HEAD || !shape_only || m->hidden >= 24; // a shape-only head reads 24 signs
 }
 
 static const int32_t state_types[] = {TYPE_BF16, TYPE_F16, TYPE_F32};
@@ -438,7 +438,7 @@ static bool matrix(axm *m, const want w[W_COUNT], const uint8_t *base, const uin
 static bool directory(axm *m, const uint8_t *base, uint32_t tensors, bool weights) {
 	want w[W_COUNT];
 	wants(m, w);
-	if (m->flags & AXM_HOLLOW) return tensors == 0;
+	if (m->flags & AXM_SHAPE_ONLY) return tensors == 0;
 	const uint8_t *p = base + HEADER + (size_t)m->ngroups * GROUP;
 	for (uint32_t t = 0; t < tensors; t++)
 		if (!matrix(m, w, base, p + (size_t)t * ENTRY, weights)) return false;
@@ -460,7 +460,7 @@ static bool vendor(const uint8_t *p, uint64_t size) { return size > 4 && p[0] ==
 static int parse(axm *m, bool weights);
 
 static bool belongs(const axm *m, const axm *p, bool last) {
-	if (p->hidden != m->hidden || (p->flags & AXM_HOLLOW)) return false;
+	if (p->hidden != m->hidden || (p->flags & AXM_SHAPE_ONLY)) return false;
 	if (last) return p->kind == AXM_HEAD && p->out == m->out && !((p->flags ^ m->flags) & AXM_F32_LOGITS);
 	if (p->kind != AXM_LAYER || p->kv_heads != m->kv_heads || p->head_dim != m->head_dim || p->pos != 1 || p->ngroups != m->ngroups)
 		return false;
@@ -536,7 +536,7 @@ static int finish(axm *m, bool weights, axm **out) {
 		axm_free(m);
 		return code;
 	}
-	if (!weights || (m->flags & AXM_HOLLOW)) drop_data(m);
+	if (!weights || (m->flags & AXM_SHAPE_ONLY)) drop_data(m);
 	*out = m;
 	return AXM_OK;
 }

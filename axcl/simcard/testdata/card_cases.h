@@ -131,7 +131,7 @@ static void case_nomem(void) {
 		void *p;
 		CODE_IS(axclrtMalloc(&p, 47 * MIB, 0), on ? 0x8030050c : 0x80300507);
 		CODE_IS(axclrtMallocCached(&p, 47 * MIB, 0), on ? 0x8030050c : 0x80300507);
-		write_hollow_head(file("big.axmodel"), 24, 1000, 10, 20 * MIB);
+		write_shape_head(file("big.axmodel"), 24, 1000, 10, 20 * MIB);
 		void *most = dmalloc(27 * MIB), *rest;
 		CODE_IS(axclrtEngineLoadFromFile(file("big.axmodel"), &m), on ? 0x8030050c : 0x80300707); // no room for the file
 		OK(axclrtFree(most));

@@ -1,5 +1,5 @@
 // Cases about what the card computes: a layer against a float64 one written here from the format's
-// document, heads, hollow models, hazards and the profile's numbers. Included by abi_test.c. Long
+// document, heads, shape-only models, hazards and the profile's numbers. Included by abi_test.c. Long
 // for the layer in float64 and the hazards, which need it as their judge.
 
 enum { H = 32, HEADS = 4, KVH = 2, HD = 8, KV = KVH * HD, Q = HEADS * HD, INTER = 48, T = 15, N = 4, PAST = 8 };
@@ -381,21 +381,21 @@ static void case_head(void) {
 	down(id);
 }
 
-static void write_hollow(const char *path, uint32_t hidden, uint32_t heads, uint32_t kv, uint32_t inter, const group_def *g, uint32_t ng, uint64_t weights) {
+static void write_shape(const char *path, uint32_t hidden, uint32_t heads, uint32_t kv, uint32_t inter, const group_def *g, uint32_t ng, uint64_t weights) {
 	model_def m = {.kind = 1, .flags = 64, .hidden = hidden, .heads = heads, .kv = kv, .hd = 128, .inter = inter, .rotary = 128, .eps = 1e-6f, .scale = 0.1f, .magnitude = 1, .weights = weights};
 	write_model(path, &m, g, ng, NULL, 0);
 }
 
-static void write_hollow_head(const char *path, uint32_t hidden, uint32_t vocab, uint32_t period, uint64_t weights) {
+static void write_shape_head(const char *path, uint32_t hidden, uint32_t vocab, uint32_t period, uint64_t weights) {
 	model_def m = {.kind = 2, .flags = 64 | 32, .hidden = hidden, .out = vocab, .period = period, .eps = 1e-6f, .weights = weights};
 	group_def g = {1, 0, 0};
 	write_model(path, &m, &g, 1, NULL, 0);
 }
 
-static void case_hollow(void) {
+static void case_shape(void) {
 	int32_t id = card("");
 	enum { VOCAB = 1000 };
-	write_hollow_head(file("hh.axmodel"), 24, VOCAB, 10, 1 << 20);
+	write_shape_head(file("hh.axmodel"), 24, VOCAB, 10, 1 << 20);
 	uint64_t model, ctx;
 	axcl_handle info, io;
 	axcl_properties p;
@@ -655,25 +655,25 @@ static bool about(double got, double want, double part) {
 static void case_profile(void) {
 	static const group_def g[] = {{1, 2047, 2047}, {128, 0, 1}, {128, 512, 512}, {128, 1024, 1024}, {1, 255, 255}};
 	int32_t id = card("clock=virtual\nprofile=pi5,load 0");
-	write_hollow(file("q06.axmodel"), 1024, 16, 8, 3072, g, 5, 15728640);
+	write_shape(file("q06.axmodel"), 1024, 16, 8, 3072, g, 5, 15728640);
 	CHECK(about(layer_ms(file("q06.axmodel"), 0), 1.50, 0.01));
 	CHECK(about(layer_ms(file("q06.axmodel"), 1), 2.8, 0.01));
 	CHECK(about(layer_ms(file("q06.axmodel"), 2), 4.0, 0.01)); // between the two
 	CHECK(about(layer_ms(file("q06.axmodel"), 3), 5.2, 0.01));
 	CHECK(about(layer_ms(file("q06.axmodel"), 4), 1.50 - 0.335 * 7 / 8, 0.05));
-	write_hollow(file("q06i4.axmodel"), 1024, 16, 8, 3072, g, 5, 8126464);
+	write_shape(file("q06i4.axmodel"), 1024, 16, 8, 3072, g, 5, 8126464);
 	CHECK(about(layer_ms(file("q06i4.axmodel"), 0), 1.17, 0.01));
 	CHECK(about(layer_ms(file("q06i4.axmodel"), 4), 0.77, 0.01));
-	write_hollow_head(file("q06h.axmodel"), 1024, 151936, 0, 155582464);
+	write_shape_head(file("q06h.axmodel"), 1024, 151936, 0, 155582464);
 	CHECK(about(layer_ms(file("q06h.axmodel"), 0), 7.9, 0.01));
 	static const group_def g4[] = {{1, 2559, 2559}, {128, 0, 1}, {128, 2048, 2048}};
-	write_hollow(file("q4.axmodel"), 2560, 32, 8, 9728, g4, 3, 100925440);
+	write_shape(file("q4.axmodel"), 2560, 32, 8, 9728, g4, 3, 100925440);
 	CHECK(about(36 * layer_ms(file("q4.axmodel"), 1), 1100, 0.01));
 	CHECK(about(36 * layer_ms(file("q4.axmodel"), 0) + 19, 240, 0.05));
 	// without a line in the table the formula must come near what was measured: the same layers
 	// under other widths' names
 	static const group_def f[] = {{1, 2047, 2047}, {127, 1024, 1024}};
-	write_hollow(file("f.axmodel"), 1025, 16, 8, 3072, f, 2, 15728640);
+	write_shape(file("f.axmodel"), 1025, 16, 8, 3072, f, 2, 15728640);
 	CHECK(about(layer_ms(file("f.axmodel"), 0), 1.50, 0.06));
 	CHECK(about(layer_ms(file("f.axmodel"), 1), 5.2, 0.06));
 	down(id);

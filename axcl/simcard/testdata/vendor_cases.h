@@ -316,7 +316,7 @@ static void case_staging(void) {
 	uint64_t m[2];
 	// a model of 20 MiB on a card with 18 of 64 taken: 46 free
 	int32_t id = card("cmm=64");
-	write_hollow_head(file("big.axmodel"), 24, 1000, 10, 20 * MIB);
+	write_shape_head(file("big.axmodel"), 24, 1000, 10, 20 * MIB);
 	OK(axclrtEngineLoadFromFile(file("big.axmodel"), &m[0]));
 	OK(axclrtGetDeviceProperties(id, &p));
 	CHECK(p.freeCmmSize == 26 << 10); // given back
@@ -489,8 +489,8 @@ static double zero_copy(stage *l, stage *head, uint32_t at, uint16_t *embed, uin
 static void case_loops(void) {
 	static const group_def g = {1, LOOP_CELLS, LOOP_CELLS};
 	int32_t id = card("clock=virtual\nprofile=pi5,load 0");
-	write_hollow(file("layer.axmodel"), LOOP_H, 16, 8, 3072, &g, 1, 15728640);
-	write_hollow_head(file("head.axmodel"), LOOP_H, LOOP_VOCAB, 0, 155582464);
+	write_shape(file("layer.axmodel"), LOOP_H, 16, 8, 3072, &g, 1, 15728640);
+	write_shape_head(file("head.axmodel"), LOOP_H, LOOP_VOCAB, 0, 155582464);
 	stage l[LOOP_LAYERS], head = stage_up(file("head.axmodel"));
 	for (int i = 0; i < LOOP_LAYERS; i++) l[i] = stage_up(file("layer.axmodel"));
 	uint16_t *embed = calloc(2, LOOP_H), *mask = calloc(2, LOOP_CELLS + 1), *logits = calloc(2, LOOP_VOCAB);
@@ -573,7 +573,7 @@ static void case_state_loops(void) {
 	write_model(file("full.axmodel"), &m, &full, 1, NULL, 0);
 	m = (model_def){.kind = 5, .flags = 64, .hidden = SL_H, .heads = 16, .kv = 16, .hd = 128, .inter = 3584, .eps = 1e-6f, .value_dim = 128, .conv = 4, .weights = 11100000};
 	write_model(file("linear.axmodel"), &m, &one, 1, NULL, 0);
-	write_hollow_head(file("head.axmodel"), SL_H, SL_VOCAB, 0, 248320 * 1024);
+	write_shape_head(file("head.axmodel"), SL_H, SL_VOCAB, 0, 248320 * 1024);
 	stage l[SL_LAYERS], head = stage_up(file("head.axmodel"));
 	for (int i = 0; i < SL_LAYERS; i++) l[i] = stage_up(file(keeps_state(i) ? "linear.axmodel" : "full.axmodel"));
 	uint8_t *prefill = dmalloc(SL_V);

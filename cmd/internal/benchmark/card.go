@@ -154,7 +154,7 @@ func (r *measuredCard) open(ctx context.Context, f *Options, name string, keep e
 		}
 		s := shape()
 		s.Period = f.Period
-		o.Model = report.Model{Name: o.plan.Name, Hollow: true, Context: s.Context, Layers: s.Layers, Bytes: o.plan.Card}
+		o.Model = report.Model{Name: o.plan.Name, ShapeOnly: true, Context: s.Context, Layers: s.Layers, Bytes: o.plan.Card}
 		o.spec.Layers, o.spec.Head = axmodel.Files(dir, s.Name, s.Chunk, s.Layers)
 		if o.backend, err = engine.OpenShape(ctx, r.card, dir, s, oo); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
@@ -227,7 +227,7 @@ func (r *measuredCard) measure(ctx context.Context, f *Options, name string, pro
 		}
 	}
 	fmt.Fprintf(progress, "\r%60s\r", "")
-	if m.Hollow && r.facts.Kind == "soft" || r.sim && r.facts.Clock == "off" {
+	if m.ShapeOnly && r.facts.Kind == "soft" || r.sim && r.facts.Clock == "off" {
 		m.Roofline = &bench.Roofline{Text: "No limit is computed: nothing here reads weights as a card would, so these figures are the " +
 			"host's alone."}
 		return m, nil

@@ -21,16 +21,16 @@ type Report struct {
 
 // Model is a model's part of a report.
 type Model struct {
-	Name     string          `json:"name"`
-	Hollow   bool            `json:"without_weights,omitempty"`
-	Digest   string          `json:"digest,omitempty"`
-	Context  int             `json:"context"`
-	Layers   int             `json:"layers"`
-	Bytes    int64           `json:"card_bytes"`
-	Cases    []bench.Case    `json:"cases,omitempty"`
-	Roofline *bench.Roofline `json:"roofline,omitempty"`
-	Draft    string          `json:"draft_model,omitempty"`
-	Against  *Against        `json:"against,omitempty"`
+	Name      string          `json:"name"`
+	ShapeOnly bool            `json:"without_weights,omitempty"`
+	Digest    string          `json:"digest,omitempty"`
+	Context   int             `json:"context"`
+	Layers    int             `json:"layers"`
+	Bytes     int64           `json:"card_bytes"`
+	Cases     []bench.Case    `json:"cases,omitempty"`
+	Roofline  *bench.Roofline `json:"roofline,omitempty"`
+	Draft     string          `json:"draft_model,omitempty"`
+	Against   *Against        `json:"against,omitempty"`
 
 	Talks []bench.TalkCase `json:"conversations,omitempty"`
 }

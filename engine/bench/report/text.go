@@ -24,7 +24,7 @@ func (r *Report) Text(out io.Writer) error {
 	fmt.Fprintf(w, "axle %s, %s\nmachine  %s\ncard     %s%s\n", r.Facts.Axle, r.When.Format(time.DateTime), r.Facts, r.Facts.Card, r.end())
 	for _, m := range r.Models {
 		what := ""
-		if m.Hollow {
+		if m.ShapeOnly {
 			what = ", shapes without weights"
 		}
 		if m.Draft != "" {
