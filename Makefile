@@ -199,7 +199,7 @@ pocket: build ## train the built-in model: three hours, needs python3-torch and 
 	test -n "$(TRYING)" || $(MAKE) pocket-goldens
 
 pocket-goldens: ## pocket's golden answers, from the weights in the tree
-	$(GO) test -tags '$(TAGS)' -count=1 ./models/pocket -run 'TestGoldens$$|TestKnownAnswers$$' -v -update
+	$(GO) test -tags '$(TAGS)' -count=1 ./models/pocket -run 'TestGoldens$$|TestReferenceAnswers$$' -v -update
 
 ##@ Packaging
 

@@ -17,9 +17,9 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// A client that takes nothing does not hold up the work that it is told of, and in the end has it
-// all: how far each file is, in order.
-func TestProgressWaitsForNobody(t *testing.T) {
+// A client that reads nothing does not hold up the work whose progress it asked for, and gets all
+// of it in the end: how far each file is, in order.
+func TestSlowProgressReader(t *testing.T) {
 	//proves:T8
 	r := newRig(t)
 	p := &chatty{make(chan struct{})}

@@ -157,9 +157,9 @@ func TestRowsRemoved(t *testing.T) {
 	}
 }
 
-// TestRowsKept: a loader that is given a disk keeps there what a model evaluated, and the next one
-// says the same with it.
-func TestRowsKept(t *testing.T) {
+// TestDiskCacheReused: a loader with a disk cache stores there what a model evaluated, and the next
+// one gives the same answer with it.
+func TestDiskCacheReused(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("AXLE_MODELS", dir)
 	t.Setenv("AXLE_MODEL_PATH", "")

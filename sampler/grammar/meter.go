@@ -47,7 +47,7 @@ func (m *meter) step(n int) {
 		panic(stopped{errSpent})
 	}
 	m.look = max(m.left-10_000, 0)
-	//rule:T16 TestNobodyWaits false
+	//rule:T16 TestCompileCancelled false
 	if m.ctx.Err() != nil {
 		panic(stopped{context.Cause(m.ctx)})
 	}

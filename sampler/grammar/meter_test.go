@@ -70,9 +70,9 @@ func TestDeepSchema(t *testing.T) {
 	}
 }
 
-// TestNobodyWaits: a compilation ends soon after its client has left, and does not begin for one
-// that has left before.
-func TestNobodyWaits(t *testing.T) {
+// TestCompileCancelled: a compilation ends soon after its client has left, and does not begin for
+// one that has left before.
+func TestCompileCancelled(t *testing.T) {
 	//proves:T16 work is counted, no time measured
 	for looks := range 6 {
 		m := newMeter(&leaver{t.Context(), looks})

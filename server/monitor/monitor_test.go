@@ -89,9 +89,9 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// A result that cannot be kept is there all the same, with the reason; names that no file should
+// A result that cannot be saved is there all the same, with the reason; names that no file should
 // have have files.
-func TestResultsKept(t *testing.T) {
+func TestResultsSaved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bench")
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatal(err)

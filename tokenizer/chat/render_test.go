@@ -97,10 +97,10 @@ const goTemplateSource = `{{- if or .System .Tools }}<|im_start|>system
 {{ end }}{{ end }}{{ "<|im_start|>" }}assistant
 `
 
-// TestNobodyForges renders conversations full of control tokens in every place that people and
-// tools can write to. The control ids of the prompt must be those of a twin conversation without
-// them.
-func TestNobodyForges(t *testing.T) {
+// TestNoForgedControlTokens renders conversations full of control tokens in every place that people
+// and tools can write to. The control ids of the prompt must be those of a twin conversation
+// without them.
+func TestNoForgedControlTokens(t *testing.T) {
 	tokens := map[string]*tokenizer.Tokenizer{"qwen": smallTokenizer(t, "qwen3"), "llama3": smallTokenizer(t, "llama3"),
 		"gemma": smallTokenizer(t, "gemma"), "llama2": smallTokenizer(t, "llama2")}
 	type subject struct {

@@ -34,7 +34,7 @@ var allGiven = &marks{given: true}
 func Own(s string) Text { return Text{s: s} }
 
 // Given is text of anybody else's.
-func Given(s string) Text { return Text{s, allGiven} } //rule:T2 ./tokenizer/chat TestNobodyForges {s, allGiven} => {s: s}
+func Given(s string) Text { return Text{s, allGiven} } //rule:T2 ./tokenizer/chat TestNoForgedControlTokens {s, allGiven} => {s: s}
 
 func whole(s string, given bool) Text {
 	if given {

@@ -80,8 +80,8 @@ static device *load_begin(call *c, const void *from, const uint64_t *id, int32_t
 }
 
 // A file goes into card memory of its own size first, and is loaded from there: so a load needs
-// that on top of the model. What a shape-only file stands for is as large as its weights. With the lock
-// held; gives the lock back while the bytes are copied.
+// that on top of the model. What a shape-only file stands for is as large as its weights. With the
+// lock held; gives the lock back while the bytes are copied.
 static int32_t stage(call *c, device *d, const axm *a, uint64_t *held) {
 	uint64_t size = a->weight_bytes > a->file_bytes ? a->weight_bytes : a->file_bytes;
 	if (size > cmm_free(d)) return card_full(hazard(HZ_NOMEM) ? SUB_MEMORY : SUB_ENGINE);

@@ -43,9 +43,9 @@ func TestPlanLoading(t *testing.T) {
 	}
 }
 
-// TestPlanKept: what stays on the card, in memory and on disk is counted by the row, and told with
-// what it saves.
-func TestPlanKept(t *testing.T) {
+// TestPlanCacheTiers: what stays on the card, in memory and on disk is counted by the row, and
+// shown with what it saves.
+func TestPlanCacheTiers(t *testing.T) {
 	m, _ := Shape("qwen3-4b")
 	p := mustProfile(t)
 	r := Make(m, p, 1<<40, 256, Keep{Memory: 1 << 30, Disk: 20e9, Tokens: 1500})

@@ -15,10 +15,10 @@ import (
 	"github.com/axle-llm/axle/models/store"
 )
 
-// TestKnownAnswers (D6): what a sound card says with pocket ships with the program, by both digests
-// that it goes by, and a card is compared with it at its first load already: models/answers.json is
-// as the weights in the tree.
-func TestKnownAnswers(t *testing.T) {
+// TestReferenceAnswers (D6): the program ships what a sound card answers with pocket, under both of
+// pocket's digests, so a card is compared with it at its first load: models/answers.json is as the
+// weights in the tree.
+func TestReferenceAnswers(t *testing.T) {
 	//proves:D6
 	dir, err := models.Materialize(pocket.FS(), filepath.Join(t.TempDir(), pocket.Name))
 	if err != nil {
