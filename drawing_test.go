@@ -219,7 +219,7 @@ func (h *house) svg(t *testing.T) string {
 		top = max(top, h.height(t, r, heights, nil))
 	}
 	// Each stands right below the lowest of those that import it; a room that none imports stands
-	// on the ground, but for the top.
+	// at the bottom, except the top one.
 	byHeight := slices.Clone(rooms)
 	sort.SliceStable(byHeight, func(i, j int) bool { return heights[byHeight[i]] > heights[byHeight[j]] })
 	for _, r := range byHeight {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// simcardLayers are the simulated card's C files, from the ground up. A file calls only into the
+// simcardLayers are the simulated card's C files, from the bottom up. A file calls only into the
 // layers below its own, so that each can be read without those above it.
 var simcardLayers = []struct {
 	why   string

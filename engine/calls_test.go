@@ -44,7 +44,7 @@ const recording = "testdata/calls.txt"
 // shows its calls. To see what they were, run it with -calls=DIR on both commits and compare the
 // files.
 //
-// What changes calls without anybody noticing: the age of nodes (a match where a peek was), the
+// What changes calls without being noticed: the age of nodes (a match where a peek was), the
 // order of the measuring calls at load, the chain of dropped hooks, the order in which memory is
 // allocated, the order in which shares are settled, a clock that is not the card's, the order in
 // which requests arrive, what corrects the costs, and whether a greedy row asks for logits or for

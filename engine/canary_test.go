@@ -28,7 +28,7 @@ func TestCanaryRow(t *testing.T) {
 				f := newFake()
 				o := OpenOptions{CardOptions: CardOptions{Check: -1, CheckWork: 6 * time.Second}}
 				if c.streams == 1 {
-					o.Proven = &Proven{} // no pass has room for a row besides
+					o.Proven = &Proven{} // no pass has room for a further row
 				}
 				b := onFake(t, f, o)
 				if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.canary.learn() }); err != nil {

@@ -95,8 +95,8 @@ func TestNeverWorse(t *testing.T) {
 	t.Logf("%d loads: the worst took %.3f of the time one after another, the mean %.3f", n, worst, sum/float64(n))
 }
 
-// TestTwins: what arrives at once with the same beginning has that beginning evaluated once; for a
-// row or two nobody waits.
+// TestTwins: requests that arrive at once with the same beginning have that beginning evaluated
+// once; for a row or two no request waits.
 func TestTwins(t *testing.T) {
 	for _, c := range []struct{ same, cached int }{{200, 200}, {2, 0}} {
 		off := false

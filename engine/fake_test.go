@@ -66,7 +66,7 @@ func newFake() *fake {
 	return f
 }
 
-// withStates makes the model one that keeps a state besides, with this many slots.
+// withStates makes the model one that keeps a state as well, with this many slots.
 func withStates(slots int) *fake {
 	f := newFake()
 	f.shape.Layers, f.shape.Linear, f.shape.State, f.shape.Slots = 2, 1, 8, slots

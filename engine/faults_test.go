@@ -265,7 +265,7 @@ func TestFatal(t *testing.T) {
 }
 
 // TestWrongData (D6): logits that are NaN, infinite or all equal end the sequence with an error,
-// greedy or not, and nobody builds on its cells.
+// greedy or not, and no other sequence uses its cells.
 func TestWrongData(t *testing.T) {
 	//proves:D6
 	for name, v := range map[string]uint16{"NaN": 0x7fc0, "infinite": 0x7f80, "equal": 0x3f80} {

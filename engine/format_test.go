@@ -295,7 +295,7 @@ func hear(seq iter.Seq2[Event, error]) (a answered, err error) {
 func bf16(x float32) uint16 { return uint16(math.Float32bits(x) >> 16) }
 
 // TestEncodeEnds: a package whose rules make too much of a text is refused as the request's fault,
-// and one that nobody waits for any longer is left with the caller's own error, in chats, bare
+// and one whose client has left ends with the caller's own error, in chats, bare
 // prompts and vectors, on one card and on several.
 func TestEncodeEnds(t *testing.T) {
 	lane.Slow(t)

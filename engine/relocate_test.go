@@ -16,7 +16,7 @@ import (
 )
 
 // TestMoves (G18): a prompt that comes while a long answer lies in the cells that wide passes see
-// has them soon, and nobody has the last answer later for it; and a conversation that lies too high
+// has them soon, and the last answer ends no later for it; and a conversation that lies too high
 // to go on in wide passes comes down.
 func TestMoves(t *testing.T) {
 	for _, c := range []struct {

@@ -89,7 +89,7 @@ func TestPicturesRead(t *testing.T) {
 		t.Errorf("six pictures at once took %d MiB, all may take %d", peak>>20, most>>20)
 	}
 
-	// Whoever leaves while it waits is gone, and takes nothing.
+	// A request that is cancelled while it waits is gone, and takes nothing.
 	g.reading.collect(0)
 	if g.reading.line.Left() != most {
 		t.Fatal("something is still being read")

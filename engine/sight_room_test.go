@@ -19,8 +19,8 @@ import (
 )
 
 // TestRoomToSee (D3): a model is loaded with its encoder or, for the time being, not at all where
-// the card has room for both once others have gone; text alone where it never has. Whoever asks
-// about a picture then is told both numbers.
+// the card has room for both once others have gone; text alone where it never has. A request
+// with a picture then fails with both numbers.
 func TestRoomToSee(t *testing.T) {
 	//proves:D3 the encoder of pictures
 	dir := t.TempDir()

@@ -186,8 +186,8 @@ func TestSightRefused(t *testing.T) {
 	}
 }
 
-// TestEncoderFails: a call that fails is made again; one that fails again ends who waits for it,
-// and nobody else.
+// TestEncoderFails: a call that fails is made again; one that fails again ends the requests that
+// wait for it, and no others.
 func TestEncoderFails(t *testing.T) {
 	s := newSight(t)
 	b, e := s.open(t, OpenOptions{})

@@ -44,7 +44,7 @@ func (p *Package) StateBytes() int64 {
 }
 
 // What a load takes for states unless it is told otherwise: as much as this, but never fewer slots
-// than two sequences and a snapshot of each need, and no more than anybody could fill.
+// than two sequences and a snapshot of each need, and no more than could ever be filled.
 const (
 	stateRoom = 512 << 20
 	minSlots  = 4

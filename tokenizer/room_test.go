@@ -59,7 +59,7 @@ func TestChains(t *testing.T) {
 		}
 	}
 	// The added tokens that such rules are for are refused with the file, and so are more rules
-	// than anybody needs.
+	// than any tokenizer has.
 	added := strings.Replace(chained(hostileChains["doublings"].normalizer, "", ""), `{"normalizer"`,
 		`{"added_tokens":[{"id":4,"content":"aaa","normalized":true}],"normalizer"`, 1)
 	for name, src := range map[string]string{

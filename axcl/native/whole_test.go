@@ -202,7 +202,7 @@ func TestWholeHostile(t *testing.T) {
 		spec axcl.LoadSpec
 		want string
 	}{
-		"a head besides":      {axcl.LoadSpec{Layers: spec.Layers, Head: layer.Head}, "has its own"},
+		"a second head":       {axcl.LoadSpec{Layers: spec.Layers, Head: layer.Head}, "has its own"},
 		"local layers":        {axcl.LoadSpec{Layers: spec.Layers, Local: []bool{true, false}}, "local"},
 		"prompts alone":       {axcl.LoadSpec{Layers: spec.Layers[1:]}, "prefill.axmodel: a whole decoder that axle cannot run: no group"},
 		"then a layer":        {axcl.LoadSpec{Layers: []string{spec.Layers[0], layer.Layers[0]}}, "is not a whole decoder"},
@@ -213,7 +213,7 @@ func TestWholeHostile(t *testing.T) {
 		"caches come whole":   {vendor(wholeCaches), "not which of their rows are new"},
 		"rows in fp32":        {vendor(func(g *axmodeltest.ONNXGroup) { g.Inputs[0].Type = axcl.FP32 }), "takes rows of fp32"},
 		"logits in fp16":      {vendor(func(g *axmodeltest.ONNXGroup) { g.Outputs[0].Type = axcl.FP16 }), "gives logits in fp16"},
-		"something besides":   {vendor(another), "6 inputs"},
+		"one input too many":  {vendor(another), "6 inputs"},
 		"cut short":           {cut(400), "cut short"},
 		"positions of floats": {vendor(func(g *axmodeltest.ONNXGroup) { g.Inputs[3].Type = axcl.FP32 }), `positions "indices"`},
 	} {

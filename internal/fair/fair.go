@@ -58,8 +58,8 @@ type ticket struct {
 	granted             bool
 }
 
-// New makes a line with a number of places and an amount of room. Zero or less of either is as much
-// as anybody asks for.
+// New makes a line with a number of places and an amount of room. Zero or less of either means
+// no limit.
 func New(places int, room int64) *Line {
 	if places <= 0 {
 		places = math.MaxInt

@@ -287,7 +287,7 @@ func Nearest(s string) []string {
 		cost := float64(i) / 100 // as the catalogue has them, where nothing else tells
 		if family, _, _ := strings.Cut(strings.FieldsFunc(e.Name, func(r rune) bool { return r == ':' || r >= '0' && r <= '9' })[0],
 			"-"); want == "" || !strings.HasPrefix(e.Name, want) {
-			if n := slips(want, family); n <= max(1, len(want)/2) {
+			if n := editDistance(want, family); n <= max(1, len(want)/2) {
 				cost += float64(n)
 			} else {
 				cost += 10
@@ -315,8 +315,8 @@ func Nearest(s string) []string {
 	return out
 }
 
-// slips is how many letters have to be changed, put in or left out to make b of a.
-func slips(a, b string) int {
+// editDistance is how many letters have to be changed, put in or left out to make b of a.
+func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -39,8 +39,8 @@ func (r *route) mayNear() bool {
 	return r.allowed || found
 }
 
-// nearName says whether a name or an address in a URL is this machine's or network's without asking
-// anybody.
+// nearName says whether a name or an address in a URL is this machine's or network's without a
+// look-up.
 func nearName(host string) bool {
 	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return nearAddr(a)

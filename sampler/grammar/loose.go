@@ -9,8 +9,8 @@ import (
 	"github.com/axle-llm/axle/ask"
 )
 
-// Options says how a schema is read. The zero Options is what a server wants that takes schemas
-// from anybody.
+// Options says how a schema is read. The zero Options suits a server that takes schemas from
+// anyone.
 type Options struct {
 	// Strict refuses a schema that cannot be enforced whole. Without it what cannot be is left out
 	// and told: see [Grammar.Notes].
