@@ -87,6 +87,16 @@ type Model interface {
 	// ErrClosed, ErrThread, ErrLost and ErrTimeout (the device is lost; what was queued may still
 	// be under way), or an *Error of a call that failed on a device that goes on working.
 	Run(*Pass) error
+	// Head sends hidden rows, as the last layer gives them, through the head alone: rows holds one
+	// or more of Shape.Hidden values, bf16, and logits receives Shape.Out values for each, as
+	// Pass.Logits does. A row that a pass gave in HiddenOut gives the same bits as in that pass. No
+	// layer runs, and no cell and no slot is read or written. [Shape.CheckHead] says what is not
+	// allowed: a model without a head, a whole decoder, more rows than HeadRows.
+	//
+	// It is called as Run is, between passes, and blocks until the logits are there: a card takes a
+	// few rows at a time, each time at most LoadSpec.Timeout. It allocates nothing. Errors: as Run;
+	// after one that is not ErrPass, logits holds nothing that may be used.
+	Head(rows, logits []uint16) error
 	// Clear makes K and V of the cells zero in every layer: what a pass left there that failed, or
 	// gave no numbers, must not be read, and a NaN weighs on a row that does not see its cell too.
 	// The cells ascend. Errors: as Run; after one they hold nothing that may be used.

@@ -99,6 +99,18 @@ func TestSplitAdd(t *testing.T) {
 // TestSplitNets: single models and the buffers they are bound to are used through joined cards as
 // on one.
 func TestSplitNets(t *testing.T) {
+	checkJoined(t, "net", "net of operations", "layer as a net", "buffers")
+}
+
+// TestSplitHead: rows go through the head of a model that is split, on the card that has it, as on
+// one card.
+func TestSplitHead(t *testing.T) {
+	checkJoined(t, "rows through the head alone")
+}
+
+// checkJoined makes the named checks of the conformance suite on two cards that are joined.
+func checkJoined(t *testing.T, names ...string) {
+	t.Helper()
 	checks := axcltest.Checks(axcltest.Options{Open: func() (axcl.Device, error) {
 		var under []*Card
 		for range 2 {
@@ -116,12 +128,12 @@ func TestSplitNets(t *testing.T) {
 	}})
 	made := 0
 	for _, c := range checks {
-		if slices.Contains([]string{"net", "net of operations", "layer as a net", "buffers"}, c.Name) {
+		if slices.Contains(names, c.Name) {
 			made++
 			t.Run(c.Name, func(t *testing.T) { c.Run(t) })
 		}
 	}
-	if made != 4 {
-		t.Errorf("%d checks are of nets", made)
+	if made != len(names) {
+		t.Errorf("%d checks of %d", made, len(names))
 	}
 }

@@ -415,6 +415,18 @@ func (m *split) Run(p *axcl.Pass) error {
 	return nil
 }
 
+// Head runs the head, which is on the last card.
+func (m *split) Head(rows, logits []uint16) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if err := m.shape.CheckHead(len(rows), len(logits)); err != nil {
+		return err
+	}
+	last := len(m.parts) - 1
+	return m.on(context.Background(), last, card.Turn, 0, func(axcl.Device) error { return m.parts[last].Head(rows, logits) })
+}
+
 // Clear clears the cells on each card.
 func (m *split) Clear(cells []uint32) error {
 	if m.closed {

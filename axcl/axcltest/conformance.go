@@ -73,11 +73,13 @@ func Checks(o Options) []Check {
 	add("two models", checkTwo)
 	add("cleared cells", func(t TB, d axcl.Device) { checkClear(t, d, models()) })
 	add("rows saved, restored and copied", func(t TB, d axcl.Device) { checkRows(t, d, models()) })
+	add("rows through the head alone", func(t TB, d axcl.Device) { checkHead(t, d, append(models(), stateModels()...)) })
 	for _, m := range gemma4Models() {
 		add("model/"+m.name, func(t TB, d axcl.Device) { checkModel(t, d, m.tiny) })
 		add("rows copied instead of placed/"+m.name, func(t TB, d axcl.Device) { checkCopies(t, d, m.tiny) })
 		add("cleared cells/"+m.name, func(t TB, d axcl.Device) { checkClear(t, d, []named{m}) })
 		add("rows saved, restored and copied/"+m.name, func(t TB, d axcl.Device) { checkRows(t, d, []named{m}) })
+		add("rows through the head alone/"+m.name, func(t TB, d axcl.Device) { checkHead(t, d, []named{m}) })
 	}
 	add("rows that are added to", checkAdd)
 	add("bad passes", checkBadPasses)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,6 +53,14 @@ func TestTape(t *testing.T) {
 				p.at++
 			}
 			_ = (&playedModel{p: p}).Restore([]uint32{7, 8}, make([]byte, 2*DefaultTiny().Layers*2*2*2*16))
+		},
+		"head": func(d axcl.Device) {
+			p := d.(*Player)
+			for p.tape.Events[p.at].Op != OpHead {
+				p.at++
+			}
+			s := DefaultTiny()
+			_ = (&playedModel{p: p, id: 1}).Head(Rows(8, 3, s.Hidden), make([]uint16, 3*s.Vocab))
 		},
 	} {
 		func() {
@@ -108,6 +117,17 @@ func TestFaulty(t *testing.T) {
 	}
 	if f.Injected() != 6 || f.Calls(OpRun) != 5 || f.Calls("") != 10 {
 		t.Errorf("%d injected of %d runs, %d calls", f.Injected(), f.Calls(OpRun), f.Calls(""))
+	}
+	right, logits := make([]uint16, s.Out), make([]uint16, s.Out)
+	f.Plan(Fault{Op: OpHead, N: 1, Wrong: true}, Fault{Op: OpHead, N: 2, Err: boom})
+	if err := m.Head(good.HiddenOut[:s.Hidden], right); err != nil || !slices.Equal(right, good.Logits[:s.Out]) {
+		t.Errorf("the head alone gives other logits than the pass (%v)", err)
+	}
+	if err := m.Head(good.HiddenOut[:s.Hidden], logits); err != nil || slices.Equal(right, logits) {
+		t.Errorf("logits of the head alone are not damaged (%v)", err)
+	}
+	if err := m.Head(good.HiddenOut[:s.Hidden], logits); err != boom {
+		t.Errorf("the head alone: %v", err)
 	}
 	rows, same := make([]byte, s.RowBytes()), make([]byte, s.RowBytes())
 	f.Plan(Fault{Op: OpSave, N: 1, Wrong: true}, Fault{Op: OpSave, N: 2, Err: boom}, Fault{Op: OpRestore, N: 0, Err: boom},
@@ -212,6 +232,10 @@ func session(d axcl.Device, spec axcl.LoadSpec) (results []any) {
 	rows := make([]byte, 2*s.RowBytes())
 	keep(m.Save([]uint32{0, 1}, rows), rows, m.Restore([]uint32{7, 8}, rows), m.Copy([]uint32{20, 21}, []uint32{1, 7}),
 		m.Clear([]uint32{1}))
+	logits := make([]uint16, 3*s.Out)
+	keep(m.Head(Rows(7, 3, s.Hidden), logits), logits)
+	err = m.Head(Rows(7, 1, s.Hidden), nil)
+	keep(err.Error(), errors.Is(err, axcl.ErrPass))
 	err = m.Copy([]uint32{1}, []uint32{1})
 	keep(err.Error(), errors.Is(err, axcl.ErrPass))
 	bad := &axcl.Pass{}

@@ -17,6 +17,7 @@ const (
 	OpLoad    Op = "Load"
 	OpLoadNet Op = "LoadNet"
 	OpRun     Op = "Run" // of a model
+	OpHead    Op = "Head"
 	OpClear   Op = "Clear"
 	OpSave    Op = "Save"
 	OpRestore Op = "Restore"
@@ -185,6 +186,17 @@ func (m *faultyModel) Run(p *axcl.Pass) error {
 	return err
 }
 
+func (m *faultyModel) Head(rows, logits []uint16) error {
+	x, err := m.copyFault(OpHead)
+	if err != nil {
+		return err
+	}
+	if err = m.Model.Head(rows, logits); x.Wrong {
+		damage(&axcl.Pass{Logits: logits})
+	}
+	return err
+}
+
 func (m *faultyModel) Clear(cells []uint32) error {
 	if x := m.f.next(OpClear); x.Err != nil {
 		return x.Err
@@ -192,7 +204,7 @@ func (m *faultyModel) Clear(cells []uint32) error {
 	return m.Model.Clear(cells)
 }
 
-// copyFault is what the plan says of a call that saves, restores or copies.
+// copyFault is what the plan says of a call that saves, restores or copies, or runs the head alone.
 func (m *faultyModel) copyFault(op Op) (Fault, error) {
 	x := m.f.next(op)
 	if x.Err == nil && x.Hang != nil {

@@ -211,6 +211,16 @@ func (m *recordedModel) Run(p *axcl.Pass) error {
 	return err
 }
 
+func (m *recordedModel) Head(rows, logits []uint16) error {
+	err := m.Model.Head(rows, logits)
+	e := Event{Op: OpHead, ID: m.id, Ask: askHead(rows, logits), Sum: sumHead(rows), Err: keepError(err)}
+	if err == nil {
+		e.Logits = slices.Clone(logits)
+	}
+	m.r.add(e)
+	return err
+}
+
 func (m *recordedModel) Clear(cells []uint32) error {
 	err := m.Model.Clear(cells)
 	m.r.add(Event{Op: OpClear, ID: m.id, Ask: fmt.Sprint("cells ", cells), Err: keepError(err)})
@@ -253,6 +263,16 @@ func (m *recordedModel) RestoreState(slot uint32, at int, from []byte) error {
 	err := m.Model.RestoreState(slot, at, from)
 	m.r.add(Event{Op: OpRestoreState, ID: m.id, Ask: askState(slot, at, len(from)), Sum: sumRows(from), Err: keepError(err)})
 	return err
+}
+
+func askHead(rows, logits []uint16) string {
+	return fmt.Sprintf("%d values for the head, room for %d", len(rows), len(logits))
+}
+
+func sumHead(rows []uint16) uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, rows)
+	return h.Sum64()
 }
 
 func askState(slot uint32, at, bytes int) string {
@@ -411,6 +431,12 @@ func (m *playedModel) Run(p *axcl.Pass) error {
 	copy(p.Logits, e.Logits)
 	copy(p.Argmax, e.Argmax)
 	copy(p.HiddenOut, e.HiddenOut)
+	return e.Err.err()
+}
+
+func (m *playedModel) Head(rows, logits []uint16) error {
+	e := m.p.next(OpHead, m.id, askHead(rows, logits), sumHead(rows))
+	copy(logits, e.Logits)
 	return e.Err.err()
 }
 

@@ -46,7 +46,8 @@ func TestThread(t *testing.T) {
 			_, loadErr := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 			_, netErr := d.LoadNet(write(t, axcltest.DefaultTiny()).Head)
 			done <- []error{infoErr, loadErr, netErr, m.Run(rowPass(m.Shape(), 1)), m.Clear([]uint32{1}), m.Save([]uint32{1}, row),
-				m.Restore([]uint32{1}, row), m.Copy([]uint32{1}, []uint32{2}), n.Run(0, in, nil), n.Close(), m.Close(), d.Close()}
+				m.Restore([]uint32{1}, row), m.Copy([]uint32{1}, []uint32{2}),
+				m.Head(make([]uint16, m.Shape().Hidden), make([]uint16, m.Shape().Out)), n.Run(0, in, nil), n.Close(), m.Close(), d.Close()}
 		}()
 		for i, err := range <-done {
 			if !errors.Is(err, axcl.ErrThread) {

@@ -235,6 +235,7 @@ func everyCopy(t *testing.T, d axcl.Device, y axcltest.Tiny) {
 		func() error { return m.Restore([]uint32{7, 8}, rows) },
 		func() error { return m.Copy([]uint32{9}, []uint32{1}) },
 		func() error { return m.Clear([]uint32{9}) },
+		func() error { return m.Head(wide.Hidden, make([]uint16, 5*s.Out)) },
 		func() error {
 			return n.Run(0, map[string][]byte{in.Name: make([]byte, in.Size)}, map[string][]byte{out.Name: make([]byte, out.Size)})
 		},

@@ -456,6 +456,14 @@ func (m *model) run(p *axcl.Pass) error {
 	return nil
 }
 
+// Head implements axcl.Model by axn_head.
+func (m *model) Head(rows, logits []uint16) error {
+	return m.transfer(func() error { return m.shape.CheckHead(len(rows), len(logits)) }, len(rows), func() C.int {
+		return C.axn_head(m.c, (*C.uint16_t)(unsafe.SliceData(rows)), C.uint32_t(len(rows)/m.shape.Hidden),
+			(*C.uint16_t)(unsafe.SliceData(logits)))
+	})
+}
+
 // Clear implements axcl.Model by axn_clear.
 func (m *model) Clear(cells []uint32) error {
 	if m.closed {

@@ -388,6 +388,7 @@ int axn_whole_logits(axn_model *, const int64_t *want, uint32_t n);
 
 // pass.c
 int axn_run(axn_model *, axn_pass);
+int axn_head(axn_model *, const uint16_t *rows, uint32_t n, uint16_t *logits); // n × hidden, n × out
 int axn_clear(axn_model *, const uint32_t *cell, uint32_t cells); // ascending
 int axn_drain(axn_card *, int32_t ms);
 

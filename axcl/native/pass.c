@@ -348,3 +348,26 @@ int axn_run(axn_model *m, axn_pass of) {
     m->time.calls = c->calls - calls;
     return rc;
 }
+
+// Rows go up from the staging of a pass's rows, which nothing uses between passes, as many as it
+// has room for and there are slots of logits. They are waited for before the next are staged.
+int axn_head(axn_model *m, const uint16_t *rows, uint32_t n, uint16_t *logits) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    size_t row = (size_t)m->hidden * 2;
+    uint32_t most = m->rows < AXN_SLOTS ? m->rows : AXN_SLOTS;
+    int rc = axn_enter(c);
+    for (uint32_t done = 0, k; !rc && done < n; done += k) {
+        k = n - done < most ? n - done : most;
+        memcpy(m->hidden_host, rows + (size_t)done * m->hidden, k * row);
+        c->layer = AXN_HEAD;
+        for (uint32_t i = 0; !rc && i < k; i++) {
+            rc = p->up(c, &m->head_in, 0, m->hidden_host + (size_t)i * m->hidden, row);
+            if (!rc) rc = p->run(c, &m->head_module, 0, &m->head_io[1]);
+            if (!rc) rc = p->down(c, m->logits_host + i * m->logits.size, &m->logits, 0, m->logits.size);
+        }
+        if (!rc) rc = wait(m);
+        if (!rc) hand_out(m, k, logits + (size_t)done * m->out, NULL);
+    }
+    return rc;
+}

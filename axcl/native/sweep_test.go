@@ -96,9 +96,9 @@ func sweepModel(t testing.TB) axcl.LoadSpec {
 	return spec
 }
 
-// life is a device from open to close: a load, a prefill, a decode, copied rows, rows that are
-// added to, a general model. It returns the first error, and the one that cost the card where that
-// is another, and goes on to close what is open.
+// life is a device from open to close: a load, a prefill, a decode, copied rows, rows through the
+// head alone, rows that are added to, a general model. It returns the first error, and the one that
+// cost the card where that is another, and goes on to close what is open.
 func life(k Kind, spec axcl.LoadSpec) (err error) {
 	keep := func(e error) {
 		if err == nil {
@@ -138,6 +138,10 @@ func life(k Kind, spec axcl.LoadSpec) (err error) {
 		return err
 	}
 	if e := copyRows(m); e != nil {
+		keep(e)
+		return err
+	}
+	if e := headAlone(m, wide); e != nil {
 		keep(e)
 		return err
 	}
@@ -189,6 +193,28 @@ func kept(d axcl.Device, n axcl.Net, keep func(error)) {
 			return
 		}
 	}
+}
+
+// headRows is how many rows a life sends through the head alone: more than go up at once.
+const headRows = 5
+
+// headAlone sends rows of the pass through the head, again and again.
+func headAlone(m axcl.Model, wide *axcl.Pass) error {
+	s := m.Shape()
+	var rows []uint16
+	for i := range headRows {
+		rows = append(rows, wide.Hidden[i%wide.Rows()*s.Hidden:][:s.Hidden]...)
+	}
+	logits := make([]uint16, headRows*s.Out)
+	if err := m.Head(rows, logits); err != nil {
+		return err
+	}
+	for i := range headRows {
+		if next := axmodel.ShapeNext(rows[i*s.Hidden:][:s.Hidden], s.Out, 0); axcl.Float32(logits[i*s.Out+next]) != 16 {
+			return fmt.Errorf("row %d through the head alone: the logit of the token after it, %d, is not the largest", i, next)
+		}
+	}
+	return nil
 }
 
 // addedRight: a model without weights gives its input and what was added to it.
@@ -323,10 +349,10 @@ func clean(t *testing.T, k Kind, sim *simhook.Sim, spec axcl.LoadSpec) []traced 
 				at = axcl.Head
 			case n < 2*layers+2:
 				at = n - layers - 2
-			case n == 2*layers+2:
+			case n < 2*layers+3+headRows: // one wanted row, and rows through the head alone
 				at = axcl.Head
-			case n < 3*layers+3: // with additions, nothing wanted
-				at = n - 2*layers - 3
+			case n < 3*layers+3+headRows: // with additions, nothing wanted
+				at = n - 2*layers - 3 - headRows
 			default:
 				at = axcl.NoLayer
 			}

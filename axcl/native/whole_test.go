@@ -161,6 +161,10 @@ func TestWholeShape(t *testing.T) {
 		if err := m.Run(p); !errors.Is(err, axcl.ErrPass) || !strings.Contains(err.Error(), "whole decoder") {
 			t.Error(err)
 		}
+		err = m.Head(p.Hidden, make([]uint16, 3*s.Out))
+		if !errors.Is(err, axcl.ErrPass) || !strings.Contains(err.Error(), "whole decoder") {
+			t.Error(err)
+		}
 		if n := sim.Calls("") - calls; n > 0 {
 			t.Errorf("%d calls for passes that cannot be", n)
 		}

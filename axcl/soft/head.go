@@ -92,6 +92,38 @@ func (h *head) run(n int, in func(r int) []uint16) {
 	}
 }
 
+// give computes n rows, of which in gives the hidden states, headRows at a time: logits and argmax
+// receive what a pass's do, where they are not nil.
+func (h *head) give(n int, in func(r int) []uint16, logits []uint16, argmax []int32) {
+	out := h.out()
+	for i := 0; i < n; i += headRows {
+		k := min(headRows, n-i)
+		h.run(k, func(r int) []uint16 { return in(i + r) })
+		for r := range k {
+			y := h.y[r*out : (r+1)*out]
+			if logits != nil {
+				h.set.Narrow(logits[(i+r)*out:][:out], y)
+			}
+			if argmax != nil {
+				argmax[i+r] = largest(y)
+			}
+		}
+	}
+}
+
+// Head implements axcl.Model.
+func (m *Model) Head(rows, logits []uint16) error {
+	if err := m.ready(); err != nil {
+		return err
+	}
+	if err := m.shape.CheckHead(len(rows), len(logits)); err != nil {
+		return err
+	}
+	hidden := m.shape.Hidden
+	m.head.give(len(rows)/hidden, func(r int) []uint16 { return rows[r*hidden:][:hidden] }, logits, nil)
+	return nil
+}
+
 // logitsOfShape gives the logits of a model without weights: see docs/axmodel-format.md.
 func (h *head) logitsOfShape(y []float32, row []uint16) {
 	if h.Kind == axmodel.EmbeddingHead {

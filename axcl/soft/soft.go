@@ -332,19 +332,8 @@ func (m *Model) Run(p *axcl.Pass) error {
 	if p.HiddenOut != nil {
 		copy(p.HiddenOut, m.hidden[m.at][:n*hidden])
 	}
-	for i := 0; i < len(p.Want); i += headRows {
-		m.want = p.Want[i:min(i+headRows, len(p.Want))]
-		head.run(len(m.want), m.wanted)
-		out := m.shape.Out
-		for r := range m.want {
-			y := head.y[r*out : (r+1)*out]
-			if p.Logits != nil {
-				m.device.set.Narrow(p.Logits[(i+r)*out:][:out], y)
-			}
-			if p.Argmax != nil {
-				p.Argmax[i+r] = largest(y)
-			}
-		}
+	if m.want = p.Want; len(m.want) > 0 {
+		head.give(len(m.want), m.wanted, p.Logits, p.Argmax)
 	}
 	m.want = nil
 	if p.Timing != nil {

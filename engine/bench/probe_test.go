@@ -98,6 +98,10 @@ func (m *tickingModel) Restore(cells []uint32, b []byte) error {
 	return m.s.CheckRows(cells, len(b))
 }
 
+func (m *tickingModel) Head(rows, logits []uint16) error {
+	return m.s.CheckHead(len(rows), len(logits))
+}
+
 func (m *tickingModel) SaveState(slot uint32, at int, to []byte) error {
 	return m.s.CheckState(slot, at, len(to))
 }
