@@ -118,6 +118,12 @@ var allowed = map[string]string{
 	"internal/terminal/terminaltest testing": "it is test code for others' tests",
 }
 
+// leaves import no package of ours but those listed.
+var leaves = map[string][]string{
+	"axcl/soft/kernel": {"internal/bf16"}, // arithmetic, which whatever has weights may call
+	"internal/bf16":    nil,
+}
+
 // parsed is every Go file of the module; nil until the first law asks.
 var parsed []struct {
 	name string
@@ -150,6 +156,30 @@ func TestImports(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLeaves holds tests to it, too.
+func TestLeaves(t *testing.T) {
+	files := map[string]int{}
+	goFiles(t, func(name string, file *ast.File, _ []byte) {
+		dir := path.Dir(name)
+		may, ok := leaves[dir]
+		if !ok {
+			return
+		}
+		files[dir]++
+		for _, spec := range file.Imports {
+			what, _ := strconv.Unquote(spec.Path.Value)
+			if ours, ok := strings.CutPrefix(what, module); ok && !slices.Contains(may, ours) {
+				t.Errorf("%s imports %s: %s is a leaf, which may import only %q", name, ours, dir, may)
+			}
+		}
+	})
+	for dir := range leaves {
+		if files[dir] == 0 {
+			t.Errorf("%s has no files, so this test sees nothing", dir)
+		}
+	}
 }
 
 // TestLinks: of these packages only those that load models link a card, directly or through another

@@ -1,15 +1,9 @@
 package axcl
 
-import "math"
+import "github.com/axle-llm/axle/internal/bf16"
 
 // Float32 is the value of a bf16.
-func Float32(v uint16) float32 { return math.Float32frombits(uint32(v) << 16) }
+func Float32(v uint16) float32 { return bf16.Float32(v) }
 
 // BFloat16 rounds to the nearest bf16, ties to even; NaN stays NaN.
-func BFloat16(f float32) uint16 {
-	b := math.Float32bits(f)
-	if b&0x7fffffff > 0x7f800000 {
-		return uint16(b>>16) | 0x40
-	}
-	return uint16((b + 0x7fff + b>>16&1) >> 16)
-}
+func BFloat16(f float32) uint16 { return bf16.Round(f) }

@@ -14,19 +14,21 @@ import (
 
 	"github.com/x448/float16"
 	"golang.org/x/sys/unix"
+
+	"github.com/axle-llm/axle/internal/bf16"
 )
 
 // elem is how a table keeps its values.
 type elem int
 
 const (
-	bf16 elem = iota
-	f16
-	f32
+	ofBF16 elem = iota
+	ofF16
+	ofF32
 )
 
 func (e elem) bytes() int64 {
-	if e == f32 {
+	if e == ofF32 {
 		return 4
 	}
 	return 2
@@ -168,22 +170,22 @@ func (e *Embeddings) check(row []uint16, id int32) error {
 
 func (e *Embeddings) convert(dst []uint16, src []byte) {
 	switch e.kind {
-	case bf16:
+	case ofBF16:
 		for i := range dst {
 			dst[i] = binary.LittleEndian.Uint16(src[2*i:])
 		}
 		if e.Scale != 1 {
 			for i, v := range dst {
-				dst[i] = toBF16(fromBF16(v) * e.Scale)
+				dst[i] = bf16.Round(bf16.Float32(v) * e.Scale)
 			}
 		}
-	case f16:
+	case ofF16:
 		for i := range dst {
-			dst[i] = toBF16(float16.Frombits(binary.LittleEndian.Uint16(src[2*i:])).Float32() * e.Scale)
+			dst[i] = bf16.Round(float16.Frombits(binary.LittleEndian.Uint16(src[2*i:])).Float32() * e.Scale)
 		}
-	case f32:
+	case ofF32:
 		for i := range dst {
-			dst[i] = toBF16(math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:])) * e.Scale)
+			dst[i] = bf16.Round(math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:])) * e.Scale)
 		}
 	}
 }
@@ -203,15 +205,4 @@ func (e *Embeddings) Close() error {
 		e.mapped = nil
 	}
 	return e.file.Close()
-}
-
-func fromBF16(v uint16) float32 { return math.Float32frombits(uint32(v) << 16) }
-
-// toBF16 rounds to nearest, ties to even; NaN stays NaN.
-func toBF16(f float32) uint16 {
-	b := math.Float32bits(f)
-	if b&0x7fffffff > 0x7f800000 {
-		return uint16(b>>16) | 0x40
-	}
-	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path"
 	"strings"
@@ -251,24 +250,4 @@ func TestHostilePackageFiles(t *testing.T) {
 		sizes[name] = 5000
 	}
 	fuzzguard.Check(t, listing.Len(), func() { _, _ = Select(sizes, fstest.MapFS{}) })
-}
-
-func TestBF16(t *testing.T) {
-	for _, c := range []struct {
-		in   float32
-		want uint16
-	}{{0, 0}, {1, 0x3f80}, {-1, 0xbf80}, {1.00390625, 0x3f80}, {1.01171875, 0x3f82}, {float32(math.Inf(1)), 0x7f80},
-		{math.MaxFloat32, 0x7f80}, {1e-45, 0}} {
-		if got := toBF16(c.in); got != c.want {
-			t.Errorf("%g is %04x, want %04x", c.in, got, c.want)
-		}
-	}
-	if got := toBF16(float32(math.NaN())); fromBF16(got) == fromBF16(got) {
-		t.Errorf("NaN became %04x", got)
-	}
-	for v := range uint16(0xffff) {
-		if f := fromBF16(v); f == f && toBF16(f) != v {
-			t.Fatalf("%04x does not survive", v)
-		}
-	}
 }

@@ -17,7 +17,7 @@ type npyHeader struct {
 
 // npyTypes are the types of a table. bf16 comes as two opaque bytes, as the name that ml_dtypes
 // gives it, or as the raw bits.
-var npyTypes = map[string]elem{"<f2": f16, "<f4": f32, "bfloat16": bf16, "<V2": bf16, "|V2": bf16, "<u2": bf16, "<i2": bf16}
+var npyTypes = map[string]elem{"<f2": ofF16, "<f4": ofF32, "bfloat16": ofBF16, "<V2": ofBF16, "|V2": ofBF16, "<u2": ofBF16, "<i2": ofBF16}
 
 // readNpy reads the header of a two-dimensional .npy table of f2, f4 or bf16 and checks it against
 // the file's size.

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/bf16"
 	"github.com/axle-llm/axle/tokenizer"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -449,7 +450,7 @@ func (pkg *Package) embedScale() float32 {
 }
 
 // gemmaScale is √hidden rounded to bf16, as the models were trained with it.
-func gemmaScale(hidden int) float32 { return fromBF16(toBF16(sqrt32(hidden))) }
+func gemmaScale(hidden int) float32 { return bf16.Float32(bf16.Round(sqrt32(hidden))) }
 
 // Files lists the package's files by their names inside it.
 func (p *Package) Files() []string { return p.p.files() }

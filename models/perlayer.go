@@ -10,6 +10,8 @@ import (
 	"path"
 	"runtime"
 	"sync"
+
+	"github.com/axle-llm/axle/internal/bf16"
 )
 
 // PerLayer makes the layer inputs of Gemma-4: from a table by token, gigabytes that are mapped and
@@ -174,7 +176,7 @@ func (pkg *Package) floats(name string, rows, cols int64) ([]float32, error) {
 	switch {
 	case err != nil:
 		return nil, bad(err)
-	case h.kind != f32 || h.rows != rows || h.cols != cols:
+	case h.kind != ofF32 || h.rows != rows || h.cols != cols:
 		return nil, bad(fmt.Errorf("%d × %d values of %v, want %d × %d of f32", h.rows, h.cols, h.kind, rows, cols))
 	}
 	data := make([]byte, rows*cols*4)
@@ -210,7 +212,7 @@ func (l *PerLayer) Row(dst []uint16, id int32, embed []uint16) error {
 	}
 	e := make([]float32, l.hidden)
 	for i, v := range embed {
-		e[i] = fromBF16(v) / sqrt32(l.hidden)
+		e[i] = bf16.Float32(v) / sqrt32(l.hidden)
 	}
 	workers := min(runtime.GOMAXPROCS(0), l.Layers, 1+len(l.project)>>21)
 	var all sync.WaitGroup
@@ -238,7 +240,7 @@ func (l *PerLayer) layers(dst []uint16, e []float32, from, to int) {
 		scale := float32(1 / math.Sqrt(sum/float64(l.Width)+gemmaEps))
 		out := dst[layer*l.Width:][:l.Width]
 		for i, v := range one {
-			out[i] = toBF16((v*scale*l.norm[i] + fromBF16(out[i])) * math.Sqrt2 / 2)
+			out[i] = bf16.Round((v*scale*l.norm[i] + bf16.Float32(out[i])) * math.Sqrt2 / 2)
 		}
 	}
 }

@@ -10,8 +10,9 @@ package kernel
 
 import (
 	"fmt"
-	"math"
 	"strings"
+
+	"github.com/axle-llm/axle/internal/bf16"
 )
 
 //go:generate go run -C avo . -out ../avx2_amd64.s -stubs ../avx2_amd64.go -pkg kernel
@@ -267,7 +268,7 @@ func (w *Weights) tail(o, i int, x []float32) float32 {
 	return sum
 }
 
-func wide(v uint16) float32 { return math.Float32frombits(uint32(v) << 16) }
+func wide(v uint16) float32 { return bf16.Float32(v) }
 
 // Scores sets dst[i·stride + j] = key j · q[i], for n rows of q, which are hd long, and the rows of
 // keys that list names. Rows of keys are apart by keyStride values; key j begins at its row's value

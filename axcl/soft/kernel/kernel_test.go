@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/internal/bf16"
 )
 
 func TestMul(t *testing.T) {
@@ -48,9 +48,9 @@ func random(r *rand.Rand, kind string, rows, cols, n int) (w *Weights, exact []f
 	for o := range rows {
 		for i := range cols {
 			at, v, f := o*cols+i, r.IntN(255)-127, float32(r.NormFloat64())
-			b := axcl.BFloat16(f)
+			b := bf16.Round(f)
 			if w.Quantised() && i%w.Group == 0 {
-				w.Groups[(o/8*((cols+w.Group-1)/w.Group)+i/w.Group)*8+o%8] = axcl.BFloat16(float32(r.ExpFloat64()))
+				w.Groups[(o/8*((cols+w.Group-1)/w.Group)+i/w.Group)*8+o%8] = bf16.Round(float32(r.ExpFloat64()))
 			}
 			place := (o/8*blocks(cols)+i/block)*8*block + i%block/4*32 + o%8*4 + i%4 // in eights
 			switch {
@@ -287,7 +287,7 @@ func TestRows(t *testing.T) {
 			s.Narrow(narrow, x)
 			s.Widen(wider, narrow)
 			for i, v := range narrow {
-				if want := axcl.BFloat16(x[i]); v != want || math.Float32bits(wider[i]) != uint32(want)<<16 {
+				if want := bf16.Round(x[i]); v != want || math.Float32bits(wider[i]) != uint32(want)<<16 {
 					t.Fatalf("%v: %v to bf16 and back: %x and %v, want %x", s, x[i], v, wider[i], want)
 				}
 			}
@@ -303,7 +303,7 @@ func TestAttention(t *testing.T) {
 			const cells, kv = 150, 2
 			k := make([]uint16, cells*kv*hd)
 			for i := range k {
-				k[i] = axcl.BFloat16(float32(r.NormFloat64()))
+				k[i] = bf16.Round(float32(r.NormFloat64()))
 			}
 			var list []int32
 			for c := range int32(cells) {

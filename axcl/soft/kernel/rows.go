@@ -4,7 +4,7 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/internal/bf16"
 )
 
 // Functions of a row: each does the first values, a multiple of eight, by the set's assembly, where
@@ -58,7 +58,7 @@ func (s Set) Narrow(dst []uint16, src []float32) {
 	i := s.vector(len(src))
 	narrowAsm(ptr(dst), ptr(src), i)
 	for ; i < len(src); i++ {
-		dst[i] = axcl.BFloat16(src[i])
+		dst[i] = bf16.Round(src[i])
 	}
 }
 
