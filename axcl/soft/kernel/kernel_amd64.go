@@ -224,7 +224,8 @@ func (s Set) fours(dst *float32, ds uintptr, w *Weights, x []float32, n, from, t
 	}
 }
 
-// mulQuantised computes whole eights and keeps what is wanted of them.
+// mulQuantised computes whole eights and keeps what is wanted of them. For one row of input AVX2
+// has kernels that keep results in a register; of AVX-512 those for many rows are as fast.
 func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int, scratch *Scratch) {
 	if s == Go {
 		mulQuantisedGo(dst, w, x, n, from, to)

@@ -45,8 +45,8 @@ func newEights(bits int) *eights {
 	return e
 }
 
-// load reads the scales of block at, if its group begins with it, and weights of four bits, and
-// asks for what comes later.
+// load reads the scales of block at, if its group begins with it, and weights of four bits. The
+// caller asks for what comes later.
 func (e *eights) load(at, mask reg.GPVirtual) {
 	TESTQ(mask, at)
 	JNE(LabelRef("scaled"))
@@ -54,9 +54,6 @@ func (e *eights) load(at, mask reg.GPVirtual) {
 	VPSLLD(Imm(16), e.scales, e.scales)
 	ADDQ(Imm(16), e.scale)
 	Label("scaled")
-	for line := range e.bits / 2 {
-		PREFETCHT0(Mem{Base: e.w, Disp: ahead + 64*line})
-	}
 	if e.bits == 8 {
 		return
 	}
@@ -72,6 +69,13 @@ func (e *eights) load(at, mask reg.GPVirtual) {
 		VPSRLW(Imm(4), e.v[j], e.v[j+4])
 		VPAND(nibbles, e.v[j+4], e.v[j+4])
 		VPAND(nibbles, e.v[j], e.v[j])
+	}
+}
+
+// soon asks for the block that lies a fixed way ahead.
+func (e *eights) soon() {
+	for line := range e.bits / 2 {
+		PREFETCHT0(Mem{Base: e.w, Disp: ahead + 64*line})
 	}
 }
 
@@ -145,8 +149,17 @@ func (e *eights) bytes(n int, at func(i, disp int) Mem) (sums []reg.VecVirtual) 
 	return sums
 }
 
+// few rows of input are multiplied so fast that memory does not keep up with what is asked for a
+// fixed way ahead. From so many blocks on a row of weights is long.
+const (
+	few  = 4
+	long = 96
+)
+
 // quantTile is the product of eight rows of weights, in eights, with n rows of input. A lane is a
-// row of weights, so what has to be done to a block's sum is done for eight at once.
+// row of weights, so what has to be done to a block's sum is done for eight at once. Of eight bits
+// and for few rows, the whole next eight is asked for, into the second cache, while this one is
+// multiplied.
 func quantTile(bits int) {
 	TEXT(fmt.Sprintf("quant%d", bits), NOSPLIT, "func(acc *float32, w *byte, scales *uint16, x *byte, xStride uintptr, n int, blocks int, "+
 		"mask int)")
@@ -154,10 +167,28 @@ func quantTile(bits int) {
 	describe(fmt.Sprintf("quant%d multiplies 8 rows of w, in eights and of %d bits, with n rows of x over this many blocks of 32, and adds to "+
 		"acc, which has 8 values for each row of x; the stride is bytes. A scale of w holds for mask+1 blocks.", bits, bits))
 	e, x, stride, at := newEights(bits), mustLoad("x"), mustLoad("xStride"), GP64()
+	next := GP64()
+	if bits == 8 {
+		Load(Param("blocks"), next)
+		SHLQ(Imm(8), next)
+	}
 	XORQ(at, at)
 	Label("loop")
-	e.load(at, mustLoad("mask"))
 	row, acc, left := GP64(), mustLoad("acc"), mustLoad("n")
+	if bits == 8 {
+		CMPQ(left, Imm(few))
+		JGT(LabelRef("many"))
+		for line := range bits / 2 {
+			PREFETCHT1(Mem{Base: e.w, Index: next, Scale: 1, Disp: 64 * line})
+		}
+		JMP(LabelRef("asked"))
+		Label("many")
+	}
+	e.soon()
+	if bits == 8 {
+		Label("asked")
+	}
+	e.load(at, mustLoad("mask"))
 	MOVQ(x, row)
 	// Rows of input side by side: as many as there are registers for, and fewer at the end.
 	most := 2
@@ -211,6 +242,7 @@ func quantOne(bits int) {
 	XORQ(at, at)
 	VXORPS(sum, sum, sum)
 	Label("loop")
+	e.soon()
 	e.load(at, mask)
 	sums, factors := e.times(Mem{Base: x})
 	VFMADD231PS(factors[0], sums[0], sum)

@@ -303,11 +303,31 @@ func wideQuant(bits int) {
 		MOVL(U32(0x0f0f0f0f), b)
 		VPBROADCASTD(b, nibbles)
 	}
+	// The next two eights are asked for while these are multiplied, into the second cache: each line
+	// once, and in the order in which they lie, not in that of the products, which goes to and fro
+	// between two places. Many rows of input leave no room there if rows are long.
+	next := GP64()
+	MOVQ(second, next)
+	ADDQ(mustLoad("wStride"), next)
+	CMPQ(mustLoad("n"), Imm(few))
+	JLE(LabelRef("loop"))
+	CMPQ(mustLoad("blocks"), Imm(long))
+	JLE(LabelRef("loop"))
+	XORQ(next, next)
 	Label("loop")
+	TESTQ(next, next)
+	JEQ(LabelRef("soon"))
+	for line := range bits {
+		PREFETCHT1(Mem{Base: next, Disp: 64 * line})
+	}
+	ADDQ(U32(uint32(64*bits)), next)
+	JMP(LabelRef("asked"))
+	Label("soon")
 	for line := range bits / 2 {
 		PREFETCHT0(Mem{Base: w, Disp: ahead + 64*line})
 		PREFETCHT0(Mem{Base: second, Disp: ahead + 64*line})
 	}
+	Label("asked")
 	t := mustLoad("mask")
 	TESTQ(t, at)
 	JNE(LabelRef("scaled"))
