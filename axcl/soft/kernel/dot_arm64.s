@@ -7,8 +7,16 @@
 
 #include "textflag.h"
 
+// Weights are read once, in the order in which they lie, and asked for this many bytes ahead: four blocks of eight bits, for which one of four
+// cores that share 11.4 GB/s takes 360 ns. No such request faults, past the end of the weights either.
+#define AHEAD 1024
+
 // A block of eight bits at R0, and on: V16 has the values 0-3 of rows 0-3, V17 those of rows 4-7, V18 the values 4-7 of rows 0-3, and so on.
 #define LOAD8 \
+	PRFM   AHEAD(R0), PLDL1STRM; \
+	PRFM   (AHEAD+64)(R0), PLDL1STRM; \
+	PRFM   (AHEAD+128)(R0), PLDL1STRM; \
+	PRFM   (AHEAD+192)(R0), PLDL1STRM; \
 	VLD1.P 64(R0), [V16.B16, V17.B16, V18.B16, V19.B16]; \
 	VLD1.P 64(R0), [V20.B16, V21.B16, V22.B16, V23.B16]; \
 	VLD1.P 64(R0), [V24.B16, V25.B16, V26.B16, V27.B16]; \
@@ -18,6 +26,8 @@
 #define LOAD4 \
 	WORD   $0x4f04e50e /* movi v14.16b, #0x88 */; \
 	WORD   $0x4f07e60f /* movi v15.16b, #0xf0 */; \
+	PRFM   AHEAD(R0), PLDL1STRM; \
+	PRFM   (AHEAD+64)(R0), PLDL1STRM; \
 	VLD1.P 64(R0), [V16.B16, V17.B16, V18.B16, V19.B16]; \
 	VLD1.P 64(R0), [V20.B16, V21.B16, V22.B16, V23.B16]; \
 	VEOR   V14.B16, V16.B16, V16.B16; \
