@@ -87,6 +87,12 @@ type Pass struct {
 	// bf16. A whole decoder has none to give.
 	HiddenOut []uint16
 
+	// Meanwhile, when not nil, is called once by Run, on its goroutine, when HiddenOut is there:
+	// work of the host that needs no more of the pass, such as the head of its rows. The card may
+	// still bring the new rows of K and V to their cells. What Meanwhile makes counts only if Run
+	// returns nil. It is not called where Run fails before. It must not use the device.
+	Meanwhile func()
+
 	// Timing, when not nil, is filled with where the time went.
 	Timing *Timing
 }

@@ -390,7 +390,7 @@ func (m *split) Run(p *axcl.Pass) error {
 			}
 		}
 		if i == len(m.parts)-1 {
-			q.Want, q.Logits, q.Argmax, q.HiddenOut = p.Want, p.Logits, p.Argmax, p.HiddenOut
+			q.Want, q.Logits, q.Argmax, q.HiddenOut, q.Meanwhile = p.Want, p.Logits, p.Argmax, p.HiddenOut, p.Meanwhile
 		} else {
 			q.HiddenOut = m.hidden
 		}

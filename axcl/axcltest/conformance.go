@@ -73,6 +73,7 @@ func Checks(o Options) []Check {
 	add("two models", checkTwo)
 	add("cleared cells", func(t TB, d axcl.Device) { checkClear(t, d, models()) })
 	add("rows saved, restored and copied", func(t TB, d axcl.Device) { checkRows(t, d, models()) })
+	add("work of the host meanwhile", func(t TB, d axcl.Device) { checkMeanwhile(t, d, append(models(), stateModels()...)) })
 	add("rows through the head alone", func(t TB, d axcl.Device) { checkHead(t, d, append(models(), stateModels()...)) })
 	for _, m := range gemma4Models() {
 		add("model/"+m.name, func(t TB, d axcl.Device) { checkModel(t, d, m.tiny) })

@@ -59,6 +59,57 @@ func checkHead(t TB, d axcl.Device, all []named) {
 	}
 }
 
+// checkMeanwhile: a pass calls Meanwhile once, when its hidden rows are there, and keeps its rows
+// as it does without. A pass that is not allowed does not call it.
+func checkMeanwhile(t TB, d axcl.Device, all []named) {
+	for _, y := range all {
+		m := load(t, d, write(t, y.tiny))
+		s := m.Shape()
+		run := func(done, n int, meanwhile bool) (out [][]uint16) {
+			t.Helper()
+			for _, rows := range prompt(6100, done, n, s.MaxRows(), func(i int) uint32 { return uint32(i) }) {
+				p := build(s, rows, func(token uint64) []uint16 { return Rows(token, 1, s.Hidden) })
+				p.Want, p.Logits, p.Argmax = nil, nil, nil
+				var then []uint16
+				calls := 0
+				if meanwhile {
+					p.Meanwhile = func() { calls, then = calls+1, slices.Clone(p.HiddenOut) }
+				}
+				if err := m.Run(p); err != nil {
+					t.Fatalf("%s: run: %v", y.name, err)
+				}
+				if meanwhile && (calls != 1 || !slices.Equal(then, p.HiddenOut)) {
+					t.Errorf("%s: the host's work was called %d times, its hidden rows are the pass's: %t", y.name, calls,
+						slices.Equal(then, p.HiddenOut))
+				}
+				out = append(out, p.HiddenOut)
+			}
+			return out
+		}
+		const tokens = 11
+		want := append(run(0, tokens, false), run(tokens, 2, false)...)
+		cells := make([]uint32, tokens+2)
+		for i := range cells {
+			cells[i] = uint32(i)
+		}
+		for range 2 {
+			if err := m.Clear(cells); err != nil { // else the rows that were there would do
+				t.Fatalf("%s: clear: %v", y.name, err)
+			}
+			if got := append(run(0, tokens, true), run(tokens, 2, true)...); !slices.EqualFunc(got, want, slices.Equal) {
+				t.Errorf("%s: passes with work of the host meanwhile give something else", y.name)
+			}
+		}
+		bad := axcl.Pass{Meanwhile: func() { t.Errorf("%s: a pass without rows called the host's work", y.name) }}
+		if err := m.Run(&bad); !errors.Is(err, axcl.ErrPass) {
+			t.Errorf("%s: a pass without rows: %v", y.name, err)
+		}
+		if err := m.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+}
+
 // throughHead sends n of the rows through the head, in another order than they were given in.
 func throughHead(t TB, name string, m axcl.Model, given []result, n int) {
 	t.Helper()

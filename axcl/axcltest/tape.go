@@ -431,7 +431,11 @@ func (m *playedModel) Run(p *axcl.Pass) error {
 	copy(p.Logits, e.Logits)
 	copy(p.Argmax, e.Argmax)
 	copy(p.HiddenOut, e.HiddenOut)
-	return e.Err.err()
+	if err := e.Err.err(); err != nil || p.Meanwhile == nil {
+		return err
+	}
+	p.Meanwhile()
+	return nil
 }
 
 func (m *playedModel) Head(rows, logits []uint16) error {

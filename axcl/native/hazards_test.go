@@ -99,8 +99,10 @@ func TestTaskFails(t *testing.T) {
 		}
 		want := right()
 		// Every asynchronous call of a wide pass, and of a row's: what is sent up, executes, what
-		// comes down, rows that go home.
-		for _, p := range []*axcl.Pass{wide, row} {
+		// comes down, rows that go to their cells. Those of meanwhile go while the host works.
+		meanwhile := widePass(m.Shape(), 5)
+		meanwhile.HiddenOut, meanwhile.Meanwhile = make([]uint16, len(meanwhile.Hidden)), func() {}
+		for _, p := range []*axcl.Pass{wide, row, meanwhile} {
 			for _, call := range []string{"MemcpyAsync", "ExecuteAsync"} {
 				n := 0
 				for ; ; n++ {
@@ -118,6 +120,9 @@ func TestTaskFails(t *testing.T) {
 					if got := right(); !slices.Equal(got, want) {
 						t.Fatalf("after %s %d of a pass of %d rows failed, the next passes differ", call, n, p.Rows())
 					}
+				}
+				if got := right(); !slices.Equal(got, want) { // nothing that failed is left for another pass
+					t.Errorf("after a pass of %d rows that did not fail, the next passes differ", p.Rows())
 				}
 				if n < 2 {
 					t.Errorf("a pass of %d rows has %d tasks of %s", p.Rows(), n, call)

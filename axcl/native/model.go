@@ -443,8 +443,13 @@ func (m *model) run(p *axcl.Pass) error {
 		want:  (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(p.Want))), wanted: C.uint32_t(len(p.Want)),
 		logits: (*C.uint16_t)(unsafe.SliceData(p.Logits)), argmax: (*C.int32_t)(unsafe.SliceData(p.Argmax)),
 		hidden_out: (*C.uint16_t)(unsafe.SliceData(p.HiddenOut)),
+		unfinished: C.bool(p.Meanwhile != nil),
 		slots:      C.axn_slots{from: C.uint32_t(from), to: C.uint32_t(to), single: C.bool(p.Single)},
 	})
+	if rc == C.AXN_OK && p.Meanwhile != nil {
+		p.Meanwhile()
+		rc = C.axn_finish(m.c)
+	}
 	if rc != C.AXN_OK {
 		return m.d.settle(m.d.wrap(rc, ""), m.c.timeout_ms)
 	}

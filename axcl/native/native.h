@@ -356,6 +356,7 @@ typedef struct {
     uint16_t *logits;        // wanted × out; NULL: not asked for, as the next two
     int32_t *argmax;
     uint16_t *hidden_out;    // rows × hidden
+    bool unfinished;         // return when hidden_out is there: axn_finish waits for the rest
     axn_slots slots;
 } axn_pass;
 
@@ -388,6 +389,7 @@ int axn_whole_logits(axn_model *, const int64_t *want, uint32_t n);
 
 // pass.c
 int axn_run(axn_model *, axn_pass);
+int axn_finish(axn_model *);
 int axn_head(axn_model *, const uint16_t *rows, uint32_t n, uint16_t *logits); // n × hidden, n × out
 int axn_clear(axn_model *, const uint32_t *cell, uint32_t cells); // ascending
 int axn_drain(axn_card *, int32_t ms);

@@ -326,7 +326,13 @@ int axn_run(axn_model *m, axn_pass of) {
     // order.
     if (!rc && hidden_out) rc = c->lib->provider->down(c, m->hidden_host, &m->turn[m->layers % 2], 0, hidden);
     bool first = true, keeps = g->rows > 1 && m->whole && !m->decoder.files, beside = keeps && wanted;
-    if (!rc && beside) rc = wait(m);
+    bool unfinished = pass->unfinished && keeps && hidden_out && !wanted;
+    if (!rc && (beside || unfinished)) rc = wait(m);
+    if (!rc && unfinished) {
+        memcpy(hidden_out, m->hidden_host, hidden);
+        rc = keep_rows(m, pass, c->lib->provider->copy);
+        first = false;
+    }
     for (uint32_t done = 0, n; !rc && (first || done < wanted); done += n) {
         int64_t t2 = now();
         n = wanted - done < AXN_SLOTS ? wanted - done : AXN_SLOTS;
@@ -369,5 +375,13 @@ int axn_head(axn_model *m, const uint16_t *rows, uint32_t n, uint16_t *logits) {
         if (!rc) rc = wait(m);
         if (!rc) hand_out(m, k, logits + (size_t)done * m->out, NULL);
     }
+    return rc;
+}
+
+// Waits until the rows of a pass that is unfinished are in their cells.
+int axn_finish(axn_model *m) {
+    int rc = axn_enter(m->card);
+    if (!rc) rc = wait(m);
+    m->time.calls++;
     return rc;
 }

@@ -146,7 +146,7 @@ func life(k Kind, spec axcl.LoadSpec) (err error) {
 		return err
 	}
 	more := withAdd(s, widePass(s, 3), 0, 2)
-	more.HiddenOut = make([]uint16, len(more.Hidden))
+	more.HiddenOut, more.Meanwhile = make([]uint16, len(more.Hidden)), func() {}
 	if e := m.Run(more); e != nil {
 		keep(e)
 		return err

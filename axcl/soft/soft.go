@@ -336,6 +336,9 @@ func (m *Model) Run(p *axcl.Pass) error {
 		head.give(len(m.want), m.wanted, p.Logits, p.Argmax)
 	}
 	m.want = nil
+	if p.Meanwhile != nil {
+		p.Meanwhile()
+	}
 	if p.Timing != nil {
 		*p.Timing = axcl.Timing{Upload: upload.Sub(start), Wait: layers.Sub(upload), Head: time.Since(layers)}
 	}

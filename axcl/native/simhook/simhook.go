@@ -17,6 +17,7 @@ static int32_t text(void *f, const char *s) { return ((int32_t (*)(const char *)
 static int32_t plain(void *f) { return ((int32_t (*)(void))f)(); }
 static int32_t counts(void *f, axsim_counts *c) { return ((int32_t (*)(axsim_counts *))f)(c); }
 static uint64_t number(void *f) { return ((uint64_t (*)(void))f)(); }
+static void work(void *f, uint64_t a, uint64_t b) { ((void (*)(uint64_t, uint64_t))f)(a, b); }
 static uint64_t named(void *f, const char *s) { return ((uint64_t (*)(const char *))f)(s); }
 */
 import "C"
@@ -27,7 +28,7 @@ import (
 )
 
 // Sim is a loaded simulated card.
-type Sim struct{ configure, reset, live, left, clock, busy, calls, crossings unsafe.Pointer }
+type Sim struct{ configure, reset, live, left, clock, busy, calls, crossings, host unsafe.Pointer }
 
 // Attach loads the library at path, or finds it loaded: libaxcl_rt.so, or libax_sys.so for the
 // on-board one.
@@ -44,7 +45,7 @@ func Attach(path string) (*Sim, error) {
 		to   *unsafe.Pointer
 	}{{"axsim_configure", &s.configure}, {"axsim_reset", &s.reset}, {"axsim_live", &s.live}, {"axsim_left", &s.left},
 		{"axsim_clock_ns", &s.clock},
-		{"axsim_busy_ns", &s.busy}, {"axsim_calls", &s.calls}, {"axsim_crossings", &s.crossings}} {
+		{"axsim_busy_ns", &s.busy}, {"axsim_calls", &s.calls}, {"axsim_crossings", &s.crossings}, {"axsim_host", &s.host}} {
 		sym := C.CString(f.name)
 		*f.to = C.dlsym(h, sym)
 		C.free(unsafe.Pointer(sym))
@@ -97,6 +98,9 @@ func (s *Sim) Clock() uint64 { return uint64(C.number(s.clock)) }
 
 // Busy: see Clock.
 func (s *Sim) Busy() uint64 { return uint64(C.number(s.busy)) }
+
+// Host moves a virtual clock by the work of the host's processor: see axsim_host.
+func (s *Sim) Host(bytes, products int64) { C.work(s.host, C.uint64_t(bytes), C.uint64_t(products)) }
 
 // Calls counts calls of a function since the library was initialised; of all for an empty name.
 func (s *Sim) Calls(name string) uint64 {
