@@ -34,6 +34,24 @@ func writeGroups(dst, scales []byte, row []float32, r int, t DType, n int) error
 	return nil
 }
 
+// Round replaces a row's values by what a tensor of type t, [Int8Groups] or [Int4Groups] with
+// groups of n values, keeps of them. It fails where one cannot be kept.
+func (t DType) Round(row []float32, n int) error {
+	for len(row) > 0 {
+		part := row[:min(n, len(row))]
+		row = row[len(part):]
+		scale, err := groupScale(part, t)
+		if err != nil {
+			return err
+		}
+		inverse := over(scale)
+		for i, v := range part {
+			part[i] = float32(level(v, inverse, t)) * axcl.Float32(scale)
+		}
+	}
+	return nil
+}
+
 // put writes value i of row r of eight.
 func put(dst []byte, r, i, v int, t DType) {
 	b, i := i/blockValues, i%blockValues

@@ -59,6 +59,7 @@ const (
 	FlagOnePos // the decode groups of a layer with three position rows take one
 	FlagGemma4 // layers: values are normalised too, and layer inputs are added after the MLP
 	FlagShares // layers: K and V are another layer's; this call's rows of them come in behind those of the cache
+	FlagBias   // heads: a bias is added to the logits
 	flagsKnown = 1<<iota - 1
 )
 

@@ -79,6 +79,8 @@ func (s *Soft) check() error {
 		return errorf("is a %v, and claims a gate", s.Kind)
 	case s.Flags&(FlagGemma4|FlagShares) != 0 && s.Kind != Layer:
 		return errorf("is a %v, and claims to be a layer with inputs of its own, or shares K and V", s.Kind)
+	case s.Flags&FlagBias != 0 && s.Kind != Head:
+		return errorf("is a %v, and claims a head's bias", s.Kind)
 	case s.Flags&FlagMerger != 0 && s.Kind != Encoder:
 		return errorf("is a %v, and claims a merger", s.Kind)
 	case s.Flags&FlagLast != 0:

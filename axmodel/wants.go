@@ -9,7 +9,11 @@ func (h *Header) Wants() []Entry {
 	e := func(name string, rows, cols int) Entry { return Entry{Name: name, Rows: rows, Cols: cols} }
 	switch h.Kind {
 	case Head:
-		return []Entry{e("norm", 1, h.Hidden), e("weight", h.Out, h.Hidden)}
+		out := []Entry{e("norm", 1, h.Hidden), e("weight", h.Out, h.Hidden)}
+		if h.Flags&FlagBias != 0 {
+			out = append(out, Entry{Name: "bias", Type: F32, Rows: 1, Cols: h.Out})
+		}
+		return out
 	case EmbeddingHead:
 		return []Entry{e("norm", 1, h.Hidden)}
 	case Affine:

@@ -276,7 +276,9 @@ func (e *exact) row(pass []row, r row) (hidden, logits []float64) {
 	if e.head == nil {
 		return x, nil
 	}
-	return x, e.head.times("weight", e.head.norm("norm", slices.Clone(x)))
+	y := e.head.times("weight", e.head.norm("norm", slices.Clone(x)))
+	addTo(y, e.head.vector("bias"))
+	return x, y
 }
 
 func widened(v []uint16) []float64 {

@@ -13,6 +13,7 @@ import (
 type head struct {
 	*file
 	norm   []float32
+	bias   []float32 // nil: none
 	weight kernel.Weights
 	pool   *pool
 	set    kernel.Set
@@ -31,7 +32,7 @@ type head struct {
 const headRows = 32
 
 func newHead(f *file, p *pool, set kernel.Set) *head {
-	h := &head{file: f, norm: f.norm("norm"), weight: f.matrix("weight"), pool: p, set: set}
+	h := &head{file: f, norm: f.norm("norm"), bias: f.vector("bias"), weight: f.matrix("weight"), pool: p, set: set}
 	for range p.n {
 		h.work = append(h.work, kernel.NewScratch(headRows, 0, 0))
 	}
@@ -78,6 +79,11 @@ func (h *head) run(n int, in func(r int) []uint16) {
 	if h.Kind == axmodel.Head && h.Flags&axmodel.FlagShapeOnly == 0 {
 		h.step = step(&h.weight, n)
 		h.pool.each((h.Out+h.step-1)/h.step, h.step*h.Hidden*n, h.product)
+	}
+	for r := range n {
+		if h.bias != nil {
+			h.set.Add(h.y[r*h.Out:(r+1)*h.Out], h.bias)
+		}
 	}
 	if h.Kind == axmodel.Head && h.Scale > 0 && h.Flags&axmodel.FlagShapeOnly == 0 {
 		for i, v := range h.y[:n*h.Out] {

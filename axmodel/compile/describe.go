@@ -32,6 +32,13 @@ func (j *job) describe(ctx context.Context, dir string) error {
 		"use_mmap_load_embed":       true,
 		"devices":                   []int{0},
 	}
+	// The host computes the head with these.
+	if a.Eps != nil {
+		config["rms_norm_eps"] = *a.Eps
+	}
+	if a.FinalCap != nil {
+		config["final_logit_softcapping"] = *a.FinalCap
+	}
 	if w := a.window(); w > 0 {
 		config["sliding_window"], config["layer_types"] = w, a.layerTypes()
 	}

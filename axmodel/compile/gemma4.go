@@ -125,8 +125,8 @@ func (j *job) scalar(f *file, name string) error {
 	return j.tensor(&f.tensors, "scalar", name, axmodel.F32, 1, 1)
 }
 
-// layerInputTensor is a tensor that the host makes layer inputs with: its name in the checkpoint, its
-// file, and what config.json calls that.
+// layerInputTensor is a tensor that the host makes layer inputs with: its name in the checkpoint,
+// its file, and what config.json calls that.
 type layerInputTensor struct {
 	name, file, key string
 	rows, cols      int

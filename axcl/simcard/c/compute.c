@@ -333,10 +333,11 @@ static int head(const axm *m, const void *const *in, void *const *out) {
 		shape_head(m, in[0], logits);
 	} else {
 		const axm_matrix *w = &m->w[W_WEIGHT];
+		const float *bias = m->flags & AXM_BIAS ? m->w[W_BIAS].data : NULL;
 		axm_widen(x, in[0], h);
 		axm_norm(m, &m->w[W_NORM], x, a, 1, h, buf);
 		for (uint32_t o = 0; o < w->rows; o++)
-			give(m, logits, o, axm_dot(a, axm_row(w, o, buf), h));
+			give(m, logits, o, axm_dot(a, axm_row(w, o, buf), h) + (bias ? bias[o] : 0));
 	}
 	if (m->nout > 1 && out[1]) {
 		uint32_t best = argmax(m, logits);

@@ -147,6 +147,7 @@ static void wants(const axm *m, want w[W_COUNT]) {
 	case AXM_HEAD:
 		w[W_NORM] = (want){"norm", 1, h, false};
 		w[W_WEIGHT] = (want){"weight", m->out, h, false};
+		if (m->flags & AXM_BIAS) w[W_BIAS] = (want){"bias", 1, m->out, true};
 		break;
 	case AXM_EMBED:
 		w[W_NORM] = (want){"norm", 1, h, false};
@@ -214,6 +215,7 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 	if (HEADER + (uint64_t)m->ngroups * GROUP + (uint64_t)*tensors * ENTRY > size) return false;
 	if (m->kind == AXM_NET) return *tensors == 0 && !(m->flags & ~(uint32_t)AXM_SUFFIX);
 	if ((m->flags & ~(uint32_t)AXM_FLAGS) || m->activation > 1 || !in_range(m->hidden, 1, MAX_DIM)) return false;
+	if (m->flags & AXM_BIAS && m->kind != AXM_HEAD) return false;
 	bool shape_only = m->flags & AXM_SHAPE_ONLY;
 	if (m->kind == AXM_ENCODER) return encoder_header(m, p);
 	if (m->kind == AXM_DECODER) {

@@ -27,7 +27,8 @@ enum {
 	AXM_ONE_POS = 2048,
 	AXM_GEMMA4 = 4096,
 	AXM_SHARES = 8192,
-	AXM_FLAGS = 16383,
+	AXM_BIAS = 16384,
+	AXM_FLAGS = 32767,
 };
 
 // Where a layer's tensors stand among its inputs and outputs, and a whole decoder's, whose output
