@@ -65,6 +65,12 @@ uint64_t axsim_clock_ns(void) {
 	return t;
 }
 
+void axsim_host(uint64_t bytes, uint64_t products) {
+	lock();
+	if (sim.cfg.clock == CLOCK_VIRTUAL) sim.host += profile_host(&sim.cfg.prof, bytes, products);
+	unlock();
+}
+
 uint64_t axsim_busy_ns(void) {
 	lock();
 	uint64_t t = sim.busy;

@@ -143,6 +143,7 @@ static bool line(profile *p, char **w, int n, int depth) {
 	}
 	if (!strcmp(w[0], "enqueue") && n == 2) return time_word(w[1], &p->enqueue);
 	if (!strcmp(w[0], "execute") && n == 2) return time_word(w[1], &p->execute);
+	if (!strcmp(w[0], "host-call") && n == 2) return time_word(w[1], &p->host_call);
 	if (!strcmp(w[0], "layer") || !strcmp(w[0], "linear")) return layer_line(p, w, n);
 	if (!strcmp(w[0], "encoder")) return encoder_line_read(p, w, n);
 	if (!strcmp(w[0], "table") && n == 2 && !strcmp(w[1], "clear")) {
@@ -160,7 +161,8 @@ static bool line(profile *p, char **w, int n, int depth) {
 	const struct {
 		const char *name;
 		double *to;
-	} rates[] = {{"load", &p->load}, {"memory", &p->memory}, {"head", &p->head}, {"matrix", &p->matrix}, {"attention", &p->attn}};
+	} rates[] = {{"load", &p->load}, {"memory", &p->memory}, {"head", &p->head}, {"matrix", &p->matrix}, {"attention", &p->attn},
+		{"host-memory", &p->host_memory}, {"host-products", &p->host_products}};
 	double *to = NULL;
 	for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
 		if (!strcmp(w[0], rates[i].name)) to = rates[i].to;
@@ -313,4 +315,9 @@ double profile_execute(const profile *p, const axm *m, uint32_t group) {
 	default:
 		return (double)p->execute + over((double)m->weight_bytes, p->memory) + over(2.0 * g->rows * m->hidden * m->out, p->matrix);
 	}
+}
+
+// The host's processor reads and multiplies at the same time.
+uint64_t profile_host(const profile *p, uint64_t bytes, uint64_t products) {
+	return p->host_call + (uint64_t)fmax(over((double)bytes, p->host_memory), over((double)products, p->host_products));
 }

@@ -125,6 +125,8 @@ typedef struct {
 	uint64_t execute;                  // fixed part of one execute, part of the table's numbers
 	double memory, head, matrix, attn; // bytes/s, bytes/s, operations/s, operations/s
 	double load;                       // bytes/s
+	uint64_t host_call;                // of a piece of work on the host's processor: ns
+	double host_memory, host_products; // bytes/s, products/s
 	table_line layers[MAX_TABLE];
 	int nlayers;
 	encoder_line encoders[MAX_ENCODERS];
@@ -164,6 +166,7 @@ bool faults_parse(config *c, const char *text);
 bool profile_load(profile *p, const char *name);
 double profile_execute(const profile *p, const axm *m, uint32_t group); // ns
 uint64_t profile_copy(const profile *p, int kind, uint64_t bytes);
+uint64_t profile_host(const profile *p, uint64_t bytes, uint64_t products);
 
 // ---- objects
 

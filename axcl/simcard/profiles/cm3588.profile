@@ -7,3 +7,4 @@ copy h2d-pageable 370us 1GB/s       # as pi5
 copy d2h-pinned 20us 1GB/s
 copy d2h-pageable 370us 1GB/s
 copy d2d 200us 10GB/s
+host-memory 14GB/s                  # assumption: four A76 cores on LPDDR4X of twice the Pi's width

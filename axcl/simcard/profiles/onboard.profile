@@ -15,3 +15,5 @@ copy d2h-pinned 2us 4GB/s
 copy d2h-pageable 2us 4GB/s
 copy d2d 20us 10GB/s
 copy set 20us 10GB/s
+host-memory 5GB/s                   # assumption: A55 cores, while the NPU reads from the same memory
+host-products 40G/s                 # assumption: eight A55 cores, a third of what an A76 computes

@@ -37,6 +37,9 @@ execute 457us                       # measured fit: the fixed part of one execut
 load 35MB/s                         # measured
 memory 25GB/s                       # measured: weights and cache stream at this
 head 20.9GB/s                       # from the measured 7.9 ms for 151936 x 1024 int8
+host-memory 11.4GB/s                # measured by others: four Cortex-A76 cores read this much
+host-products 150G/s                # from the instructions of the kernels for the dot product, 79 % of what the pipes could: not measured
+host-call 500us                     # assumption: the norm, the largest of the logits, waking the threads
 matrix 2.6TOPS                      # measured: transformer matrix products
 attention 0.48TOPS                  # from the measured 128-row prefill, h = 0 against h = 1024
 

@@ -34,8 +34,11 @@ type Profile struct {
 	Head      float64         // the same for the head
 	Matrix    float64         // operations a second
 	Attention float64
-	layers    []line
-	encoders  []encoder
+
+	HostCall                 time.Duration // of a piece of work on the host's processor
+	HostMemory, HostProducts float64       // bytes and products a second
+	layers                   []line
+	encoders                 []encoder
 }
 
 // Copy is the cost of one copy: a fixed part and a rate.
@@ -105,8 +108,9 @@ func (p *Profile) parse(from, text string, depth int) error {
 
 func (p *Profile) line(w []string, depth int) (err error) {
 	bad := fmt.Errorf("cannot read the line that begins with %q", w[0])
-	rates := map[string]*float64{"load": &p.Load, "memory": &p.Memory, "head": &p.Head, "matrix": &p.Matrix, "attention": &p.Attention}
-	times := map[string]*time.Duration{"enqueue": &p.Enqueue, "execute": &p.Execute}
+	rates := map[string]*float64{"load": &p.Load, "memory": &p.Memory, "head": &p.Head, "matrix": &p.Matrix, "attention": &p.Attention,
+		"host-memory": &p.HostMemory, "host-products": &p.HostProducts}
+	times := map[string]*time.Duration{"enqueue": &p.Enqueue, "execute": &p.Execute, "host-call": &p.HostCall}
 	switch {
 	case w[0] == "like" && len(w) == 2 && depth < 4:
 		b, err := files.ReadFile(w[1] + ".profile")
@@ -320,4 +324,10 @@ func (p *Profile) LayerTime(l Layer, rows, cells int) (t time.Duration, measured
 // HeadTime is what one row of a head of this many bytes takes.
 func (p *Profile) HeadTime(weights int64) time.Duration {
 	return p.Execute + over(float64(weights), p.Head)
+}
+
+// HostTime is what the host's processor takes to read this many bytes and, at the same time, to
+// compute as many products.
+func (p *Profile) HostTime(bytes, products int64) time.Duration {
+	return p.HostCall + max(over(float64(bytes), p.HostMemory), over(float64(products), p.HostProducts))
 }
