@@ -33,6 +33,9 @@ type Config struct {
 	LayerTypes            []string
 	SlidingWindow         int
 
+	LogitCap float64 // the head gives LogitCap · tanh(logit / LogitCap)
+	NormEps  float64 // added to the mean square in a norm
+
 	Blind                     bool // vlm_type says that the model does not see
 	VisionType                string
 	VisionEncoder             string
@@ -134,6 +137,11 @@ func (c *Config) mixed(o object) error {
 				return err
 			}
 			*f.to = int(n)
+		}
+		for to, key := range map[*float64]string{&c.LogitCap: "final_logit_softcapping", &c.NormEps: "rms_norm_eps"} {
+			if f := o.float(key); *to == 0 && f != nil && *f >= 0 && *f < 1e6 {
+				*to = *f
+			}
 		}
 		if c.LayerTypes == nil {
 			if c.LayerTypes = o.strs("layer_types"); len(c.LayerTypes) > maxLayers {

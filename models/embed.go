@@ -122,7 +122,12 @@ func (e *Embeddings) open(f fileAt, npy bool, vocab, hidden int64) error {
 // least Cols values. It fails when id is not in the table, with [ErrMalformed] when its row holds a
 // NaN or an infinity (one on the card would spoil every later answer), and with [ErrClosed] after
 // Close. It may be called from any goroutine and, where it does not fail, allocates nothing.
-func (e *Embeddings) Row(dst []uint16, id int32) error {
+func (e *Embeddings) Row(dst []uint16, id int32) error { return e.row(dst, id, e.Scale) }
+
+// Unscaled is Row without Scale: the row as the checkpoint has it.
+func (e *Embeddings) Unscaled(dst []uint16, id int32) error { return e.row(dst, id, 1) }
+
+func (e *Embeddings) row(dst []uint16, id int32, scale float32) error {
 	if id < 0 || int(id) >= e.Rows {
 		return fmt.Errorf("models: token %d has no embedding: the table has %d rows", id, e.Rows)
 	}
@@ -137,7 +142,7 @@ func (e *Embeddings) Row(dst []uint16, id int32) error {
 	width := int64(e.Cols) * e.kind.bytes()
 	at := e.offset + int64(id)*width
 	if e.mapped != nil {
-		e.convert(dst[:e.Cols], e.mapped[at:at+width])
+		e.convert(dst[:e.Cols], e.mapped[at:at+width], scale)
 		return e.check(dst[:e.Cols], id)
 	}
 	b := e.buf.Get().(*[]byte)
@@ -145,7 +150,7 @@ func (e *Embeddings) Row(dst []uint16, id int32) error {
 	if n, err := e.src.ReadAt(*b, at); n < len(*b) {
 		return fmt.Errorf("models: reading the embedding of token %d: %w", id, err)
 	}
-	e.convert(dst[:e.Cols], *b)
+	e.convert(dst[:e.Cols], *b, scale)
 	return e.check(dst[:e.Cols], id)
 }
 
@@ -168,24 +173,24 @@ func (e *Embeddings) check(row []uint16, id int32) error {
 	return nil
 }
 
-func (e *Embeddings) convert(dst []uint16, src []byte) {
+func (e *Embeddings) convert(dst []uint16, src []byte, scale float32) {
 	switch e.kind {
 	case ofBF16:
 		for i := range dst {
 			dst[i] = binary.LittleEndian.Uint16(src[2*i:])
 		}
-		if e.Scale != 1 {
+		if scale != 1 {
 			for i, v := range dst {
-				dst[i] = bf16.Round(bf16.Float32(v) * e.Scale)
+				dst[i] = bf16.Round(bf16.Float32(v) * scale)
 			}
 		}
 	case ofF16:
 		for i := range dst {
-			dst[i] = bf16.Round(float16.Frombits(binary.LittleEndian.Uint16(src[2*i:])).Float32() * e.Scale)
+			dst[i] = bf16.Round(float16.Frombits(binary.LittleEndian.Uint16(src[2*i:])).Float32() * scale)
 		}
 	case ofF32:
 		for i := range dst {
-			dst[i] = bf16.Round(math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:])) * e.Scale)
+			dst[i] = bf16.Round(math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:])) * scale)
 		}
 	}
 }
