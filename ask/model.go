@@ -86,6 +86,7 @@ type Stats struct {
 	CardFree, CardTotal               int64
 	Memory                            MemoryTier // rows that are kept in this machine's memory
 	Disk                              DiskTier   // and on disk
+	Head                              HeadStats
 }
 
 // DiskTier is what went of a model's cache rows to disk since it was loaded, and came back. The

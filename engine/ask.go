@@ -25,6 +25,8 @@ type (
 	Compared      = ask.Compared
 	CellMap       = ask.CellMap
 	Tier          = ask.Tier
+	HeadPlace     = ask.HeadPlace
+	HeadStats     = ask.HeadStats
 	Progress      = ask.Progress
 	ContextError  = ask.ContextError
 	MemoryError   = ask.MemoryError
@@ -43,6 +45,9 @@ const (
 	ComparedEarlier = ask.ComparedEarlier
 	ComparedNever   = ask.ComparedNever
 	NoWidePasses    = ask.NoWidePasses
+	HeadAuto        = ask.HeadAuto
+	HeadCard        = ask.HeadCard
+	HeadHost        = ask.HeadHost
 )
 
 // The errors that a request can end with, except a device's (axcl) and ctx's.
@@ -53,3 +58,6 @@ var (
 	ErrUnsupported = ask.ErrUnsupported
 	ErrRequest     = ask.ErrRequest
 )
+
+// ParseHead returns the place of that name; empty means HeadAuto.
+func ParseHead(name string) (HeadPlace, error) { return ask.ParseHead(name) }

@@ -32,7 +32,8 @@ func (h *share) rows() int { return h.n + len(h.draft) }
 type batch struct {
 	*core
 	layout *layout
-	window int // a row of a local layer sees this many rows, itself included; 0: no local layers
+	checks func() bool // the canary row is due
+	window int         // a row of a local layer sees this many rows, itself included; 0: no local layers
 	passes uint64
 	// highUntil is the pass until which new rows may lie high, because no lower cells could be
 	// freed.
@@ -45,6 +46,9 @@ type batch struct {
 	argmax []int32
 	hidden []uint16
 	placed []pictures.Placed
+
+	leftToHost     []int // wanted rows whose logits the host computes; none: the card does
+	greedy, sample bool  // of wanted rows, the largest logits' indexes are needed, or all logits
 }
 
 var errNoCells = errors.New("engine: no cells left")
@@ -157,19 +161,42 @@ func (m *batch) build() error {
 		}
 	}
 	p.Logits, p.Argmax, p.HiddenOut = nil, nil, nil
+	m.greedy, m.sample = greedy, logits
+	if m.leftToHost = m.leftToHost[:0]; m.forHost() {
+		m.leftToHost = append(m.leftToHost, p.Want...)
+		p.Want = p.Want[:0]
+	}
 	if (hidden || len(p.Want) == 0) && !m.shape.Whole {
 		m.hidden = grow(m.hidden, rows*m.shape.Hidden)
 		p.HiddenOut = m.hidden
 	}
-	if greedy {
-		m.argmax = grow(m.argmax, len(p.Want))
-		p.Argmax = m.argmax
-	}
-	if logits {
-		m.logits = grow(m.logits, len(p.Want)*m.shape.Out)
-		p.Logits = m.logits
+	if len(m.leftToHost) == 0 {
+		p.Logits, p.Argmax = m.results(len(p.Want))
 	}
 	return nil
+}
+
+// results returns room for the results of n wanted rows.
+func (m *batch) results(n int) (logits []uint16, argmax []int32) {
+	if m.greedy {
+		m.argmax = grow(m.argmax, n)
+		argmax = m.argmax
+	}
+	if m.sample {
+		m.logits = grow(m.logits, n*m.shape.Out)
+		logits = m.logits
+	}
+	return logits, argmax
+}
+
+// forHost reports whether the host computes the head of the pass. A repeatable sequence always uses
+// the card's, and so do vectors and scores. The card's head is checked by the canary row, so the
+// card computes a pass that may carry it.
+func (m *batch) forHost() bool {
+	if _, host := m.costs.heads(len(m.pass.Want)); !host || m.checks() {
+		return false
+	}
+	return !slices.ContainsFunc(m.shares, func(h share) bool { return h.s.repeatable || h.s.embed != nil && h.want >= 0 })
 }
 
 // room takes the cells for a pass of this many rows: those reserved for its sequences, and other

@@ -35,6 +35,9 @@ type CardOptions struct {
 	Lost func(error)
 	// Fewer is called in the same way for a lost card while others with a copy go on.
 	Fewer func(error)
+	// HostWork charges work of the host's processor to Clock: it reads this many bytes and computes
+	// as many products. Nil means that Clock goes on by itself. A virtual clock does not.
+	HostWork func(bytes, products int64)
 	// Trace is called on the worker after each pass, and must not wait. Nil costs nothing.
 	Trace func(*PassTrace)
 }

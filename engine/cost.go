@@ -10,15 +10,18 @@ import (
 // each row that goes through the LM head. It is measured at load and corrected after every pass.
 // The cost of copied rows is separate: see cache.CopyCost.
 type costs struct {
-	group []float64 // seconds; 0 is unknown
-	head  float64
-	run   float64        // seconds for each run of a wide pass's new cells after the first
-	move  cache.CopyCost // from cells to cells; the zero CopyCost: rows cannot be moved
+	group    []float64 // seconds; 0 is unknown
+	head     float64
+	host     hostCost       // the head on the host
+	onlyHost bool           // it is used also where it takes longer
+	run      float64        // seconds for each run of a wide pass's new cells after the first
+	move     cache.CopyCost // from cells to cells; the zero CopyCost: rows cannot be moved
 }
 
 // settle is how far a single pass moves an estimate.
 const settle = 0.1
 
+// predict returns the time of a pass on the card, whose head takes wants rows.
 func (c *costs) predict(group, wants int) time.Duration {
 	return time.Duration((c.group[group] + float64(wants)*c.head) * float64(time.Second))
 }

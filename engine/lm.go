@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ type lm struct {
 	prover   *prover
 	batch    *batch
 	planner  *planner
+	heads    *heads
 	pictures *pictureInputs
 
 	stop       map[int32]bool // ids that end an answer
@@ -80,7 +82,9 @@ func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokeniz
 	m := &lm{core: c, layout: &layout{core: c}, canary: newCanary(c), stop: map[int32]bool{}, repeatable: o.Repeatable,
 		parallel: o.Parallel}
 	m.prover = &prover{core: c, canary: m.canary}
-	m.batch = &batch{core: c, layout: m.layout}
+	m.batch = &batch{core: c, layout: m.layout, checks: func() bool { due, _ := m.canary.overdue(); return due }}
+	m.heads = &heads{core: c, place: cmp.Or(o.Head, HeadAuto)}
+	m.heads.meanwhile = func() { m.heads.compute(m.batch) }
 	m.planner = &planner{core: c, layout: m.layout, batch: m.batch}
 	m.pictures = &pictureInputs{core: c}
 	for _, id := range stop {
@@ -253,6 +257,7 @@ func (m *lm) step() (did bool, err error) {
 		switch t.at++; t.at {
 		case restoringDisk:
 			t.trace = m.begin()
+			m.heads.adopt()
 			m.reap()
 			m.forgetPictures()
 			did, err = m.diskTier.restore()
@@ -330,13 +335,15 @@ func (m *lm) onePass() (passed, did bool, err error) {
 	tr.lap(buildTime)
 	tr.describe(b, g)
 	t0 := m.card.Now()
-	copies := time.Duration(m.costs.copies(b.pass.Cell) * float64(time.Second))
+	copies := time.Duration((m.costs.copies(b.pass.Cell) + m.costs.host.of(len(b.leftToHost))) * float64(time.Second))
+	m.heads.begin(b)
 	err = m.card.Run(m.model, &b.pass, m.costs.predict(g, len(b.pass.Want))+copies)
 	if err != nil {
 		b.lostState(errors.Is(err, axcl.ErrPass))
 	}
 	took := m.card.Now() - t0
 	tr.lap(runTime)
+	tr.split(m.heads.took)
 	b.passes++
 	if err != nil {
 		m.canary.row.cell = none
@@ -345,9 +352,12 @@ func (m *lm) onePass() (passed, did bool, err error) {
 	m.turn.took = took
 	//rule:G19 TestPictureCosts len(b.pass.Add) == 0 => true
 	if len(b.pass.Add) == 0 { // a pass that stops between layers says nothing about others
-		m.costs.observe(g, len(b.pass.Want), b.pass.Cell, took)
+		m.costs.observe(g, len(b.pass.Want), b.pass.Cell, took-m.heads.took)
 	}
 	m.ledger.lost += m.costs.copies(b.pass.Cell)
+	if err := m.heads.end(b); err != nil {
+		return false, true, m.failed(err)
+	}
 	m.canary.row.worked += took.Seconds()
 	m.canary.looked = looked{}
 	if err := m.canary.remove(b); err != nil {

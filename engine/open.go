@@ -70,6 +70,8 @@ type OpenOptions struct {
 	// guesses the next tokens. Nil means none. Draft is called more than once: to check the package
 	// before a card is opened, and once for each card. Every package that it returns is closed.
 	Draft func() (*models.Package, error)
+	// Head says where the LM head is computed; empty means HeadAuto.
+	Head HeadPlace
 	// Rows, when not nil, keeps evaluated rows on disk, and restores them after a restart. The
 	// caller closes it, after all models.
 	Rows *rows.Disk
@@ -487,7 +489,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	m.pictures.blind = blind
 	err = m.ready(ctx, dev, p, at.Model, draft, o)
 	if m.pause = nil; err != nil {
-		_ = c.Unload(model)
+		_ = errors.Join(m.heads.close(), c.Unload(model))
 		return nil, err
 	}
 	return m, nil
@@ -506,6 +508,9 @@ func (m *lm) ready(ctx context.Context, dev axcl.Device, p *models.Package, name
 		return err
 	}
 	if err := m.canary.learn(); err != nil {
+		return err
+	}
+	if err := m.heads.open(p, o); err != nil {
 		return err
 	}
 	if err := m.openRAM(o.CacheRAM); err != nil || m.pictures.blind != nil {

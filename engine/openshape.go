@@ -6,6 +6,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/engine/hosthead"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/vision"
@@ -60,6 +61,16 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.Shape, o Open
 			_ = c.Unload(model)
 			return err
 		}
+		if b.m.heads.place == HeadHost || b.m.heads.place == HeadAuto && !c.Info().Host {
+			h := shapeHead{Shape: s}
+			if c.o.HostWork == nil {
+				if h.work, err = hosthead.Blank(s.Hidden, s.Vocab); err != nil {
+					_ = c.Unload(model)
+					return err
+				}
+			}
+			b.m.heads.use(h)
+		}
 		if err := b.m.openRAM(o.CacheRAM); err != nil {
 			_ = c.Unload(model)
 			return err
@@ -96,6 +107,41 @@ func shapeSight(dir string, s axmodel.Shape) (*models.Vision, error) {
 		Down: s.Sight.Down / s.Sight.Merge, Placeholder: s.Placeholder()}
 	v.Layout, err = vision.ReadLayout(v.Input.Shape, vision.U8, vision.Hints{Rows: rows})
 	return v, err
+}
+
+// shapeHead gives the logits of a model without weights, and does the work of one with 8-bit
+// weights.
+type shapeHead struct {
+	axmodel.Shape
+	work *hosthead.Head // nil: the work is only claimed, for CardOptions.HostWork
+}
+
+func (h shapeHead) Run(rows [][]uint16, logits []uint16, argmax []int32) error {
+	if h.work != nil {
+		if err := h.work.Run(rows, logits, argmax); err != nil {
+			return err
+		}
+	}
+	for i, row := range rows {
+		next := axmodel.ShapeNext(row, h.Vocab, h.Period)
+		if logits != nil {
+			y := logits[i*h.Vocab : (i+1)*h.Vocab]
+			clear(y)
+			y[(next+1)%h.Vocab], y[next] = axcl.BFloat16(8), axcl.BFloat16(16)
+		}
+		if argmax != nil {
+			argmax[i] = int32(next)
+		}
+	}
+	return nil
+}
+
+func (h shapeHead) Work(n int) (bytes, products int64) { return hosthead.Work(h.Hidden, h.Vocab, n) }
+func (h shapeHead) Close() error {
+	if h.work == nil {
+		return nil
+	}
+	return h.work.Close()
 }
 
 type shapeRows struct{}

@@ -25,7 +25,7 @@ type planner struct {
 // The sequence that waited longest leads. It goes alone on the decode group, or with others in a
 // wide pass that reaches them, whichever gives more rows for the time. A wide pass costs as much as
 // its group, however many rows it carries, and each row alone costs as much as the decode group.
-// Rows that must go through the head cost the same either way and do not count.
+// The card takes as long for each row that goes through the head, the host less for several.
 func (m *planner) plan() []share {
 	ready := m.ready[:0]
 	for _, s := range m.running {
@@ -152,6 +152,7 @@ func (m *planner) bestReach(ready []*seq) (best float64, bestLimit int) {
 	best, bestLimit = 1.0, -1
 	for _, limit := range limits {
 		rows, alone, answers := 0, 0.0, 0 // alone: seconds for the rows one by one
+		heads := 0                        // rows that go through the head
 		room := m.widest(limit)
 		for _, s := range ready {
 			if r := s.Reach(); r <= limit {
@@ -159,6 +160,9 @@ func (m *planner) bestReach(ready []*seq) (best float64, bestLimit int) {
 				rows, alone = rows+n, alone+float64(n)*m.lone(r)
 				if n == 1 {
 					answers++
+				}
+				if n == s.pending() {
+					heads++
 				}
 			}
 		}
@@ -170,7 +174,9 @@ func (m *planner) bestReach(ready []*seq) (best float64, bestLimit int) {
 		if answers > 1 {
 			wide += m.costs.run * float64(m.cells.Scattered(answers)-1)
 		}
-		if gain := alone / wide; gain > best {
+		one, _ := m.costs.heads(1)
+		all, _ := m.costs.heads(heads)
+		if gain := (alone + float64(heads)*one) / (wide + all); gain > best {
 			best, bestLimit = gain, limit
 		}
 	}

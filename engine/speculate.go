@@ -107,10 +107,17 @@ func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool
 	if answers == 0 || g < 0 || !m.proven.Chunk {
 		return false
 	}
-	wide, head := m.costs.group[g], m.costs.head
+	wide := m.costs.group[g]
+	single, _ := m.costs.heads(1)
+	// head returns what one more row of the head takes.
+	head := func(rows int) float64 {
+		with, _ := m.costs.heads(rows + 1)
+		without, _ := m.costs.heads(rows)
+		return with - without
+	}
 	// A guess costs a row of the head, and for a draft model also its own pass. If it is right, it
 	// saves a share of a pass.
-	worth := wide/float64(answers) + head
+	worth := wide/float64(answers) + single
 	tokens, rows, spent := 0.0, 0, 0.0
 	m.asking, m.askFor = m.asking[:0], m.askFor[:0]
 	peek := false
@@ -127,7 +134,7 @@ func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool
 		most := min(maxDraft, s.room()-1, max(m.wide-prompts, answers)/answers-1)
 		found := spelled(s.spec.lookUp(s.ids, max(most, 1), m.shape.Cells))
 		more := func(source, most int, price float64) (n int) {
-			for p := s.spec.rate[source]; n < most && p*worth > price*1.1; n++ {
+			for p := s.spec.rate[source]; n < most && p*worth > (head(rows+n)+price)*1.1; n++ {
 				tokens += p
 				p *= s.spec.rate[source]
 			}
@@ -136,14 +143,14 @@ func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool
 		}
 		if len(found) > 0 {
 			s.spec.guess, s.spec.source = found[0], fromText
-			s.spec.draft = found[:more(fromText, min(most, len(found)), head)]
+			s.spec.draft = found[:more(fromText, min(most, len(found)), 0)]
 		}
 		if m.drafter == nil || len(s.pictures) > 0 || len(s.spec.draft) > 0 || most < 1 {
 			continue
 		}
 		s.spec.asked++
 		extra := m.drafter.cost(answers, reach) / float64(answers)
-		n := more(fromModel, most, head+extra)
+		n := more(fromModel, most, extra)
 		if n == 0 && s.spec.asked < peekEvery {
 			continue
 		}
@@ -152,7 +159,8 @@ func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool
 		m.asking, m.askFor = append(m.asking, s), append(m.askFor, max(n, 1))
 	}
 	// Without guesses, each answer would take one row alone.
-	send := pays || rows > answers && tokens/(wide+float64(rows)*head+spent) > 1.05/(one+head)
+	heads, _ := m.costs.heads(rows)
+	send := pays || rows > answers && tokens/(wide+heads+spent) > 1.05/(one+single)
 	if len(m.asking) > 0 && (send || peek) {
 		m.ask(send)
 	}

@@ -116,11 +116,15 @@ func simPi5(t testing.TB, s axmodel.Shape, o OpenOptions) (*cardBackend, func() 
 	return simOf(t, "pi5", s, o)
 }
 
-// simOf is simPi5 on a card of another profile.
+// simOf is simPi5 on a card of another profile. The card computes all heads, if o does not say
+// otherwise.
 func simOf(t testing.TB, profile string, s axmodel.Shape, o OpenOptions) (*cardBackend, func() time.Duration) {
 	t.Helper()
 	open, sim := onSim(t, "clock=virtual\nprofile="+profile)
-	o.CardOptions.Clock = clockOf(sim)
+	o.CardOptions.Clock, o.CardOptions.HostWork = clockOf(sim), sim.Host
+	if o.Head == "" {
+		o.Head = HeadCard
+	}
 	card, err := OpenCard(open, o.CardOptions)
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ type PassTrace struct {
 	Build      time.Duration // rows, positions, cells and masks, Embed included
 	Embed      time.Duration // reading embeddings
 	Run        time.Duration // inside the device
+	HostHead   time.Duration // the LM head, where the host computes it
 	Sample     time.Duration // sampling, storing and delivering tokens, Detokenize included
 	Detokenize time.Duration
 	End        time.Duration // when the turn ended
@@ -95,6 +96,14 @@ func runTime(p *PassTrace) *time.Duration    { return &p.Run }
 func sampleTime(p *PassTrace) *time.Duration { return &p.Sample }
 func wordsTime(p *PassTrace) *time.Duration  { return &p.Detokenize }
 
+// split takes the host's head out of the time inside the device.
+func (t *tracer) split(head time.Duration) {
+	if tracing && t != nil {
+		t.HostHead = head
+		t.Run -= head
+	}
+}
+
 // describe records what the built pass is.
 func (t *tracer) describe(b *batch, group int) {
 	b.pass.Timing = nil
@@ -103,9 +112,11 @@ func (t *tracer) describe(b *batch, group int) {
 	}
 	t.Timing = axcl.Timing{}
 	b.pass.Timing = &t.Timing
-	t.Rows, t.Want, t.Reach = b.pass.Rows(), len(b.pass.Want), b.pass.Reach(b.shape)
+	onCard, onHost := len(b.pass.Want), len(b.leftToHost)
+	t.Rows, t.Want, t.Reach = b.pass.Rows(), onCard+onHost, b.pass.Reach(b.shape)
 	layers := b.costs.predict(group, 0)
-	t.Layers, t.Head = layers+time.Duration(b.costs.copies(b.pass.Cell)*float64(time.Second)), b.costs.predict(group, t.Want)-layers
+	t.Layers = layers + time.Duration(b.costs.copies(b.pass.Cell)*float64(time.Second))
+	t.Head = b.costs.predict(group, onCard) - layers + time.Duration(b.costs.host.of(onHost)*float64(time.Second))
 	for i := range b.shares {
 		h := &b.shares[i]
 		t.Parts = append(t.Parts, PassPart{Seq: h.s.admit, From: h.from, Rows: h.rows(), Drafts: len(h.draft), Want: h.wants})
@@ -188,6 +199,28 @@ func Settle(ctx context.Context, b Backend) error {
 		case <-time.After(time.Millisecond): // the disk is written by other goroutines
 		}
 	}
+}
+
+// SettleHead waits until a card's backend has compared the LM head on the host with the card's, if
+// it does. Errors: as Card.Do, ctx's.
+func SettleHead(ctx context.Context, b Backend) error {
+	c, ok := b.(*cardBackend)
+	for ok {
+		var making *makingHead
+		if err := c.card.Do(ctx, func(axcl.Device) error {
+			c.m.heads.adopt()
+			making = c.m.heads.making
+			return nil
+		}); err != nil || making == nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-making.done:
+		}
+	}
+	return nil
 }
 
 // ShapeOf returns the shape of a card's backend, or the zero Shape for others.

@@ -118,6 +118,12 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool, key *access.Key) {
 	stat("axle_card_load_ratio", "gauge", "The card's own load figure, 0 to 1.", func(s ask.Stats) any { return s.NPULoad / 100 })
 	stat("axle_card_memory_free_bytes", "gauge", "Free card memory.", func(s ask.Stats) any { return s.CardFree })
 	stat("axle_card_memory_bytes", "gauge", "Card memory.", func(s ask.Stats) any { return s.CardTotal })
+	stat("axle_host_head_ready", "gauge", "1 where this machine's processor may compute the LM head.", func(s ask.Stats) any {
+		return map[bool]int{true: 1}[s.Head.Ready]
+	})
+	stat("axle_host_head_rows_total", "counter", "Rows that this machine's processor took through the LM head.",
+		func(s ask.Stats) any { return s.Head.Rows })
+	stat("axle_host_head_busy_seconds_total", "counter", "Time it took for them.", func(s ask.Stats) any { return s.Head.Busy.Seconds() })
 	family(w, "axle_passes_total", "counter", "Passes by kind.")
 	for _, r := range models {
 		for _, kind := range slices.Sorted(maps.Keys(r.Stats.Passes)) {

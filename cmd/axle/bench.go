@@ -125,6 +125,7 @@ pass goes.`,
 	fl.IntVar(&ask.Parallel, "parallel", 0, "how many `sequences` may run at once; 0: as many as clients")
 	fl.StringVar(&ask.Speculate, "speculate", "both", "`guesses`: off, on, or both (on for one client only)")
 	fl.StringVar(&ask.Device, "device", "auto", "the `card`: auto, axcl, axcl:N, axengine or soft")
+	fl.StringVar(&ask.Head, "head", "auto", "the `place` where LM heads are computed: auto, card or host")
 	fl.StringVar(&ask.Profile, "profile", "", "take the card's bandwidth from a `profile`: pi5, cm3588, onboard or a file")
 	fl.IntVar(&ask.Period, "period", 0, "let a shape's text repeat after this many `tokens`, so that guesses are right; 0: never")
 	fl.StringVar(&ask.Draft, "draft", "", "a smaller `model` with the same vocabulary that guesses tokens, as in serve --draft")

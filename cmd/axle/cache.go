@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/axle-llm/axle/engine/hosthead"
 	"github.com/axle-llm/axle/internal/terminal"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/rows"
@@ -32,7 +33,8 @@ func newCacheCmd() *cobra.Command {
 		Short: "Show or clear the KV cache of conversations on disk",
 		Long: `Cache lists what "axle serve --cache-disk SIZE" keeps in the store's folder
 "rows": evaluated beginnings of conversations. A server reads them instead of
-evaluating the text again. Each API key finds its own only.
+evaluating the text again. Each API key finds its own only. The last line counts
+copies of LM heads for this machine's processor (axle serve --head).
 
 Run it as the server's user.`,
 		Example: `  axle cache
@@ -53,15 +55,28 @@ Run it as the server's user.`,
 					strconv.Itoa(u.States),
 					format.HumanTime(u.Used, "Never")})
 			}
-			return terminal.Rows(c.OutOrStdout(), "", out)
+			if err := terminal.Rows(c.OutOrStdout(), "", out); err != nil {
+				return err
+			}
+			heads := hosthead.Look(provenDir(filepath.Dir(dir)), "")
+			if len(heads) == 0 {
+				return nil
+			}
+			size := int64(0)
+			for _, h := range heads {
+				size += h.Bytes
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "\nLM heads for this machine's processor: %d, %s\n", len(heads), models.HumanBytes(size))
+			return err
 		},
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "clear [MODEL…]",
 		Short: "Remove the KV cache of conversations from disk",
 		Long: `Clear removes what conversations with the named models have left on disk, of
-every API key. Without a name it removes everything. A server may be at work:
-it evaluates again what it does not find.`,
+every API key. Without a name it removes everything, and the copies of LM
+heads for this machine's processor. A server may be at work: it evaluates again
+what it does not find, and copies a head again when it loads the model.`,
 		Example: "  axle cache clear qwen3:0.6b",
 		RunE: func(c *cobra.Command, args []string) error {
 			dir, err := cacheDir(c.Context())
@@ -69,6 +84,11 @@ it evaluates again what it does not find.`,
 				return err
 			}
 			freed, err := clearRows(dir, args)
+			if err == nil && len(args) == 0 {
+				var heads int64
+				heads, err = hosthead.Clear(provenDir(filepath.Dir(dir)), "")
+				freed += heads
+			}
 			if err != nil {
 				return cacheError(err)
 			}
@@ -78,6 +98,10 @@ it evaluates again what it does not find.`,
 	})
 	return cmd
 }
+
+// provenDir is where a store's folder keeps what was found out about cards and models, and the LM
+// heads for this machine's processor.
+func provenDir(store string) string { return filepath.Join(store, "proven") }
 
 // cacheDir is the folder of rows that a command is about.
 func cacheDir(ctx context.Context) (string, error) {

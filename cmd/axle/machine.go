@@ -32,6 +32,7 @@ type machineOptions struct {
 	noPrune    bool              // keep what pulls left in the store
 	noSpec     bool              // no guessing
 	repeatable bool              // every request is alone on the card, in fresh cells
+	head       engine.HeadPlace  // where LM heads are computed
 	cacheDisk  int64             // bytes that rows may take on disk; 0: none are kept
 	cacheRAM   int64             // bytes of this machine's memory that rows of all models may take; 0: none are kept
 	drafts     map[string]string // model to the package that guesses for it, a name in the store or a folder

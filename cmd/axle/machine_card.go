@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -42,7 +41,7 @@ func newMachine(o machineOptions) (*machine, error) {
 	}
 	memory := setBudget(os.DirFS("/"), os.Getenv, o.log)
 	lo := local.LoaderOptions{Holds: memory.holds,
-		Device: card.device, CacheRAM: o.cacheRAM, Repeatable: o.repeatable, Parallel: o.parallel,
+		Device: card.device, CacheRAM: o.cacheRAM, Repeatable: o.repeatable, Head: o.head, Parallel: o.parallel,
 		MaxQueue: o.maxQueue,
 		Card:     engine.CardOptions{Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec, Ending: o.ending},
 		Drafts:   map[string]func() (*models.Package, error){},
@@ -66,7 +65,7 @@ func newMachine(o machineOptions) (*machine, error) {
 		lo.Drafts[n.Full()] = open
 	}
 	if st.Dir() != "" {
-		lo.Remember = filepath.Join(st.Dir(), "proven")
+		lo.Remember = provenDir(st.Dir())
 	}
 	kept := o.openRows(st.Dir())
 	if lo.Rows = kept; kept != nil {
@@ -77,7 +76,8 @@ func newMachine(o machineOptions) (*machine, error) {
 		prune(st, o.log)
 	}
 	leave := guard(st, o.log)
-	return &machine{store: local.New(st, local.Options{Rows: rowsDir(st.Dir())}), loader: l, puller: newPuller(st), leave: leave,
+	return &machine{store: local.New(st, local.Options{Rows: rowsDir(st.Dir()), Heads: provenDir(st.Dir())}),
+		loader: l, puller: newPuller(st), leave: leave,
 		hello: func() (string, error) {
 			cards, err := l.Open()
 			if err != nil {
@@ -190,6 +190,9 @@ func logProven(log *zap.Logger) func(model string, st engine.Stats) {
 	return func(model string, st engine.Stats) {
 		if wide, has := st.Proven["wide"]; has && !wide {
 			log.Warn(engine.NoWidePasses, zap.String("model", model))
+		}
+		if h := st.Head; h.Why != "" && h.Place != engine.HeadCard {
+			log.Info("the card computes the LM head", zap.String("model", model), zap.String("why", h.Why))
 		}
 		kept, has := st.Proven["kept"]
 		if !has { // no layer keeps a state

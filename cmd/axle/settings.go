@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/pool"
 )
@@ -131,6 +132,14 @@ var table = []setting{
 	{flag: "repeatable", text: "give the same answers each time at temperature 0 or with a seed",
 		more: "One request runs at a time, and nothing is reused or guessed: it is slower.",
 		read: yes(func(s *settings) *bool { return &s.runsOn.repeatable })},
+
+	{flag: "head", kind: "place", def: "auto", text: "where LM heads are computed: auto, card or host",
+		more: "auto takes the card or this machine's processor, whichever is quicker for a pass. It needs a model whose embedding table " +
+			"is also the head's matrix, and keeps a file of that in the store's folder.",
+		example: "card", read: func(s *settings, v string) (err error) {
+			s.runsOn.head, err = engine.ParseHead(v)
+			return err
+		}},
 
 	{flag: "no-pull", text: "refuse to pull models", read: yes(func(s *settings) *bool { return &s.server.NoPull })},
 	{flag: "no-delete", text: "refuse to delete models", read: yes(func(s *settings) *bool { return &s.server.NoDelete })},

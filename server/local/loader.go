@@ -28,6 +28,7 @@ type LoaderOptions struct {
 	CacheRAM   int64      // bytes of this machine's memory that rows of all models may take; 0: none are kept
 	Remember   string     // folder where the outcome of probes is kept
 	Repeatable bool       // every request is: see engine.OpenOptions.Repeatable
+	Head       ask.HeadPlace
 	// Drafts open the smaller packages that guess for models, by the models' full names.
 	Drafts map[string]func() (*models.Package, error)
 	// Opened is told once of each card which it is and why.
@@ -138,7 +139,7 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) 
 	}
 	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Rows: l.o.Rows,
 		CacheRAM:   l.memory,
-		Repeatable: l.o.Repeatable, Draft: l.o.Drafts[e.Name.Full()], Progress: l.o.Progress}
+		Repeatable: l.o.Repeatable, Head: l.o.Head, Draft: l.o.Drafts[e.Name.Full()], Progress: l.o.Progress}
 	cards, err := l.Open()
 	if err != nil {
 		return nil, err

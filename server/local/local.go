@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/axle-llm/axle/ask"
+	"github.com/axle-llm/axle/engine/hosthead"
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/rows"
@@ -40,6 +41,8 @@ type Options struct {
 	// Rows is the folder where rows are kept. A deleted model's rows are deleted with it. Empty:
 	// there is no such folder.
 	Rows string
+	// Heads is the folder where LM heads for this machine's processor are kept, likewise.
+	Heads string
 }
 
 // Models is a catalog.Store over a store. Methods that it does not define are the store's own.
@@ -112,6 +115,14 @@ func (s *Models) Delete(name models.Name) error {
 	if err := s.Store.Delete(name.Full()); err != nil || digest == "" {
 		return err
 	}
+	if s.o.Heads != "" {
+		if _, err := hosthead.Clear(s.o.Heads, digest); err != nil {
+			return fmt.Errorf("models: %s is deleted, but the copy of its LM head in %s is not: %w", name, s.o.Heads, err)
+		}
+	}
+	if s.o.Rows == "" {
+		return nil
+	}
 	if _, err := rows.Clear(s.o.Rows, func(u rows.Usage) bool { return u.Of(digest) }); err != nil {
 		return fmt.Errorf("models: %s is deleted, but what conversations left of it in %s is not: %w; axle cache clear removes it",
 			name, s.o.Rows, err)
@@ -119,10 +130,10 @@ func (s *Models) Delete(name models.Name) error {
 	return nil
 }
 
-// alone is the digest of a model's package where rows are kept and no other model has that package;
-// else it is empty.
+// alone is the digest of a model's package where something is kept of it and no other model has
+// that package; else it is empty.
 func (s *Models) alone(name models.Name) string {
-	if s.o.Rows == "" {
+	if s.o.Rows == "" && s.o.Heads == "" {
 		return ""
 	}
 	m, err := s.Store.Get(name.Full())

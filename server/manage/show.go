@@ -44,11 +44,18 @@ func (m *Manager) Show(x *request.Exchange) error {
 	return nil
 }
 
-// compared tells of a loaded model with what its answers were compared.
+// compared tells of a loaded model with what its answers were compared, and where its LM head is
+// computed.
 func (m *Manager) compared(e *catalog.Entry, resp *api.ShowResponse) {
 	for _, r := range m.o.Loaded.Loaded() {
-		if with := r.Stats.Compared; with != "" && r.Entry.Name == e.Name {
+		if r.Entry.Name != e.Name {
+			continue
+		}
+		if with := r.Stats.Compared; with != "" {
 			resp.ModelInfo["axle.compared"] = string(with)
+		}
+		if h := r.Stats.Head; h.Place != "" {
+			resp.ModelInfo["axle.head"] = h.String()
 		}
 	}
 }

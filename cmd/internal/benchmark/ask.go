@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
 	"github.com/axle-llm/axle/cmd/internal/plan"
 )
@@ -26,6 +27,7 @@ type Ask struct {
 	Repeats, Parallel, Period int    // -r
 	Speculate                 string // off, on or both
 	Device, Profile, Draft    string
+	Head                      string // where LM heads are computed: auto, card or host
 	Against, AgainstModel     string // the other server's kind, and the model's name there; its URL is the last argument
 	Conversations, Turns      int
 	Compare                   bool // nothing is measured: the arguments are two files
@@ -39,6 +41,9 @@ func (a *Ask) Options(args []string, given func(flag string) bool) (o Options, n
 		Draft: a.Draft}
 	if err := a.talks(&o, given); err != nil {
 		return o, nil, err
+	}
+	if o.Head, err = ask.ParseHead(a.Head); err != nil {
+		return o, nil, asked("--head is auto, card or host, got %q", a.Head)
 	}
 	if a.Compare {
 		if len(args) != 2 {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/engine/bench"
@@ -34,6 +35,7 @@ type Options struct {
 	Period                    int  // a shape without weights repeats its text after this many tokens; 0: never
 
 	Profile *profiles.Profile // where the card's bandwidth comes from; nil: found out
+	Head    ask.HeadPlace     // where LM heads are computed
 	Draft   string            // a smaller package that guesses, a name for OpenPackage; empty: none
 	Against Server            // the zero Server: the model here alone
 	Trace   bool              // keep every pass, for Result.Trace

@@ -28,8 +28,9 @@ type measuredCard struct {
 	card     *engine.Card
 	facts    report.Card
 	recorder bench.Recorder
-	clock    func() time.Duration // the simulated card's, or the host's
-	npu      func() time.Duration // the simulated card's count of busy time; nil: there is none
+	clock    func() time.Duration        // the simulated card's, or the host's
+	host     func(bytes, products int64) // charges the host's work to a virtual clock
+	npu      func() time.Duration        // the simulated card's count of busy time; nil: there is none
 	virtual  bool
 	sim      bool
 	roof     *profiles.Profile // where the bandwidth comes from; nil: measure it
@@ -40,6 +41,7 @@ type measuredCard struct {
 // simCounts is what a simulated card counts. attachSim (sim.go, sim_none.go) finds it.
 type simCounts interface {
 	Clock() uint64
+	Host(bytes, products int64)
 	Busy() uint64
 }
 
@@ -67,12 +69,20 @@ func openCard(ctx context.Context, f *Options) (*measuredCard, error) {
 		}
 		if r.virtual {
 			r.clock = func() time.Duration { return time.Duration(sim.Clock()) }
+			r.host = sim.Host
 		}
 		return dev, why, nil
 	}
 	var err error
-	r.card, err = engine.OpenCard(open, engine.CardOptions{Clock: func() time.Duration { return r.clock() },
-		Trace: r.recorder.Add})
+	co := engine.CardOptions{Clock: func() time.Duration { return r.clock() }, Trace: r.recorder.Add}
+	if strings.EqualFold(os.Getenv("AXSIM_CLOCK"), "virtual") {
+		co.HostWork = func(bytes, products int64) {
+			if r.host != nil {
+				r.host(bytes, products)
+			}
+		}
+	}
+	r.card, err = engine.OpenCard(open, co)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +149,7 @@ func (r *measuredCard) open(ctx context.Context, f *Options, name string, keep e
 		parallel = f.Parallel
 	}
 	oo := keep
-	oo.Card, oo.Parallel = r.card, parallel
+	oo.Card, oo.Parallel, oo.Head = r.card, parallel, f.Head
 	if f.Draft != "" {
 		oo.Draft = func() (*models.Package, error) { return f.OpenPackage(f.Draft) }
 	}
@@ -162,6 +172,16 @@ func (r *measuredCard) open(ctx context.Context, f *Options, name string, keep e
 		o.close = func() error { return errors.Join(o.backend.Close(), os.RemoveAll(dir)) }
 		return o, nil
 	}
+	// The head's file is made anew, and removed.
+	if oo.Remember, err = os.MkdirTemp("", "axle-bench-"); err != nil {
+		return nil, err
+	}
+	remove := func() error { return os.RemoveAll(oo.Remember) }
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, remove())
+		}
+	}()
 	p, err := f.OpenPackage(name)
 	if err != nil {
 		return nil, err
@@ -176,7 +196,11 @@ func (r *measuredCard) open(ctx context.Context, f *Options, name string, keep e
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	o.backend, o.model, o.close, o.prompt = m.Backend(), m, m.Close, bench.Words(m)
+	o.backend, o.model, o.prompt = m.Backend(), m, bench.Words(m)
+	o.close = func() error { return errors.Join(m.Close(), remove()) }
+	if err := engine.SettleHead(ctx, o.backend); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
 	o.Context, o.Draft = m.Info().Context, m.Info().Draft
 	return o, nil
 }

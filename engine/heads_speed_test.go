@@ -1,0 +1,57 @@
+//go:build cgo && !fake && linux
+
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/lane"
+)
+
+// TestHeadRates: how many times faster several clients are where the host may compute the head, on
+// a Raspberry Pi 5 by the virtual clock. One client is as fast as without.
+func TestHeadRates(t *testing.T) {
+	//proves:G16
+	lane.Slow(t)
+	lane.NoRace(t)
+	off := false
+	for _, c := range []struct {
+		name                   string
+		shape                  axmodel.Shape
+		clients, output        int
+		least, predicted, slow float64 // slow: with a host that reads 9 GB/s
+	}{
+		{"0.6B", axmodel.Qwen3Small(), 1, 64, 0.99, 1, 1},
+		{"0.6B", axmodel.Qwen3Small(), 4, 64, 1.12, 1.17, 1.14},
+		{"0.6B", axmodel.Qwen3Small(), 8, 64, 1.35, 1.41, 1.37},
+		{"0.6B", axmodel.Qwen3Small(), 16, 32, 1.7, 1.79, 1.77},
+		{"4B", axmodel.Qwen3Large(), 8, 64, 1.07, 1.10, 1.09},
+		{"4B", axmodel.Qwen3Large(), 16, 32, 1.17, 1.20, 1.20},
+	} {
+		for _, host := range []struct {
+			profile   string
+			predicted float64
+		}{{"pi5", c.predicted}, {"pi5,host-memory 9GB/s,host-products 120G/s", c.slow}} {
+			t.Run(fmt.Sprintf("%s %d clients %s", c.name, c.clients, host.profile), func(t *testing.T) {
+				rate := func(head HeadPlace) (rate float64) {
+					t.Run(string(head), func(t *testing.T) {
+						b, clock := simOf(t, host.profile, c.shape, OpenOptions{Head: head})
+						load := work{Clients: c.clients, Prompt: 32, Output: c.output, Speculate: &off, First: 1000}
+						rate = measured(t, b, clock, load).Rate
+					})
+					return rate
+				}
+				card, auto := rate(HeadCard), rate(HeadAuto)
+				t.Logf("%.1f tokens/s, with the host %.1f: %.3f times; predicted %.2f", card, auto, auto/card, host.predicted)
+				if host.profile == "pi5" && auto/card < c.least {
+					t.Errorf("%.3f times, want %.2f", auto/card, c.least)
+				}
+				if d := auto/card/host.predicted - 1; d < -0.05 || d > 0.05 {
+					t.Errorf("%.3f times, %.2f were predicted", auto/card, host.predicted)
+				}
+			})
+		}
+	}
+}
