@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/engine/hosthead"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/modelstest"
 	"github.com/axle-llm/axle/models/rows"
@@ -56,6 +58,17 @@ func TestCache(t *testing.T) {
 		t.Errorf("cleared twice: %q, %v", out, err)
 	}
 	keep()
+	head := filepath.Join(provenDir(dir), "head-0123456789abcdef-11223344-55667788.axmodel")
+	if err := errors.Join(os.MkdirAll(provenDir(dir), 0o755), os.WriteFile(head, make([]byte, 2_000_000), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if out = shown(t, "cache"); !strings.Contains(out, "LM heads for this machine's processor: 1, 2 MB") {
+		t.Errorf("a head is shown as %q", out)
+	}
+	shown(t, "cache", "clear", "one")
+	if _, err := os.Stat(head); err != nil {
+		t.Errorf("a head went with another model's conversations: %v", err)
+	}
 	shown(t, "cache", "clear")
 	if out = shown(t, "cache"); strings.Count(out, "\n") != 1 {
 		t.Errorf("after all is cleared: %q", out)
@@ -95,7 +108,8 @@ func shown(t *testing.T, args ...string) string {
 	return out
 }
 
-// TestRowsRemoved: what conversations left of a package goes with the last model that has it.
+// TestRowsRemoved: what conversations left of a package, and its LM head, go with the last model
+// that has it.
 func TestRowsRemoved(t *testing.T) {
 	h := modelstest.NewHub()
 	defer h.Close()
@@ -142,7 +156,11 @@ func TestRowsRemoved(t *testing.T) {
 	if err := st.Copy("axle/one", "other"); err != nil {
 		t.Fatal(err)
 	}
-	lm := local.New(st, local.Options{Rows: rowsDir(dir)})
+	head := filepath.Join(provenDir(dir), "head-"+hosthead.Of(digest)+"11223344-55667788.axmodel")
+	if err := errors.Join(os.MkdirAll(provenDir(dir), 0o755), os.WriteFile(head, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	lm := local.New(st, local.Options{Rows: rowsDir(dir), Heads: provenDir(dir)})
 	for i, name := range []string{"axle/one", "other"} {
 		n, err := models.ParseName(name)
 		if err != nil {
@@ -153,6 +171,9 @@ func TestRowsRemoved(t *testing.T) {
 		}
 		if left, err := rows.Look(rowsDir(dir)); err != nil || len(left) != 2-i {
 			t.Errorf("after %s is deleted: %+v, %v", name, left, err)
+		}
+		if left := hosthead.Look(provenDir(dir), ""); len(left) != 1-i {
+			t.Errorf("after %s is deleted: heads %+v", name, left)
 		}
 	}
 }

@@ -65,7 +65,8 @@ software card counts.`,
 	f.StringVar(&device, "device", "auto", "the `card` to examine: auto, axcl, axcl:N, axengine or soft")
 	f.StringVar(&model, "model", "",
 		"load a layer of this `model`, a name or a folder, and execute it once: a card that is wedged fails there. "+
-			"With --conformance the suite runs with this model; a vendor's card needs a vendor's model")
+			"With --conformance the suite runs with this model, and says whether this machine's processor can compute its LM head; "+
+			"a vendor's card needs a vendor's model")
 	f.StringVar(&save, "save", "", "with --conformance: write what was measured to this `file`, if all checks pass")
 	f.StringVar(&baseline, "baseline", "",
 		"with --conformance: compare with a `file` that --save wrote, and fail if the card has become less precise, "+

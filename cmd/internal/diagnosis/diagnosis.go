@@ -41,6 +41,7 @@ type Diagnosis struct {
 	Conformance []Check         `json:"conformance,omitempty"`
 	Abilities   *Abilities      `json:"abilities,omitempty"`
 	Vision      []engine.Probe  `json:"vision,omitempty"`
+	Head        *Head           `json:"lm_head,omitempty"`
 
 	dev  axcl.Device // open while it is of use
 	open func(model string) (*models.Package, error)
@@ -320,6 +321,37 @@ func (d *Diagnosis) See(ctx context.Context, device string, p *models.Package) {
 	}
 }
 
+// Head says whether this machine's processor can compute a model's LM head.
+type Head struct {
+	Host bool    `json:"host"`
+	Why  string  `json:"why,omitempty"`      // not
+	Rest float64 `json:"rest,omitempty"`     // of the card's logits' deviation, that the host's leave
+	Bits int     `json:"rounding,omitempty"` // bits of the card's weights, as far as its logits tell; 0: as the table
+}
+
+// CompareHead loads a package and compares its LM head on the host with the card's. The engine
+// opens the device for itself. The package is closed. A package that the engine cannot load, such
+// as one without a tokenizer, has no answer.
+func (d *Diagnosis) CompareHead(ctx context.Context, device string, p *models.Package) {
+	d.Close()
+	dir, err := os.MkdirTemp("", "axle-doctor-")
+	if err != nil {
+		_ = p.Close()
+		return
+	}
+	defer os.RemoveAll(dir)
+	m, err := engine.OpenPackage(ctx, p, engine.OpenOptions{Device: device, Remember: dir, Head: engine.HeadHost})
+	if err != nil {
+		_ = p.Close()
+		return
+	}
+	if engine.SettleHead(ctx, m.Backend()) == nil {
+		h := m.Stats().Head
+		d.Head = &Head{h.Ready, h.Why, h.Rest, h.Bits}
+	}
+	_ = m.Close()
+}
+
 // computesOurs: the opened device is the software card or the simulated one.
 func (d *Diagnosis) computesOurs() bool {
 	for _, l := range d.Libraries {
@@ -364,6 +396,11 @@ func (d *Diagnosis) Print(w io.Writer) {
 		for _, l := range c.Log {
 			say("        ", "%s", l)
 		}
+	}
+	if h := d.Head; h != nil && h.Host {
+		say("        ", "LM head: this machine's processor can compute it; it leaves %.4f of the deviation of the card's logits", h.Rest)
+	} else if h != nil {
+		say("        ", "LM head: the card computes it: %s", h.Why)
 	}
 	for _, p := range d.Vision {
 		say(marks[p.State]+" ", "vision: %s: %s", p.Name, p.Gave)

@@ -132,6 +132,12 @@ func examine(ctx context.Context, o Options, before *baseline, steps chan<- step
 		if d.Conform(ctx, o.Device, o.Model, o.Patience, next) {
 			d.keep(o, before)
 		}
+		if o.Model != "" && d.OK && ctx.Err() == nil {
+			if p, err := o.OpenPackage(o.Model); err == nil { // the suite has opened it
+				next("comparing the LM head", 0, "") // the engine watches its calls itself
+				d.CompareHead(ctx, o.Device, p)
+			}
+		}
 	} else if d.OK && o.Model != "" && ctx.Err() == nil {
 		d.Try(o.Model, o.Patience, next)
 	}
