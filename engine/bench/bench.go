@@ -522,8 +522,8 @@ func (o *once) account(l Load, clients []*client, begin, end time.Duration, spli
 	}
 	for i := range passes {
 		p := &passes[i]
-		if p.Kind == "draft" {
-			continue // within the Draft of the pass it guesses for
+		if p.Kind == "draft" || p.Kind == "head" {
+			continue // within the Draft of the pass it guesses for; beside passes
 		}
 		if o.passes++; o.passes == 1 {
 			o.stages["queue"] += max(p.Start-begin, 0)
@@ -535,7 +535,7 @@ func (o *once) account(l Load, clients []*client, begin, end time.Duration, spli
 		o.stages["embed"] += p.Embed
 		o.stages["upload"] += s.Upload
 		o.stages["layers"] += s.Layers
-		o.stages["head"] += s.Head
+		o.stages["head"] += s.Head + p.HostHead
 		o.stages["download"] += s.Down
 		o.stages["sample"] += p.Sample - p.Detokenize
 		o.stages["detokenize"] += p.Detokenize
@@ -543,7 +543,7 @@ func (o *once) account(l Load, clients []*client, begin, end time.Duration, spli
 			o.token.Host += p.Plan + p.Build + p.Sample
 			o.token.Upload += s.Upload
 			o.token.Layers += s.Layers
-			o.token.Head += s.Head
+			o.token.Head += s.Head + p.HostHead
 			o.token.Down += s.Down
 		}
 	}

@@ -31,6 +31,7 @@ func WriteTrace(w io.Writer, runs []Run, split func(*engine.PassTrace) Parts) er
 		name("thread_name", 1, "passes")
 		name("thread_name", 2, "stages")
 		name("thread_name", 3, "draft model")
+		name("thread_name", 4, "LM head on the host")
 		span := func(tid int, name string, from, took time.Duration, args map[string]any) {
 			if took > 0 {
 				events = append(events, chromeEvent{name, "X", us(from), us(took), pid, tid, args})
@@ -41,6 +42,10 @@ func WriteTrace(w io.Writer, runs []Run, split func(*engine.PassTrace) Parts) er
 			if p.Kind == "draft" {
 				span(3, p.Kind, p.Start, p.End-p.Start, map[string]any{"rows": p.Rows, "reach": p.Reach, "want": p.Want,
 					"requests": parts(p)})
+				continue
+			}
+			if p.Kind == "head" {
+				span(4, p.Kind, p.Start, p.End-p.Start, map[string]any{"rows": p.Rows})
 				continue
 			}
 			span(1, p.Kind, p.Start, p.End-p.Start, map[string]any{"rows": p.Rows, "reach": p.Reach, "want": p.Want,
@@ -58,6 +63,8 @@ func WriteTrace(w io.Writer, runs []Run, split func(*engine.PassTrace) Parts) er
 			stage("layers", s.Layers)
 			stage("head", s.Head)
 			stage("download", s.Down)
+			span(4, "head", at, p.HostHead, map[string]any{"rows": p.Want})
+			stage("head on the host", p.HostHead)
 			stage("sample", p.Sample-p.Detokenize)
 			stage("detokenize", p.Detokenize)
 		}

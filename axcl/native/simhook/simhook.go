@@ -17,18 +17,20 @@ static int32_t text(void *f, const char *s) { return ((int32_t (*)(const char *)
 static int32_t plain(void *f) { return ((int32_t (*)(void))f)(); }
 static int32_t counts(void *f, axsim_counts *c) { return ((int32_t (*)(axsim_counts *))f)(c); }
 static uint64_t number(void *f) { return ((uint64_t (*)(void))f)(); }
-static void work(void *f, uint64_t a, uint64_t b) { ((void (*)(uint64_t, uint64_t))f)(a, b); }
+static uint64_t takes(void *f, uint64_t a, uint64_t b) { return ((uint64_t (*)(uint64_t, uint64_t))f)(a, b); }
+static void until(void *f, uint64_t t) { ((void (*)(uint64_t))f)(t); }
 static uint64_t named(void *f, const char *s) { return ((uint64_t (*)(const char *))f)(s); }
 */
 import "C"
 
 import (
 	"fmt"
+	"time"
 	"unsafe"
 )
 
 // Sim is a loaded simulated card.
-type Sim struct{ configure, reset, live, left, clock, busy, calls, crossings, host unsafe.Pointer }
+type Sim struct{ configure, reset, live, left, clock, busy, calls, crossings, host, until unsafe.Pointer }
 
 // Attach loads the library at path, or finds it loaded: libaxcl_rt.so, or libax_sys.so for the
 // on-board one.
@@ -45,7 +47,8 @@ func Attach(path string) (*Sim, error) {
 		to   *unsafe.Pointer
 	}{{"axsim_configure", &s.configure}, {"axsim_reset", &s.reset}, {"axsim_live", &s.live}, {"axsim_left", &s.left},
 		{"axsim_clock_ns", &s.clock},
-		{"axsim_busy_ns", &s.busy}, {"axsim_calls", &s.calls}, {"axsim_crossings", &s.crossings}, {"axsim_host", &s.host}} {
+		{"axsim_busy_ns", &s.busy}, {"axsim_calls", &s.calls}, {"axsim_crossings", &s.crossings},
+		{"axsim_host_ns", &s.host}, {"axsim_until", &s.until}} {
 		sym := C.CString(f.name)
 		*f.to = C.dlsym(h, sym)
 		C.free(unsafe.Pointer(sym))
@@ -99,8 +102,13 @@ func (s *Sim) Clock() uint64 { return uint64(C.number(s.clock)) }
 // Busy: see Clock.
 func (s *Sim) Busy() uint64 { return uint64(C.number(s.busy)) }
 
-// Host moves a virtual clock by the work of the host's processor: see axsim_host.
-func (s *Sim) Host(bytes, products int64) { C.work(s.host, C.uint64_t(bytes), C.uint64_t(products)) }
+// Takes is how long work of the host's processor takes by the profile: see axsim_host_ns.
+func (s *Sim) Takes(bytes, products int64) time.Duration {
+	return time.Duration(C.takes(s.host, C.uint64_t(bytes), C.uint64_t(products)))
+}
+
+// WaitUntil moves a virtual clock on to this time.
+func (s *Sim) WaitUntil(t time.Duration) { C.until(s.until, C.uint64_t(max(t, 0))) }
 
 // Calls counts calls of a function since the library was initialised; of all for an empty name.
 func (s *Sim) Calls(name string) uint64 {

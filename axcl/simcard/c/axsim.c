@@ -65,9 +65,16 @@ uint64_t axsim_clock_ns(void) {
 	return t;
 }
 
-void axsim_host(uint64_t bytes, uint64_t products) {
+uint64_t axsim_host_ns(uint64_t bytes, uint64_t products) {
 	lock();
-	if (sim.cfg.clock == CLOCK_VIRTUAL) sim.host += profile_host(&sim.cfg.prof, bytes, products);
+	uint64_t ns = profile_host(&sim.cfg.prof, bytes, products);
+	unlock();
+	return ns;
+}
+
+void axsim_until(uint64_t ns) {
+	lock();
+	if (sim.cfg.clock == CLOCK_VIRTUAL && sim.host < ns) sim.host = ns;
 	unlock();
 }
 

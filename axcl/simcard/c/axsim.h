@@ -34,9 +34,11 @@ AXSIM_API int32_t axsim_left(axsim_counts *counts);
 // axsim_clock_ns reads the modelled clock: virtual nanoseconds, or real ones since Init with
 // clock=real and clock=off.
 AXSIM_API uint64_t axsim_clock_ns(void);
-// axsim_host tells of work on the host's processor, which the virtual clock does not see: it goes
-// on by what the profile says that reading this many bytes and as many products take.
-AXSIM_API void axsim_host(uint64_t bytes, uint64_t products);
+// axsim_host_ns is what the profile says that the host's processor takes to read this many bytes
+// and compute as many products. The virtual clock does not see such work; axsim_until moves it on
+// to when that is done.
+AXSIM_API uint64_t axsim_host_ns(uint64_t bytes, uint64_t products);
+AXSIM_API void axsim_until(uint64_t ns);
 // axsim_busy_ns is how long the NPU has been busy, as modelled.
 AXSIM_API uint64_t axsim_busy_ns(void);
 // axsim_calls counts calls by full or bare name since the last Init with nothing initialised; NULL

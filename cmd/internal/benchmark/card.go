@@ -28,9 +28,9 @@ type measuredCard struct {
 	card     *engine.Card
 	facts    report.Card
 	recorder bench.Recorder
-	clock    func() time.Duration        // the simulated card's, or the host's
-	host     func(bytes, products int64) // charges the host's work to a virtual clock
-	npu      func() time.Duration        // the simulated card's count of busy time; nil: there is none
+	clock    func() time.Duration // the simulated card's, or the host's
+	host     engine.HostClock     // of a virtual clock; nil: there is none
+	npu      func() time.Duration // the simulated card's count of busy time; nil: there is none
 	virtual  bool
 	sim      bool
 	roof     *profiles.Profile // where the bandwidth comes from; nil: measure it
@@ -41,7 +41,7 @@ type measuredCard struct {
 // simCounts is what a simulated card counts. attachSim (sim.go, sim_none.go) finds it.
 type simCounts interface {
 	Clock() uint64
-	Host(bytes, products int64)
+	engine.HostClock
 	Busy() uint64
 }
 
@@ -69,22 +69,21 @@ func openCard(ctx context.Context, f *Options) (*measuredCard, error) {
 		}
 		if r.virtual {
 			r.clock = func() time.Duration { return time.Duration(sim.Clock()) }
-			r.host = sim.Host
+			r.host = sim
 		}
 		return dev, why, nil
 	}
 	var err error
-	co := engine.CardOptions{Clock: func() time.Duration { return r.clock() }, Trace: r.recorder.Add}
+	co := engine.CardOptions{Trace: r.recorder.Add}
 	if strings.EqualFold(os.Getenv("AXSIM_CLOCK"), "virtual") {
-		co.HostWork = func(bytes, products int64) {
-			if r.host != nil {
-				r.host(bytes, products)
-			}
-		}
+		co.Clock, co.Host = func() time.Duration { return r.clock() }, virtualHost{r}
 	}
 	r.card, err = engine.OpenCard(open, co)
 	if err != nil {
 		return nil, err
+	}
+	if co.Clock == nil {
+		r.clock = r.card.Now
 	}
 	r.facts = factsOf(info, r.card.Why())
 	if r.sim {
@@ -106,7 +105,11 @@ func openCard(ctx context.Context, f *Options) (*measuredCard, error) {
 		r.split = func(p *engine.PassTrace) bench.Parts {
 			up, down := r.roof.Copies["h2d-pinned"], r.roof.Copies["d2h-pinned"]
 			u := up.Time(int64(p.Rows*r.shape.Hidden*2)) + up.Time(int64(p.Rows*4)) + up.Time(2)
-			return bench.Modelled(p, u, time.Duration(p.Want)*down.Time(int64(r.shape.Out)*2))
+			each := int64(r.shape.Out)
+			if p.HostHead > 0 { // hidden rows came down, no logits
+				each = int64(r.shape.Hidden)
+			}
+			return bench.Modelled(p, u, time.Duration(p.Want)*down.Time(each*2))
 		}
 	}
 	return r, nil
@@ -123,6 +126,22 @@ func (r *measuredCard) figures() (celsius, load float64) {
 		return err
 	})
 	return celsius, load
+}
+
+// virtualHost is the host of a card whose clock may turn out to be virtual.
+type virtualHost struct{ r *measuredCard }
+
+func (v virtualHost) Takes(bytes, products int64) time.Duration {
+	if v.r.host == nil {
+		return 0
+	}
+	return v.r.host.Takes(bytes, products)
+}
+
+func (v virtualHost) WaitUntil(t time.Duration) {
+	if v.r.host != nil {
+		v.r.host.WaitUntil(t)
+	}
 }
 
 func (r *measuredCard) close() error { return r.card.Close() }
