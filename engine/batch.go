@@ -33,6 +33,7 @@ type batch struct {
 	*core
 	layout *layout
 	checks func() bool // the canary row is due
+	later  func() bool // the head of the pass may be late
 	window int         // a row of a local layer sees this many rows, itself included; 0: no local layers
 	passes uint64
 	// highUntil is the pass until which new rows may lie high, because no lower cells could be
@@ -47,6 +48,7 @@ type batch struct {
 	hidden []uint16
 	placed []pictures.Placed
 
+	late           bool  // the head is computed while other passes run: see lateheads.go
 	leftToHost     []int // wanted rows whose logits the host computes; none: the card does
 	greedy, sample bool  // of wanted rows, the largest logits' indexes are needed, or all logits
 }
@@ -162,7 +164,8 @@ func (m *batch) build() error {
 	}
 	p.Logits, p.Argmax, p.HiddenOut = nil, nil, nil
 	m.greedy, m.sample = greedy, logits
-	if m.leftToHost = m.leftToHost[:0]; m.forHost() {
+	m.late = m.later != nil && m.later()
+	if m.leftToHost = m.leftToHost[:0]; m.late || m.forHost() {
 		m.leftToHost = append(m.leftToHost, p.Want...)
 		p.Want = p.Want[:0]
 	}

@@ -35,11 +35,19 @@ type CardOptions struct {
 	Lost func(error)
 	// Fewer is called in the same way for a lost card while others with a copy go on.
 	Fewer func(error)
-	// HostWork charges work of the host's processor to Clock: it reads this many bytes and computes
-	// as many products. Nil means that Clock goes on by itself. A virtual clock does not.
-	HostWork func(bytes, products int64)
+	// Host says what work of the host's processor takes, where Clock is virtual and does not see
+	// it. With a Clock and no Host, the card computes all LM heads.
+	Host HostClock
 	// Trace is called on the worker after each pass, and must not wait. Nil costs nothing.
 	Trace func(*PassTrace)
+}
+
+// HostClock is a virtual clock's view of the host's processor.
+type HostClock interface {
+	// Takes returns how long it takes to read this many bytes and compute as many products.
+	Takes(bytes, products int64) time.Duration
+	// WaitUntil moves the clock on to t, if it is not there yet.
+	WaitUntil(t time.Duration)
 }
 
 // Card is an open device with the one goroutine that owns it. This worker gives every model on the

@@ -149,6 +149,7 @@ var exits = [...]struct{ snapshot, prune, out, anew, queue bool }{
 // quit takes a running sequence off its cells.
 func (m *core) quit(s *seq, e exit) {
 	do := &exits[e]
+	s.late = nil
 	if do.snapshot {
 		m.mark(s, false)
 	}

@@ -34,6 +34,10 @@ type heads struct {
 	stats  HeadStats
 	making *makingHead
 
+	waiting  []*lateRow // for the host: see lateheads.go
+	run      *lateRun   // what it computes; nil: nothing
+	lateRows int        // so far
+
 	// Of the pass that runs.
 	meanwhile func()
 	rows      [][]uint16
@@ -101,14 +105,25 @@ func (c *costs) heads(n int) (sec float64, host bool) {
 	return sec, false
 }
 
+// barred says why the host is not to compute heads, whatever the model; empty if it may.
+func (h *heads) barred() string {
+	switch {
+	case h.place == HeadCard:
+		return "the settings say so"
+	case h.place == HeadAuto && h.card.Info().Host:
+		return "the device is this machine's processor"
+	case h.card.o.Clock != nil && h.card.o.Host == nil:
+		return "the card's clock does not see what the host does"
+	}
+	return ""
+}
+
 // source describes the model's head, or says why the host cannot compute it.
 func (h *heads) source(p *models.Package, o OpenOptions) (s hosthead.Source, why string) {
 	e, ok := h.embed.(*models.Embeddings)
-	switch {
-	case h.place == HeadCard:
-		return s, "the settings say so"
-	case h.place == HeadAuto && h.card.Info().Host:
-		return s, "the device is this machine's processor"
+	switch why = h.barred(); {
+	case why != "":
+		return s, why
 	case o.Remember == "":
 		return s, "there is no folder for its weights"
 	case h.shape.Whole:
@@ -273,8 +288,8 @@ func (h *heads) use(head rowHead) {
 func (h *heads) timed(rows [][]uint16, logits []uint16, argmax []int32) (time.Duration, error) {
 	t0 := h.card.Now()
 	err := h.host.Run(rows, logits, argmax)
-	if h.card.o.HostWork != nil {
-		h.card.o.HostWork(h.host.Work(len(rows)))
+	if c := h.card.o.Host; c != nil {
+		c.WaitUntil(t0 + c.Takes(h.host.Work(len(rows))))
 	}
 	return h.card.Now() - t0, err
 }
@@ -289,7 +304,8 @@ func (h *heads) fail(err error) {
 // begin prepares the head of a pass that was built. If it was left to the host, that computes it
 // while the card keeps the pass's rows.
 func (h *heads) begin(b *batch) {
-	if h.err, h.took, b.pass.Meanwhile = nil, 0, nil; len(b.leftToHost) > 0 {
+	if h.err, h.took, b.pass.Meanwhile = nil, 0, nil; len(b.leftToHost) > 0 && !b.late {
+		h.awaitLate()
 		b.pass.Meanwhile = h.meanwhile
 	}
 }
@@ -307,7 +323,7 @@ func (h *heads) compute(b *batch) {
 // end takes the results of a pass that ran. If the host failed, the card computes the head.
 func (h *heads) end(b *batch) error {
 	n := len(b.leftToHost)
-	if n == 0 {
+	if n == 0 || b.late {
 		return nil
 	}
 	logits, argmax := b.results(n)
@@ -393,8 +409,9 @@ func (h *heads) realRows() (rows [][]uint16, err error) {
 	return rows, nil
 }
 
-// close waits for the goroutine, and closes the head.
+// close waits for the goroutines, and closes the head.
 func (h *heads) close() error {
+	h.awaitLate()
 	if m := h.making; m != nil {
 		m.cancel()
 		<-m.done

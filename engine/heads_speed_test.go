@@ -24,9 +24,15 @@ func TestHeadRates(t *testing.T) {
 		least, predicted, slow float64 // slow: with a host that reads 9 GB/s
 	}{
 		{"0.6B", axmodel.Qwen3Small(), 1, 64, 0.99, 1, 1},
+		{"0.6B", axmodel.Qwen3Small(), 2, 64, 1.15, 1.20, 1.20},
+		{"0.6B", axmodel.Qwen3Small(), 3, 64, 1.05, 1.10, 1.08},
 		{"0.6B", axmodel.Qwen3Small(), 4, 64, 1.12, 1.17, 1.14},
 		{"0.6B", axmodel.Qwen3Small(), 8, 64, 1.35, 1.41, 1.37},
 		{"0.6B", axmodel.Qwen3Small(), 16, 32, 1.7, 1.79, 1.77},
+		{"3.5", axmodel.Qwen35SmallInt4(), 1, 256, 0.99, 1, 1},
+		{"3.5", axmodel.Qwen35SmallInt4(), 2, 256, 1.47, 1.55, 1.29},
+		{"3.5", axmodel.Qwen35SmallInt4(), 4, 256, 1.47, 1.55, 1.55},
+		{"4B", axmodel.Qwen3Large(), 2, 64, 1.05, 1.09, 1.09},
 		{"4B", axmodel.Qwen3Large(), 8, 64, 1.07, 1.10, 1.09},
 		{"4B", axmodel.Qwen3Large(), 16, 32, 1.17, 1.20, 1.20},
 	} {
@@ -39,7 +45,10 @@ func TestHeadRates(t *testing.T) {
 					t.Run(string(head), func(t *testing.T) {
 						b, clock := simOf(t, host.profile, c.shape, OpenOptions{Head: head})
 						load := work{Clients: c.clients, Prompt: 32, Output: c.output, Speculate: &off, First: 1000}
-						rate = measured(t, b, clock, load).Rate
+						f := measured(t, b, clock, load)
+						if rate = f.Rate; c.shape.Linear != nil { // clients take turns from their prompts on
+							rate = float64(f.Tokens) / f.Took.Seconds()
+						}
 					})
 					return rate
 				}

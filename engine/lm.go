@@ -84,6 +84,7 @@ func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokeniz
 	m.prover = &prover{core: c, canary: m.canary}
 	m.batch = &batch{core: c, layout: m.layout, checks: func() bool { due, _ := m.canary.overdue(); return due }}
 	m.heads = &heads{core: c, place: cmp.Or(o.Head, HeadAuto)}
+	m.batch.later = func() bool { return m.heads.late(m.batch, len(m.planner.ready)-1+m.waiters()) }
 	m.heads.meanwhile = func() { m.heads.compute(m.batch) }
 	m.planner = &planner{core: c, layout: m.layout, batch: m.batch}
 	m.pictures = &pictureInputs{core: c}
@@ -259,6 +260,9 @@ func (m *lm) step() (did bool, err error) {
 			t.trace = m.begin()
 			m.heads.adopt()
 			m.reap()
+			if _, err := m.settleLate(false); err != nil {
+				return true, err
+			}
 			m.forgetPictures()
 			did, err = m.diskTier.restore()
 			t.restored = did
@@ -320,7 +324,9 @@ func (m *lm) onePass() (passed, did bool, err error) {
 		tr = m.begin() // earlier pieces of the turn are not part of this trace
 	}
 	if m.planner.plan() == nil {
-		return false, false, nil
+		if did, err = m.settleLate(true); !did || err != nil || m.planner.plan() == nil {
+			return false, did, err
+		}
 	}
 	if h := &b.shares[0]; !m.proven.Scatter && len(h.s.Path) == 0 {
 		m.layout.start(h.s) // it had given up its cells to another
@@ -370,6 +376,9 @@ func (m *lm) onePass() (passed, did bool, err error) {
 			b.shares[i].s.served = b.passes
 		}
 		m.settle(&b.shares[i])
+	}
+	if b.late {
+		m.heads.later(b)
 	}
 	kind := b.account(took, drafts)
 	tr.lap(sampleTime)

@@ -61,9 +61,11 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.Shape, o Open
 			_ = c.Unload(model)
 			return err
 		}
-		if b.m.heads.place == HeadHost || b.m.heads.place == HeadAuto && !c.Info().Host {
+		if why := b.m.heads.barred(); why != "" {
+			b.m.heads.without(why)
+		} else {
 			h := shapeHead{Shape: s}
-			if c.o.HostWork == nil {
+			if c.o.Host == nil {
 				if h.work, err = hosthead.Blank(s.Hidden, s.Vocab); err != nil {
 					_ = c.Unload(model)
 					return err
@@ -113,7 +115,7 @@ func shapeSight(dir string, s axmodel.Shape) (*models.Vision, error) {
 // weights.
 type shapeHead struct {
 	axmodel.Shape
-	work *hosthead.Head // nil: the work is only claimed, for CardOptions.HostWork
+	work *hosthead.Head // nil: the work is only claimed, for CardOptions.Host
 }
 
 func (h shapeHead) Run(rows [][]uint16, logits []uint16, argmax []int32) error {

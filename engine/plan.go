@@ -25,14 +25,15 @@ type planner struct {
 // The sequence that waited longest leads. It goes alone on the decode group, or with others in a
 // wide pass that reaches them, whichever gives more rows for the time. A wide pass costs as much as
 // its group, however many rows it carries, and each row alone costs as much as the decode group.
-// The card takes as long for each row that goes through the head, the host less for several.
+// Rows that must go through the head cost the same either way and do not count, unless the host may
+// compute it.
 func (m *planner) plan() []share {
 	ready := m.ready[:0]
 	for _, s := range m.running {
 		if !s.box.full() {
 			m.adopt(s)
-			if s.relocating || m.cache.Waits(&s.Seq) || s.unseen() != nil {
-				continue // it waits for restored rows, for prepared cells, or for the encoder
+			if s.relocating || m.cache.Waits(&s.Seq) || s.unseen() != nil || s.late != nil {
+				continue // it waits for restored rows, for prepared cells, for the encoder, or for its head
 			}
 			ready = append(ready, s)
 		}
@@ -70,12 +71,49 @@ func (m *planner) plan() []share {
 	if !m.proven.Mixed {
 		ready = ready[:1]
 	}
+	if m.worthWaiting(ready) {
+		return nil
+	}
 	if m.fill(ready) {
 		return m.batch.shares
 	}
 	m.batch.shares = m.batch.shares[:0]
 	return m.alone(lead)
 }
+
+// worthWaiting reports whether a wide pass with the sequences whose heads are late takes less time
+// than to go on in turn. Else two of three would never meet again.
+func (m *planner) worthWaiting(ready []*seq) bool {
+	late := m.waiters()
+	if late == 0 || !m.proven.Mixed || !m.proven.Chunk {
+		return false
+	}
+	n, reach, layers := 0, 0, 0.0
+	add := func(s *seq) {
+		n, reach, layers = n+1, max(reach, s.Reach()), layers+m.lone(s.Reach())
+	}
+	for _, s := range ready {
+		if s.pending() > 1 {
+			return true // a prompt, which the rows of all others can join
+		}
+		add(s)
+	}
+	for _, s := range m.running {
+		if s.late != nil {
+			add(s)
+		}
+	}
+	g := m.shape.GroupFor(max(n, m.minWide), reach)
+	if g < 0 || m.shape.Groups[g].Rows == 1 {
+		return false
+	}
+	heads, _ := m.costs.heads(n)
+	return m.costs.group[g]+heads < turnMargin*m.costs.inTurn(n, layers/float64(n))
+}
+
+// turnMargin is how much better rows in turn must be than a wide pass. The time of a wide group
+// that was only measured at load includes copies of its new rows, which a head hides.
+const turnMargin = 1.1
 
 // alone gives the sequence one row on the decode group, or on the narrowest group that reaches if
 // the model has no such decode group. A picture's row cannot use a decode group, so it takes the
@@ -174,9 +212,16 @@ func (m *planner) bestReach(ready []*seq) (best float64, bestLimit int) {
 		if answers > 1 {
 			wide += m.costs.run * float64(m.cells.Scattered(answers)-1)
 		}
-		one, _ := m.costs.heads(1)
-		all, _ := m.costs.heads(heads)
-		if gain := (alone + float64(heads)*one) / (wide + all); gain > best {
+		if m.costs.host[0] > 0 { // else heads cost the same either way
+			one, _ := m.costs.heads(1)
+			all, _ := m.costs.heads(heads)
+			each := alone / float64(max(heads, 1))
+			alone, wide = alone+float64(heads)*one, wide+all
+			if heads > 1 && heads == rows {
+				alone = min(alone, turnMargin*m.costs.inTurn(heads, each))
+			}
+		}
+		if gain := alone / wide; gain > best {
 			best, bestLimit = gain, limit
 		}
 	}

@@ -315,6 +315,9 @@ func (r *replicas) Stats() Stats {
 		if st.Compared == ComparedNever {
 			sum.Compared = st.Compared
 		}
+		if sum.Head.Rows, sum.Head.Busy = sum.Head.Rows+st.Head.Rows, sum.Head.Busy+st.Head.Busy; sum.Head.Ready {
+			sum.Head.Ready, sum.Head.Why = st.Head.Ready, st.Head.Why
+		}
 		sum.Busy += st.Busy
 		sum.Encoding += st.Encoding
 		sum.Memory.Rows, sum.Memory.Bytes = max(sum.Memory.Rows, st.Memory.Rows), max(sum.Memory.Bytes, st.Memory.Bytes) // one limit

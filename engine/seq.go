@@ -56,6 +56,7 @@ type standing struct {
 	served  uint64 // the last pass with a row of it
 	begun   bool
 	retried bool
+	late    *lateRow // the host computes its head; nil: it does not
 }
 
 // relocation is the state of a sequence's rows in the layout and the RAM tier: see relocate.go.

@@ -121,7 +121,7 @@ func simPi5(t testing.TB, s axmodel.Shape, o OpenOptions) (*cardBackend, func() 
 func simOf(t testing.TB, profile string, s axmodel.Shape, o OpenOptions) (*cardBackend, func() time.Duration) {
 	t.Helper()
 	open, sim := onSim(t, "clock=virtual\nprofile="+profile)
-	o.CardOptions.Clock, o.CardOptions.HostWork = clockOf(sim), sim.Host
+	o.CardOptions.Clock, o.CardOptions.Host = clockOf(sim), sim
 	if o.Head == "" {
 		o.Head = HeadCard
 	}

@@ -11,7 +11,10 @@ import (
 // the card's clock. Timing is the library's own account of Run, by the host's clock. The engine
 // reuses the value and its Parts after the function returns.
 type PassTrace struct {
-	Kind  string // as in Stats.Passes; "draft" is a pass of the draft model, within the Draft of the pass that it guesses for
+	// Kind is as in Stats.Passes. "draft" is a pass of the draft model, within the Draft of the
+	// pass that it guesses for. "head" is no pass: the host took rows through the LM head, from
+	// Start to End, while the card ran other passes.
+	Kind  string
 	Rows  int
 	Reach int // one more than the highest cell that the pass sees
 	Want  int // rows whose logits are needed
@@ -28,7 +31,7 @@ type PassTrace struct {
 	Detokenize time.Duration
 	End        time.Duration // when the turn ended
 
-	Layers, Head time.Duration // predicted by the scheduler: the shape group's layers, and the LM head for all wanted rows
+	Layers, Head time.Duration // predicted by the scheduler: the shape group's layers, and the card's LM head for all wanted rows
 	Timing       axcl.Timing
 }
 
@@ -116,7 +119,7 @@ func (t *tracer) describe(b *batch, group int) {
 	t.Rows, t.Want, t.Reach = b.pass.Rows(), onCard+onHost, b.pass.Reach(b.shape)
 	layers := b.costs.predict(group, 0)
 	t.Layers = layers + time.Duration(b.costs.copies(b.pass.Cell)*float64(time.Second))
-	t.Head = b.costs.predict(group, onCard) - layers + time.Duration(b.costs.host.of(onHost)*float64(time.Second))
+	t.Head = b.costs.predict(group, onCard) - layers
 	for i := range b.shares {
 		h := &b.shares[i]
 		t.Parts = append(t.Parts, PassPart{Seq: h.s.admit, From: h.from, Rows: h.rows(), Drafts: len(h.draft), Want: h.wants})

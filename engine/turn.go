@@ -32,6 +32,9 @@ func (m *lm) settle(h *share) {
 		m.collect(h)
 		return
 	}
+	if m.batch.late {
+		return
+	}
 	if h.want < 0 {
 		if err := m.canary.unasked(m.batch, h); err != nil {
 			m.fault(s, err)
@@ -40,7 +43,7 @@ func (m *lm) settle(h *share) {
 	}
 	s.usage.Drafted += len(h.draft)
 	for i := 0; ; i++ {
-		id, lp, err := m.draw(s, h.want+i)
+		id, lp, err := m.draw(s, m.batch.result(h.want+i))
 		if err == errAgain {
 			m.again(s)
 			return
@@ -77,16 +80,31 @@ func (s *seq) unchecked() bool {
 	return s.greedy && s.usage.Output%checkEvery != 0 && !s.doubt
 }
 
-// draw samples one token from wanted row w of the pass. A greedy sequence takes the index that the
-// pass returned, even if logits came too. Both ways must give the same text, and the head may
-// distinguish logits that are equal in bf16.
-func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
-	var logits []uint16
-	if m.batch.pass.Logits != nil {
-		logits = m.batch.pass.Logits[w*m.shape.Out : (w+1)*m.shape.Out]
+// result is what the head gave for a row. Where only the largest logit's index is needed, logits is
+// nil; argmax counts for greedy sequences.
+type result struct {
+	logits []uint16
+	argmax int32
+}
+
+// result returns that of wanted row w.
+func (m *batch) result(w int) (r result) {
+	if m.pass.Logits != nil {
+		r.logits = m.pass.Logits[w*m.shape.Out : (w+1)*m.shape.Out]
 	}
+	if m.pass.Argmax != nil {
+		r.argmax = m.pass.Argmax[w]
+	}
+	return r
+}
+
+// draw samples one token from a row's result. A greedy sequence takes the index that the pass
+// returned, even if logits came too. Both ways must give the same text, and the head may
+// distinguish logits that are equal in bf16.
+func (m *lm) draw(s *seq, r result) (int32, *Logprob, error) {
+	logits := r.logits
 	if s.greedy {
-		id := m.batch.pass.Argmax[w]
+		id := r.argmax
 		if logits != nil {
 			if _, err := s.sampler.Sample(logits, nil); m.canary.noteRow(logits, err) != nil {
 				return 0, nil, fmt.Errorf("engine: sampling: %w", err)
