@@ -14,6 +14,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/engine/hosthead"
 	"github.com/axle-llm/axle/internal/terminal"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/hub"
@@ -60,6 +61,8 @@ type Model struct {
 	// bytes of the machine's memory that tables are mapped to, which it keeps as far as they are
 	// used
 	Host int64 `json:"host_memory_mapped_bytes,omitempty"`
+	// bytes of the LM head's weights on disk and in the machine's memory, if it is computed there
+	HostHead int64 `json:"host_head_bytes,omitempty"`
 	// Card is what the model was seen to take
 	Published bool `json:"card_memory_published,omitempty"`
 	// it is not here: this is what the catalogue knows of it
@@ -143,6 +146,7 @@ func Net(i models.Info) Model {
 func modelOfShape(name string, s axmodel.Shape) Model {
 	m := Model{Name: name, HeadBytes: s.HeadBytes, Context: s.Context, Hidden: s.Hidden, Out: s.Vocab}
 	m.Files = s.HeadBytes
+	m.HostHead, _ = hosthead.Work(s.Hidden, s.Vocab, 1)
 	most := int64(0) // of a layer
 	for i := range s.Layers {
 		l := profiles.Layer{Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Intermediate: s.Intermediate,
@@ -188,6 +192,9 @@ func Package(p *models.Package) Model {
 	m := Model{Name: p.Name, HeadBytes: mem.Head, Context: p.Context, Hidden: p.Hidden, Out: p.Out, Card: mem.Card, Most: mem.Load,
 		Files: mem.Layers + mem.Head, Encoder: mem.Encoder, Text: p.TextMemory().Load, Groups: p.Shape.Shape().Groups,
 		LayerInputs: len(p.Facts) * p.Shape.LayerInputs, Host: mem.Host}
+	if p.Out > 1 && !p.Embedding {
+		m.HostHead, _ = hosthead.Work(p.Hidden, p.Out, 1)
+	}
 	if v, err := p.Vision(); err == nil && v != nil {
 		across, down := v.Layout.Grid()
 		m.Rows, m.Calls, m.Patches = v.Rows, v.Tiles*v.Tiles+1, across*down
@@ -249,6 +256,8 @@ type Clients struct {
 	Total   float64 `json:"tokens_per_second"`
 	Each    float64 `json:"tokens_per_second_each"`
 	Wide    bool    `json:"wide_passes"`
+	// tokens a second of all, if the host may compute the LM head and that is quicker
+	Host float64 `json:"tokens_per_second_host_head,omitempty"`
 }
 
 // Prompt is how long a prompt's first token would take.
@@ -316,6 +325,7 @@ func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report
 	if p.Memory > 0 {
 		r.Roofline = p.Memory / (bytes + float64(m.HeadBytes))
 	}
+	host := func(n int) time.Duration { return p.HostTime(hosthead.Work(m.Hidden, m.Out, n)) }
 	wide := shape.GroupFor(2, min(used, m.Context))
 	for _, n := range []int{1, 2, 4, 8, 16, 32} {
 		t := time.Duration(n) * one
@@ -327,7 +337,14 @@ func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report
 				t, c.Wide = w, true
 			}
 		}
+		hosts := max(time.Duration(n)*one, one+host(1)) // a row a pass, while the host computes the head of the row before
+		if c.Wide {
+			hosts = min(hosts, t+host(n))
+		}
 		t += time.Duration(n) * (head + logits)
+		if m.HostHead > 0 && p.HostMemory > 0 && n > 1 && hosts < t {
+			c.Host = float64(n) / hosts.Seconds()
+		}
 		c.Total = float64(n) / t.Seconds()
 		c.Each = c.Total / float64(n)
 		r.Clients = append(r.Clients, c)
@@ -393,6 +410,10 @@ func (r Report) Text(w io.Writer) error {
 	if r.Host > 0 {
 		fmt.Fprintf(t, "host memory\t%s mapped; what is used of it stays there\n", models.HumanBytes(r.Host))
 	}
+	if r.HostHead > 0 {
+		fmt.Fprintf(t, "LM head\t%s on disk and in this machine's memory, if this machine computes it (--head)\n",
+			models.HumanBytes(r.HostHead))
+	}
 	fmt.Fprintf(t, "context\t%d tokens\n", r.Context)
 	if r.State > 0 {
 		fmt.Fprintf(t, "states\t%s a sequence or snapshot, room for %d: %s of that memory; a pass carries rows of one sequence\n",
@@ -429,13 +450,16 @@ func (r Report) Text(w io.Writer) error {
 		fmt.Fprintf(t, "\nThe profile says no costs, or the model has no group for one row: there is nothing to compute times from.\n")
 		return t.Flush()
 	}
-	fmt.Fprintf(t, "\nclients\ttokens/s\teach\t\n")
+	fmt.Fprintf(t, "\nclients\ttokens/s\teach\tLM head on the host\t\n")
 	for _, c := range r.Clients {
-		how := "a row a pass"
+		how, host := "a row a pass", "-"
 		if c.Wide {
 			how = "wide passes"
 		}
-		fmt.Fprintf(t, "%d\t%.1f\t%.1f\t%s\n", c.Clients, c.Total, c.Each, how)
+		if c.Host > 0 {
+			host = fmt.Sprintf("%.1f", c.Host)
+		}
+		fmt.Fprintf(t, "%d\t%.1f\t%.1f\t%s\t%s\n", c.Clients, c.Total, c.Each, host, how)
 	}
 	fmt.Fprintf(t, "\nprompt tokens\tfirst token after\t\n")
 	for _, p := range r.Prompts {
