@@ -212,10 +212,13 @@ func fit(ctx context.Context, s Source, odd [][]float32, how rounding) (norm []f
 }
 
 // row reads a row of the table. It is not ok where there is nothing to learn from it: it holds
-// zeros only, or no numbers and belongs to no token.
+// zeros only, or cannot be read and belongs to no token.
 func (s *Source) row(dst []float32, id int) (ok bool, err error) {
 	raw := make([]uint16, s.Hidden)
-	if err := s.Table.Unscaled(raw, int32(id)); err != nil {
+	if err := s.Table.Unscaled(raw, int32(id)); err != nil && id >= s.Tokens {
+		clear(dst)
+		return false, nil
+	} else if err != nil {
 		return false, err
 	}
 	for i, v := range raw {

@@ -16,6 +16,10 @@ const Exact = 64
 // MostRows is how many rows are computed together; more are computed in several parts.
 const MostRows = 16
 
+// lowest is the logit of what is no token. It is a number, because a card that gives infinities is
+// broken.
+const lowest = -1e30
+
 // Head computes the logits of hidden rows. It belongs to one goroutine.
 type Head struct {
 	s      Source
@@ -143,8 +147,9 @@ func (h *Head) finish(r int, logits []uint16) (int32, error) {
 	for i, b := range h.bias {
 		y[i] += b
 	}
-	for i := range y[min(h.s.Tokens, len(y)):] {
-		y[h.s.Tokens+i] = float32(math.Inf(-1))
+	others := y[min(h.s.Tokens, len(y)):] // that no token has
+	for i := range others {
+		others[i] = float32(math.Inf(-1))
 	}
 	best := int32(0)
 	for k, id := range largest(y, Exact) {
@@ -171,6 +176,9 @@ func (h *Head) finish(r int, logits []uint16) (int32, error) {
 		for i, v := range y {
 			y[i] = h.s.Cap * float32(math.Tanh(float64(v/h.s.Cap)))
 		}
+	}
+	for i := range others {
+		others[i] = lowest
 	}
 	h.set.Narrow(logits, y)
 	return best, nil

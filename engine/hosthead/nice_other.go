@@ -2,4 +2,5 @@
 
 package hosthead
 
-func lower() {}
+// Lower does nothing here.
+func Lower() {}

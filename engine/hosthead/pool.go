@@ -35,8 +35,7 @@ func newPool(rows int) *pool {
 }
 
 func (p *pool) serve() {
-	runtime.LockOSThread() // without unlocking: the thread ends with its niceness
-	lower()
+	Lower()
 	for i := range p.wake {
 		p.take(i)
 		p.done.Done()
@@ -74,6 +73,7 @@ func spread(n, piece int, f func(from, to int, scratch *kernel.Scratch)) {
 	var all sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), mostThreads) {
 		all.Go(func() {
+			Lower()
 			scratch := kernel.NewScratch(kernel.Together, 0, 0)
 			for {
 				from := int(next.Add(int64(piece))) - piece
