@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/hosthead"
 	"github.com/axle-llm/axle/engine/prove"
+	"github.com/axle-llm/axle/internal/ram"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -86,12 +88,19 @@ func (c *hostCost) of(n int) float64 {
 func (c *hostCost) observe(n int, took time.Duration) {
 	want := c.of(n)
 	if t := took.Seconds(); t > 0 && want > 0 {
-		f := min(max(1+settle*(t/want-1), 0.8), 1.25)
-		for i := range c {
-			c[i] *= f
-		}
+		c.scale(min(max(1+settle*(t/want-1), 0.8), 1.25))
 	}
 }
+
+func (c *hostCost) scale(f float64) {
+	for i := range c {
+		c[i] *= f
+	}
+}
+
+// forget is what becomes of the host's times when the card computes a head that the host could
+// have: a processor that was busy is tried again after some hundred passes.
+const forget = 0.9995
 
 // heads returns the time of the head for n rows, and whether the host computes it.
 func (c *costs) heads(n int) (sec float64, host bool) {
@@ -141,6 +150,9 @@ func (h *heads) source(p *models.Package, o OpenOptions) (s hosthead.Source, why
 	if p.Config.NormEps > 0 {
 		s.Eps = float32(p.Config.NormEps)
 	}
+	if _, free := ram.Of(os.DirFS("/")); free > 0 && free < 2*s.Bytes() {
+		return s, fmt.Sprintf("its weights take %d MB, and this machine has %d MB free", s.Bytes()/1e6, free/1e6)
+	}
 	return s, ""
 }
 
@@ -189,6 +201,7 @@ func (h *heads) open(p *models.Package, o OpenOptions) error {
 	go func() {
 		defer wake()
 		defer close(m.done)
+		hosthead.Lower()
 		m.head, m.report, m.err = makeHead(ctx, o.Remember, key, s, probed, rows, logits)
 	}()
 	return nil
@@ -323,6 +336,9 @@ func (h *heads) compute(b *batch) {
 // end takes the results of a pass that ran. If the host failed, the card computes the head.
 func (h *heads) end(b *batch) error {
 	n := len(b.leftToHost)
+	if n == 0 && len(b.pass.Want) > 1 {
+		h.costs.host.scale(forget)
+	}
 	if n == 0 || b.late {
 		return nil
 	}

@@ -64,3 +64,41 @@ func TestHeadRates(t *testing.T) {
 		}
 	}
 }
+
+// TestHeadAcceptedSim is TestHeadAccepted through the vendor's ABI.
+func TestHeadAcceptedSim(t *testing.T) {
+	//proves:G27
+	lane.Slow(t)
+	lane.NoRace(t)
+	eachHead(t, func(t *testing.T, dir string, tied bool) {
+		open, _ := onSim(t, "hazards=strict")
+		_, b := load(t, dir, open, OpenOptions{Remember: t.TempDir(), Head: HeadHost})
+		if h := headOf(t, b); h.Ready != tied {
+			t.Errorf("tied: %t; %+v", tied, h)
+		}
+		if _, _, err := run(b, greedy([]int32{3, 4, 5}, 8)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHeadGuesses: guesses pay more where the host computes the head: a text that repeats itself
+// comes much sooner.
+func TestHeadGuesses(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
+	shape := axmodel.Qwen3Small()
+	shape.Period = 24
+	rate := func(head HeadPlace) (rate float64) {
+		t.Run(string(head), func(t *testing.T) {
+			b, clock := simOf(t, "pi5", shape, OpenOptions{Head: head})
+			rate = measured(t, b, clock, work{Clients: 1, Prompt: 32, Output: 96, First: 1000}).Rate
+		})
+		return rate
+	}
+	card, auto := rate(HeadCard), rate(HeadAuto)
+	t.Logf("%.1f tokens/s, with the host %.1f: %.2f times", card, auto, auto/card)
+	if auto < 1.45*card {
+		t.Errorf("%.2f times, want 1.45", auto/card)
+	}
+}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/axcltest"
@@ -21,12 +23,22 @@ import (
 // whose head is the embedding table are accepted, and no others.
 func TestHeadAccepted(t *testing.T) {
 	//proves:G27
+	eachHead(t, func(t *testing.T, dir string, tied bool) {
+		t.Parallel()
+		_, b := load(t, dir, openSoft, OpenOptions{Remember: t.TempDir(), Head: HeadHost})
+		if h := headOf(t, b); h.Ready != tied {
+			t.Errorf("tied: %t; %+v", tied, h)
+		}
+	})
+}
+
+// eachHead calls f with a random package of every family, with a head in 16 bits and one in 8.
+func eachHead(t *testing.T, f func(t *testing.T, dir string, tied bool)) {
 	seed := uint64(35)
 	for _, a := range slices.Concat(axmodeltest.Archs(), axmodeltest.StateArchs(), axmodeltest.Gemma4Archs(), axmodeltest.SightArchs()) {
 		for _, quant := range []string{"bf16", "int8"} {
 			seed++
 			t.Run(a.Name+" "+quant, func(t *testing.T) {
-				t.Parallel()
 				from, dir := t.TempDir(), filepath.Join(t.TempDir(), "p")
 				if _, err := axmodeltest.WriteCheckpoint(from, a, seed); err != nil {
 					t.Fatal(err)
@@ -35,10 +47,7 @@ func TestHeadAccepted(t *testing.T) {
 					History: []int{0, 16, 64}, Quant: quant}); err != nil {
 					t.Fatal(err)
 				}
-				_, b := load(t, dir, openSoft, OpenOptions{Remember: t.TempDir(), Head: HeadHost})
-				if h := headOf(t, b); h.Ready != a.Tied {
-					t.Errorf("tied: %t; %+v", a.Tied, h)
-				}
+				f(t, dir, a.Tied)
 			})
 		}
 	}
@@ -250,6 +259,37 @@ func TestHeadLateEnds(t *testing.T) {
 				t.Errorf("%+v", st.Head)
 			}
 		})
+	}
+}
+
+// TestHeadCosts: the time of a head on the host lies between the measured ones, follows a processor
+// that becomes slower, and is forgotten while the card computes the heads.
+func TestHeadCosts(t *testing.T) {
+	c := costs{head: 0.008, host: hostCost{0.014, 0.014, 0.014, 0.014, 0.018}}
+	for n, want := range map[int]float64{0: 0, 1: 0.014, 3: 0.014, 8: 0.014, 12: 0.016, 16: 0.018, 17: 0.032, 32: 0.036, 40: 0.05} {
+		if got := c.host.of(n); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%d rows: %v s, want %v", n, got, want)
+		}
+	}
+	host := func(n int) bool { _, h := c.heads(n); return h }
+	if host(1) || !host(2) || !host(16) {
+		t.Errorf("on the host: %t, %t, %t, want false, true, true", host(1), host(2), host(16))
+	}
+	for range 40 { // ten times as slow
+		c.host.observe(4, 140*time.Millisecond)
+	}
+	if got := c.host.of(4); math.Abs(got-0.14) > 0.01 || host(8) {
+		t.Errorf("4 rows: %v s after it became slow, and the host computes 8 rows: %t", got, host(8))
+	}
+	passes := 0
+	for ; !host(8) && passes < 10_000; passes++ {
+		c.host.scale(forget)
+	}
+	if passes < 500 || passes > 5000 {
+		t.Errorf("it is tried again after %d passes", passes)
+	}
+	if c.onlyHost = true; !host(1) {
+		t.Error("--head host, and the card computes it")
 	}
 }
 

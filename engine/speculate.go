@@ -30,7 +30,8 @@ const (
 
 const (
 	gram      = 3
-	maxDraft  = 16
+	maxDraft  = 16 // guesses of a sequence in a pass
+	mostDraft = 32 // where the host may compute the head, and a further row of it costs little
 	rateAlpha = 0.15
 )
 
@@ -118,6 +119,10 @@ func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool
 	// A guess costs a row of the head, and for a draft model also its own pass. If it is right, it
 	// saves a share of a pass.
 	worth := wide/float64(answers) + single
+	guesses := maxDraft
+	if m.costs.host[0] > 0 {
+		guesses = mostDraft
+	}
 	tokens, rows, spent := 0.0, 0, 0.0
 	m.asking, m.askFor = m.asking[:0], m.askFor[:0]
 	peek := false
@@ -131,7 +136,7 @@ func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool
 		if s.spec.off {
 			continue
 		}
-		most := min(maxDraft, s.room()-1, max(m.wide-prompts, answers)/answers-1)
+		most := min(guesses, s.room()-1, max(m.wide-prompts, answers)/answers-1)
 		found := spelled(s.spec.lookUp(s.ids, max(most, 1), m.shape.Cells))
 		more := func(source, most int, price float64) (n int) {
 			for p := s.spec.rate[source]; n < most && p*worth > (head(rows+n)+price)*1.1; n++ {
