@@ -23,13 +23,14 @@ func ParseHead(name string) (HeadPlace, error) {
 	case HeadAuto, HeadCard, HeadHost:
 		return p, nil
 	}
-	return "", fmt.Errorf("%w: LM heads are computed on %q: want auto, card or host", ErrRequest, name)
+	return "", fmt.Errorf("%q is no place for LM heads: want auto, card or host", name)
 }
 
 // HeadStats says what became of the head on the host.
 type HeadStats struct {
 	Place HeadPlace // as asked
 	Ready bool      // passes may use it
+	Soon  bool      // it is being made, or compared with the card's
 	Why   string    // why not, if not
 	// Of a head that was compared with the card's: what is left of the logits' deviation, how many
 	// bits the card's weights have by that (0: bf16), and the length of the file.
@@ -47,6 +48,8 @@ func (h HeadStats) String() string {
 		return "host"
 	case h.Ready:
 		return "card or host"
+	case h.Soon:
+		return "card, while the host's is made and compared"
 	}
 	return "card: " + h.Why
 }

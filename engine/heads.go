@@ -32,7 +32,8 @@ type rowHead interface {
 type heads struct {
 	*core
 	place  HeadPlace
-	host   rowHead // nil: there is none, or not yet
+	tell   func(HeadStats) // or nil
+	host   rowHead         // nil: there is none, or not yet
 	stats  HeadStats
 	making *makingHead
 
@@ -196,7 +197,8 @@ func (h *heads) open(p *models.Package, o OpenOptions) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &makingHead{cancel: cancel, done: make(chan struct{})}
 	h.making = m
-	h.without("it is compared with the card's")
+	h.stats.Soon = true
+	h.publish()
 	wake := h.card.Wake
 	go func() {
 		defer wake()
@@ -236,34 +238,42 @@ func makeHead(ctx context.Context, dir, key string, s hosthead.Source, probed []
 
 // without records why there is no head on the host.
 func (h *heads) without(why string) {
-	h.stats = HeadStats{Place: h.place, Why: why, Rest: h.stats.Rest, Bits: h.stats.Bits, Bytes: h.stats.Bytes, Rows: h.stats.Rows,
-		Busy: h.stats.Busy}
+	h.stats.Ready, h.stats.Soon, h.stats.Why = false, false, why
+	h.known()
+}
+
+// known tells what became of the head.
+func (h *heads) known() {
 	h.publish()
+	if h.tell != nil {
+		h.tell(h.stats)
+	}
 }
 
 func (h *heads) publish() { h.queue.update(func(st *Stats) { st.Head = h.stats }) }
 
-// adopt takes the head that was made, if it is there. It measures what the head takes, so it runs
-// between passes.
-func (h *heads) adopt() {
+// adopt takes the head that was made, and reports whether it was there. It measures what the head
+// takes, so it runs between passes.
+func (h *heads) adopt() bool {
 	m := h.making
 	if m == nil {
-		return
+		return false
 	}
 	select {
 	case <-m.done:
 	default:
-		return
+		return false
 	}
 	m.cancel()
 	h.making = nil
 	h.stats.Rest, h.stats.Bits = m.report.Rest, m.report.Bits
 	if m.err != nil {
 		h.without(m.err.Error())
-		return
+		return true
 	}
 	h.stats.Bytes, _ = m.head.Work(1)
 	h.use(m.head)
+	return true
 }
 
 // use measures the head and lets passes use it.
@@ -293,8 +303,8 @@ func (h *heads) use(head rowHead) {
 		h.costs.host[i] = max(best.Seconds(), 1e-7)
 	}
 	h.costs.onlyHost = h.place == HeadHost
-	h.stats.Ready, h.stats.Why, h.stats.Place = true, "", h.place
-	h.publish()
+	h.stats.Ready, h.stats.Soon, h.stats.Why = true, false, ""
+	h.known()
 }
 
 // timed runs the host's head, and charges its work to the card's clock if that does not see it.

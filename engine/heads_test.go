@@ -124,7 +124,7 @@ func TestHeadFile(t *testing.T) {
 		defer m.Close()
 		return headOf(t, m.b.(*cardBackend))
 	}
-	if h := one(); !h.Ready || len(files()) != 1 {
+	if h := one(); !h.Ready || h.String() != "host" || len(files()) != 1 {
 		t.Fatalf("%+v, files %v", h, files())
 	}
 	first, err := os.Stat(files()[0])
@@ -290,6 +290,28 @@ func TestHeadCosts(t *testing.T) {
 	}
 	if c.onlyHost = true; !host(1) {
 		t.Error("--head host, and the card computes it")
+	}
+}
+
+// TestHeadKnown: what becomes of the head is told once, without a request that waits for it.
+func TestHeadKnown(t *testing.T) {
+	for arch, ready := range map[string]bool{"qwen3-sharded": true, "qwen3": false} {
+		told := make(chan HeadStats, 9)
+		_, b := load(t, compiled(t, arch), openSoft, OpenOptions{Head: HeadHost, Remember: t.TempDir(),
+			HeadKnown: func(h HeadStats) { told <- h }})
+		select {
+		case h := <-told:
+			if h.Ready != ready || h.Soon || ready == (h.Why != "") || b.Stats().Head != h {
+				t.Errorf("%s: %+v, stats %+v", arch, h, b.Stats().Head)
+			}
+		case <-time.After(time.Minute):
+			t.Errorf("%s: nothing was told: %+v", arch, b.Stats().Head)
+		}
+		select {
+		case h := <-told:
+			t.Errorf("%s: told again: %+v", arch, h)
+		case <-time.After(50 * time.Millisecond):
+		}
 	}
 }
 

@@ -83,7 +83,8 @@ func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokeniz
 		parallel: o.Parallel}
 	m.prover = &prover{core: c, canary: m.canary}
 	m.batch = &batch{core: c, layout: m.layout, checks: func() bool { due, _ := m.canary.overdue(); return due }}
-	m.heads = &heads{core: c, place: cmp.Or(o.Head, HeadAuto)}
+	m.heads = &heads{core: c, place: cmp.Or(o.Head, HeadAuto), tell: o.HeadKnown}
+	m.heads.stats.Place = m.heads.place
 	m.batch.later = func() bool { return m.heads.late(m.batch, len(m.planner.ready)-1+m.waiters()) }
 	m.heads.meanwhile = func() { m.heads.compute(m.batch) }
 	m.planner = &planner{core: c, layout: m.layout, batch: m.batch}

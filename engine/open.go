@@ -72,6 +72,9 @@ type OpenOptions struct {
 	Draft func() (*models.Package, error)
 	// Head says where the LM head is computed; empty means HeadAuto.
 	Head HeadPlace
+	// HeadKnown, when not nil, is told on each card's goroutine whether the host may compute the
+	// head, once that is known: at load, or some seconds later. It must not wait.
+	HeadKnown func(HeadStats)
 	// Rows, when not nil, keeps evaluated rows on disk, and restores them after a restart. The
 	// caller closes it, after all models.
 	Rows *rows.Disk

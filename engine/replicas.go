@@ -316,7 +316,7 @@ func (r *replicas) Stats() Stats {
 			sum.Compared = st.Compared
 		}
 		if sum.Head.Rows, sum.Head.Busy = sum.Head.Rows+st.Head.Rows, sum.Head.Busy+st.Head.Busy; sum.Head.Ready {
-			sum.Head.Ready, sum.Head.Why = st.Head.Ready, st.Head.Why
+			sum.Head.Ready, sum.Head.Soon, sum.Head.Why = st.Head.Ready, st.Head.Soon, st.Head.Why
 		}
 		sum.Busy += st.Busy
 		sum.Encoding += st.Encoding

@@ -35,6 +35,9 @@ func (m *lm) Step(k card.Kind) (bool, error) {
 // spare does one piece of background work: evaluated rows are saved to disk and to memory, and
 // cells are put in order.
 func (m *lm) spare() (bool, error) {
+	if m.heads.adopt() {
+		return true, nil
+	}
 	if did, err := m.diskTier.save(); did || err != nil {
 		return did, err
 	}

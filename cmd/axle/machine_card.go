@@ -49,7 +49,8 @@ func newMachine(o machineOptions) (*machine, error) {
 			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
 			card.opened(i.Kind)
 		},
-		Progress: logProgress(o.log), Loaded: logProven(o.log)}
+		Progress: logProgress(o.log), Loaded: logProven(o.log),
+		HeadKnown: logHead(o.log)}
 	if say := lo.Progress; o.loading != nil {
 		lo.Progress = func(p engine.Progress) { say(p); o.loading(p) }
 	}
@@ -191,9 +192,6 @@ func logProven(log *zap.Logger) func(model string, st engine.Stats) {
 		if wide, has := st.Proven["wide"]; has && !wide {
 			log.Warn(engine.NoWidePasses, zap.String("model", model))
 		}
-		if h := st.Head; h.Why != "" && h.Place != engine.HeadCard {
-			log.Info("the card computes the LM head", zap.String("model", model), zap.String("why", h.Why))
-		}
 		kept, has := st.Proven["kept"]
 		if !has { // no layer keeps a state
 			return
@@ -210,6 +208,13 @@ func logProven(log *zap.Logger) func(model string, st engine.Stats) {
 		}
 		say("layers keep a state", zap.String("model", model), zap.String("prompts_go", prompts), zap.String("turns", turns),
 			zap.Int("states_on_the_card", st.Slots))
+	}
+}
+
+// logHead tells where a model's LM head is computed, and why not on this machine's processor.
+func logHead(log *zap.Logger) func(model string, h engine.HeadStats) {
+	return func(model string, h engine.HeadStats) {
+		log.Info("LM head", zap.String("model", model), zap.String("computed_on", h.String()))
 	}
 }
 

@@ -29,6 +29,9 @@ type LoaderOptions struct {
 	Remember   string     // folder where the outcome of probes is kept
 	Repeatable bool       // every request is: see engine.OpenOptions.Repeatable
 	Head       ask.HeadPlace
+	// HeadKnown is told of each model whether this machine's processor may compute its LM head. It
+	// must not wait.
+	HeadKnown func(model string, h ask.HeadStats)
 	// Drafts open the smaller packages that guess for models, by the models' full names.
 	Drafts map[string]func() (*models.Package, error)
 	// Opened is told once of each card which it is and why.
@@ -140,6 +143,9 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) 
 	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Rows: l.o.Rows,
 		CacheRAM:   l.memory,
 		Repeatable: l.o.Repeatable, Head: l.o.Head, Draft: l.o.Drafts[e.Name.Full()], Progress: l.o.Progress}
+	if told := l.o.HeadKnown; told != nil {
+		o.HeadKnown = func(h ask.HeadStats) { told(o.Name, h) }
+	}
 	cards, err := l.Open()
 	if err != nil {
 		return nil, err
