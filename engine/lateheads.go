@@ -138,7 +138,12 @@ func (h *heads) lateDone(wait bool) (rows []*lateRow, err error) {
 	h.awaitLate()
 	h.run = nil
 	n := len(run.rows)
-	if run.err == nil {
+	var onCard []*lateRow // the host has failed
+	if run.err != nil {
+		onCard = run.rows
+		h.fail(run.err)
+	} else {
+		rows = run.rows
 		h.costs.host.observe(n, run.took)
 		h.lateRows += n
 		h.stats.Rows += uint64(n)
@@ -147,13 +152,14 @@ func (h *heads) lateDone(wait bool) (rows []*lateRow, err error) {
 		if tracing && h.card.o.Trace != nil {
 			h.card.o.Trace(&PassTrace{Kind: "head", Rows: n, Want: n, Start: run.begun, HostHead: run.took, End: run.begun + run.took})
 		}
-		h.startLate()
-		return run.rows, nil
 	}
-	// The card computes them, and those that wait.
-	h.fail(run.err)
-	rows, h.waiting = append(run.rows, h.waiting...), nil
-	for _, r := range rows {
+	if h.host != nil {
+		h.startLate()
+	} else { // a pass that it computed at once may have failed
+		onCard, h.waiting = append(onCard, h.waiting...), nil
+	}
+	rows = append(rows, onCard...)
+	for _, r := range onCard {
 		logits, err := h.onCard([][]uint16{r.hidden})
 		if err != nil {
 			return rows, err

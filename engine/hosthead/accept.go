@@ -16,7 +16,7 @@ const (
 	mostRest  = 1.5   // times what the rounding leaves
 	leastRest = 0.006 // always allowed
 	mostCubic = 0.02  // the cubic term at the largest logit, relative to the linear one
-	mostToken = 1     // of one token's logits over all rows, in deviations of the logits
+	mostToken = 0.5   // of one token's logits over all rows, in deviations of the logits
 	perRest   = 12    // or as many times what all leave
 	looked    = 4096  // tokens that the first three are taken from
 	flat      = 0.9   // of the cap: logits beyond are rounded too roughly to undo it

@@ -86,6 +86,11 @@ func Fit(ctx context.Context, s Source, logits []uint16) (*Fitted, error) {
 		if err != nil {
 			return nil, err
 		}
+		//rule:G27 TestFitFails false
+		if residual > mostFit*mostFit { // whatever the rounding
+			return nil, refuse("the embedding table is not its matrix: %.2f of the card's logits for probe rows are not explained",
+				math.Sqrt(residual))
+		}
 		if residual < least {
 			f.Norm, least = norm, residual
 		}
@@ -99,6 +104,9 @@ func Fit(ctx context.Context, s Source, logits []uint16) (*Fitted, error) {
 // exactFit is the rest of a fit, relative to the logits, with which no other rounding can be the
 // head's: not much more than what the logits lose by being bf16.
 const exactFit = 0.005
+
+// mostFit is the same with which no rounding can be the head's. Four bits leave 0.3.
+const mostFit = 0.6
 
 func finite(v float32) bool { return v-v == 0 }
 

@@ -89,11 +89,12 @@ func TestAccepted(t *testing.T) {
 func TestRefused(t *testing.T) {
 	//proves:G27
 	for name, h := range map[string]how{
-		"untied":       {hidden: 64, out: 2000, untied: 1},
-		"mostly tied":  {hidden: 64, out: 2000, untied: 0.01, kind: int8Row},
-		"half tied":    {hidden: 192, out: 2000, untied: 0.1, kind: roundings[4]},
-		"swapped rows": {hidden: 576, out: 1000, swapped: 5, kind: int8Row},
-		"one pair":     {hidden: 256, out: 2000, swapped: 1},
+		"untied":                   {hidden: 64, out: 2000, untied: 1},
+		"mostly tied":              {hidden: 64, out: 2000, untied: 0.01, kind: int8Row},
+		"half tied":                {hidden: 192, out: 2000, untied: 0.1, kind: roundings[4]},
+		"swapped rows":             {hidden: 576, out: 1000, swapped: 5, kind: int8Row},
+		"one pair":                 {hidden: 256, out: 2000, swapped: 1},
+		"not looked at by the fit": {hidden: 96, out: 9002, swapped: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -325,6 +326,8 @@ func TestFitFails(t *testing.T) {
 	zeros := newTied(15, how{hidden: 64, out: 200})
 	clear(zeros.table)
 	refused("a table of zeros", zeros.source(), card)
+	untied := newTied(16, how{hidden: 64, out: 2000, untied: 1})
+	refused("another matrix", untied.source(), untied.card(chunks(Probes(64), 64)))
 	few := m.source()
 	few.Tokens = 5
 	refused("five tokens", few, card)
