@@ -157,14 +157,26 @@ func open(path, sum string, s Source) (*Head, error) {
 	if meta.Soft == nil || meta.Soft.Kind != axmodel.Head || meta.Soft.Hidden != s.Hidden || meta.Soft.Out != s.Out {
 		return nil, errors.New("is the head of another model")
 	}
+	for _, e := range meta.Soft.Tensors {
+		want := axmodel.F32
+		if e.Name == "weight" {
+			want = axmodel.Int8Groups
+		}
+		if e.Type != want {
+			return nil, fmt.Errorf("has a tensor %q of %v, want %v", e.Name, e.Type, want)
+		}
+	}
 	f, err := regular.OpenPath(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	st, err := f.Stat()
-	if err != nil || st.Size() != meta.FileBytes {
-		return nil, fmt.Errorf("changed while it was opened: %w", err)
+	if err != nil {
+		return nil, err
+	}
+	if st.Size() != meta.FileBytes {
+		return nil, errors.New("changed while it was opened")
 	}
 	b, err := unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {

@@ -5,14 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel"
 )
 
 // TestAccepted: a head that is the embedding table's is accepted however it was rounded, and then
@@ -291,6 +294,21 @@ func TestFile(t *testing.T) {
 			t.Error(err, opens(s))
 		}
 	}
+	// A head of another kind in its place.
+	h, groups, tensors := s.file(f)
+	tensors[1].Type = axmodel.F32
+	sum := crc32.New(castagnoli)
+	if err := axmodel.Write(sum, h, groups, tensors); err != nil {
+		t.Fatal(err)
+	}
+	strange := filepath.Join(dir, fmt.Sprintf("head-strange-%08x.axmodel", sum.Sum32()))
+	if err := axmodel.WriteFile(strange, h, groups, tensors); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, "strange", s); err == nil || !strings.Contains(err.Error(), `tensor "weight"`) {
+		t.Errorf("weights in float32: %v", err)
+	}
+	Remove(dir, "strange")
 	// A write that is cancelled leaves nothing.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
