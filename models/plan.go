@@ -14,7 +14,8 @@ import (
 
 // plan says which files of a tree make the model and what its configuration is. Only small text
 // files are read to make one, so that a hub can make it from a listing and fetch nothing that this
-// machine does not need.
+// machine does not need. The file is long because vendors lay packages out in many ways, and each
+// method finds one kind of file in all of them.
 type plan struct {
 	t        *tree
 	layout   string

@@ -98,7 +98,7 @@ func (h *head) run(n int, in func(r int) []uint16) {
 	}
 }
 
-// give computes n rows, of which in gives the hidden states, headRows at a time: logits and argmax
+// give computes n rows, headRows at a time. in returns a row's hidden state. logits and argmax
 // receive what a pass's do, where they are not nil.
 func (h *head) give(n int, in func(r int) []uint16, logits []uint16, argmax []int32) {
 	out := h.out()

@@ -1,6 +1,7 @@
 // Reading a software card's .axmodel. Data flow: bytes -> header -> groups -> directory -> matrices
 // that point into the bytes. Every count, length and offset is checked against the file before it
-// is used; products are taken in 64 bits after each factor was capped.
+// is used; products are taken in 64 bits after each factor was capped. Long because eight kinds of
+// models have their own tensors and shapes; each is a few lines of the same functions.
 #define _GNU_SOURCE
 #include "model.h"
 #include "graph.h"

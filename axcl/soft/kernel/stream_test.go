@@ -82,7 +82,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// someValues are quantised weights, none of which read finds.
+// someValues returns quantised weights without the byte that read looks for.
 func someValues(r *rand.Rand, kind string, n int) []byte {
 	if kind == "q4" {
 		n /= 2

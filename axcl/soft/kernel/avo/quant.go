@@ -150,7 +150,7 @@ func (e *eights) bytes(n int, at func(i, disp int) Mem) (sums []reg.VecVirtual) 
 }
 
 // few rows of input are multiplied so fast that memory does not keep up with what is asked for a
-// fixed way ahead. From so many blocks on a row of weights is long.
+// fixed way ahead. A row of weights with this many blocks is long.
 const (
 	few  = 4
 	long = 96
