@@ -117,23 +117,13 @@ func TestRefused(t *testing.T) {
 	t.Run("an unnamed cap", func(t *testing.T) {
 		for _, limit := range []float64{2, 5, 8} {
 			m := newTied(6, how{hidden: 64, out: 2000, limit: limit})
-			card := m.card(chunks(Probes(m.hidden), m.hidden))
 			rows := m.real(7, LeastRows)
 			s := m.source()
 			s.Cap = 0
-			f, err := Fit(t.Context(), s, card)
+			head, err := madeOf(t, m, s)
 			if err != nil {
 				t.Fatal(err)
 			}
-			dir := t.TempDir()
-			if _, err := Write(t.Context(), dir, "k", s, f); err != nil {
-				t.Fatal(err)
-			}
-			head, err := Open(dir, "k", s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer head.Close()
 			rep, err := head.Accept(rows, m.card(rows))
 			if r := (*Refusal)(nil); !errors.As(err, &r) {
 				t.Errorf("cap %v: %+v, %v", limit, rep, err)
@@ -151,19 +141,10 @@ func TestOtherRows(t *testing.T) {
 	}
 	s := m.source()
 	s.Tokens, s.Table = 900, noRow{m, 990}
-	f, err := Fit(t.Context(), s, m.card(chunks(Probes(m.hidden), m.hidden)))
+	head, err := madeOf(t, m, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	if _, err := Write(t.Context(), dir, "k", s, f); err != nil {
-		t.Fatal(err)
-	}
-	head, err := Open(dir, "k", s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer head.Close()
 	rows := m.real(9, 20)
 	if rep, err := head.Accept(rows, m.card(rows)); err != nil {
 		t.Errorf("%+v, %v", rep, err)
@@ -499,9 +480,11 @@ func (m *tied) real(seed uint64, n int) (rows [][]uint16) {
 func chunks(all []uint16, n int) [][]uint16 { return slices.Collect(slices.Chunk(all, n)) }
 
 // made fits, writes and opens a head.
-func made(t *testing.T, m *tied) (*Head, error) {
+func made(t *testing.T, m *tied) (*Head, error) { return madeOf(t, m, m.source()) }
+
+// madeOf is made with what is known of the head.
+func madeOf(t *testing.T, m *tied, s Source) (*Head, error) {
 	t.Helper()
-	s := m.source()
 	f, err := Fit(t.Context(), s, m.card(chunks(Probes(m.hidden), m.hidden)))
 	if err != nil {
 		return nil, err
