@@ -23,6 +23,7 @@ type fake struct {
 	positions, masks, shorts, ordered bool // lies: positions from the first row, its mask for all, short chunks unwritten, cells in order
 
 	run     func(n int) error // before pass n, from 1; an error fails it
+	after   func() error      // after the host's work in a pass, while the card keeps its rows; an error fails it
 	damage  func(n int, p *axcl.Pass)
 	passes  int
 	closed  atomic.Int32
@@ -231,6 +232,9 @@ func (f *fake) Run(p *axcl.Pass) error {
 		return err
 	}
 	p.Meanwhile()
+	if f.after != nil {
+		return f.after()
+	}
 	return nil
 }
 

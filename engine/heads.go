@@ -14,6 +14,7 @@ import (
 	"github.com/axle-llm/axle/engine/prove"
 	"github.com/axle-llm/axle/internal/ram"
 	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/sampler"
 )
 
 // This file computes the LM head on the host where that takes less time. The card takes rows
@@ -61,8 +62,8 @@ type makingHead struct {
 // hostRows are the numbers of rows whose time is measured.
 var hostRows = [...]int{1, 2, 4, 8, 16}
 
-// hostCost is what the head takes on the host, in seconds: for so many rows as hostRows says. The
-// zero hostCost: the host computes none.
+// hostCost is the time of the head on the host, in seconds, for each number of rows in hostRows.
+// The zero hostCost means that the host computes none.
 type hostCost [len(hostRows)]float64
 
 // of returns the time for n rows.
@@ -167,17 +168,31 @@ func headKey(p *models.Package, s hosthead.Source) string {
 }
 
 // open begins to compare the host's head with the card's, at load, when no sequence runs. Making a
-// head takes seconds and goes on afterwards; adopt takes the result. Errors: those of passes.
+// head takes seconds and goes on afterwards; adopt takes the result. A call that failed on a card
+// that goes on working only means that there is no head on the host. Errors: others of passes.
 func (h *heads) open(p *models.Package, o OpenOptions) error {
 	s, why := h.source(p, o)
 	if why != "" {
 		h.without(why)
 		return nil
 	}
+	err := h.compare(p, o, s)
+	if failed := (*axcl.Error)(nil); errors.As(err, &failed) && !axcl.Fatal(err) {
+		h.without(err.Error())
+		return nil
+	}
+	return err
+}
+
+// compare gets the card's logits, and starts the goroutine that compares.
+func (h *heads) compare(p *models.Package, o OpenOptions, s hosthead.Source) error {
 	rows, err := h.realRows()
-	if err != nil || rows == nil {
-		h.without("the card has no room for the rows to compare with")
+	if err != nil {
 		return err
+	}
+	if rows == nil {
+		h.without("the card has no room for the rows to compare with")
+		return nil
 	}
 	logits, err := h.onCard(rows)
 	if err != nil {
@@ -366,21 +381,11 @@ func (h *heads) end(b *batch) error {
 		}
 		copy(logits, all)
 		for i := range argmax {
-			argmax[i] = largestOf(all[i*h.shape.Out : (i+1)*h.shape.Out])
+			argmax[i] = sampler.Argmax(all[i*h.shape.Out : (i+1)*h.shape.Out])
 		}
 	}
 	b.pass.Logits, b.pass.Argmax = logits, argmax
 	return nil
-}
-
-// largestOf returns the index of the largest value, bf16.
-func largestOf(v []uint16) (best int32) {
-	for i, x := range v {
-		if axcl.Float32(x) > axcl.Float32(v[best]) {
-			best = int32(i)
-		}
-	}
-	return best
 }
 
 // onCard returns the logits of hidden rows from the card's head alone.

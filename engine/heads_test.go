@@ -11,12 +11,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/sampler"
 )
 
 // TestHeadAccepted: of random checkpoints of every family, with heads in 16 bits and in 8, those
@@ -171,6 +173,7 @@ func TestHeadLate(t *testing.T) {
 				t.Fatalf("%+v", h)
 			}
 			var all sync.WaitGroup
+			free := Hold(b) // all are there before the first runs
 			for i := range jobs {
 				all.Go(func() {
 					got, _, err := run(b, jobs[i])
@@ -181,11 +184,21 @@ func TestHeadLate(t *testing.T) {
 					}
 				})
 			}
+			for end := time.Now().Add(time.Minute); b.Stats().Queued < len(jobs) && time.Now().Before(end); {
+				<-time.After(time.Millisecond)
+			}
+			free()
 			all.Wait()
 			clean(t, b)
 			if n := lateRows(t, b); n < 100 {
 				t.Errorf("%d heads were late", n)
 			}
+			// No row goes through the card once more because its token was not there yet.
+			st := b.Stats()
+			if most := (st.PromptTokens - st.CachedTokens + st.OutputTokens) * 5 / 4; st.Rows > most {
+				t.Errorf("%d rows, want %d at most", st.Rows, most)
+			}
+			t.Logf("%d rows for %d tokens of prompts and %d of answers", st.Rows, st.PromptTokens-st.CachedTokens, st.OutputTokens)
 		})
 	}
 }
@@ -214,19 +227,13 @@ func TestHeadLateEnds(t *testing.T) {
 	//proves:G7
 	for name, good := range map[string]int{"a host that works": 1 << 20, "a host that fails": 2*len(hostRows) + 9} {
 		t.Run(name, func(t *testing.T) {
-			f := withStates(8)
-			b := onFake(t, f, OpenOptions{Head: HeadHost})
-			defer b.Close()
-			if err := b.card.Do(context.Background(), func(axcl.Device) error {
-				b.m.heads.use(&brokenHead{shape: f.shape, good: good})
-				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-			want, _, err := run(b, greedy([]int32{3, 4, 5}, 30))
+			_, alone := withHead(t, withStates(8), 1<<20)
+			want, _, err := run(alone, greedy([]int32{3, 4, 5}, 30))
 			if err != nil {
 				t.Fatal(err)
 			}
+			_, b := withHead(t, withStates(8), good)
+			free := Hold(b) // all are there before the first runs
 			var all sync.WaitGroup
 			for i := range 6 {
 				all.Go(func() {
@@ -254,9 +261,16 @@ func TestHeadLateEnds(t *testing.T) {
 					}
 				})
 			}
+			for end := time.Now().Add(time.Minute); b.Stats().Queued < 6 && time.Now().Before(end); {
+				<-time.After(time.Millisecond)
+			}
+			free()
 			all.Wait()
 			if st := b.Stats(); good > 100 != st.Head.Ready {
 				t.Errorf("%+v", st.Head)
+			}
+			if n := lateRows(t, b); n == 0 {
+				t.Error("no head was late")
 			}
 		})
 	}
@@ -315,6 +329,111 @@ func TestHeadKnown(t *testing.T) {
 	}
 }
 
+// TestHeadUnprobed: a card that fails to run its head alone is loaded all the same. One that is
+// lost is not.
+func TestHeadUnprobed(t *testing.T) {
+	dir := compiled(t, "qwen3-sharded")
+	for _, fault := range []error{&axcl.Error{Op: "axclrtEngineExecute", Code: 0x8030070c}, axcl.ErrLost} {
+		card, err := OpenCard(func() (axcl.Device, string, error) {
+			d, why, err := openSoft()
+			return axcltest.NewFaulty(d, axcltest.Fault{Op: axcltest.OpHead, Sticky: true, Err: fault}), why, err
+		}, CardOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer card.Close()
+		m, err := Open(context.Background(), dir, OpenOptions{Card: card, Remember: t.TempDir(), Head: HeadHost})
+		if fault == axcl.ErrLost {
+			if !errors.Is(err, axcl.ErrLost) {
+				t.Errorf("a lost card: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if h := headOf(t, m.b.(*cardBackend)); h.Ready || !strings.Contains(h.Why, "execute failed") {
+			t.Errorf("%+v", h)
+		}
+		if got, _, err := run(m.b, greedy([]int32{3, 4, 5}, 4)); err != nil || len(got) != 4 {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+}
+
+// TestHeadLateStale: the token of a row whose sequence has left its cells meanwhile is not used,
+// also where the sequence goes on.
+func TestHeadLateStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, b := withHead(t, newFake(), 1<<20)
+		job := greedy([]int32{3, 4, 5}, 30)
+		want, _, err := run(b, job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.run = func(int) error { <-time.After(time.Millisecond); return nil }
+		job.Key = "another"
+		var got []int32
+		for tok, err := range b.Complete(context.Background(), job) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tok.Final == "" {
+				got = append(got, tok.ID)
+			}
+			if len(got) != 5 {
+				continue
+			}
+			if err := b.card.Do(context.Background(), func(axcl.Device) error {
+				s := b.m.running[0]
+				r := &lateRow{s: s, result: result{argmax: (want[5] + 1) % fakeVocab}}
+				run := &lateRun{rows: []*lateRow{r}, done: make(chan struct{})}
+				close(run.done)
+				s.late, b.m.heads.run = r, run
+				b.m.quit(s, exitRecalled)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHeadLateStranded: if the host fails in a pass that it computes at once, the card computes the
+// heads of the rows that still wait.
+func TestHeadLateStranded(t *testing.T) {
+	f, b := withHead(t, newFake(), 1<<20)
+	row, other := make([]uint16, f.shape.Hidden), make([]uint16, f.shape.Hidden)
+	row[3], other[5] = 0x3f80, 0xc000
+	logits := make([]uint16, f.shape.Out)
+	if err := f.Head(other, logits); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.card.Do(context.Background(), func(axcl.Device) error {
+		h := b.m.heads
+		done := make(chan struct{})
+		close(done)
+		h.run = &lateRun{rows: []*lateRow{{s: &seq{}, hidden: row, result: result{argmax: 9}}}, done: done}
+		h.waiting = []*lateRow{{s: &seq{}, hidden: other, result: result{logits: make([]uint16, f.shape.Out)}}}
+		h.fail(errors.New("the table is gone"))
+		rows, err := h.lateDone(true)
+		if err != nil || len(rows) != 2 || rows[0].argmax != 9 || rows[1].argmax != sampler.Argmax(logits) ||
+			!slices.Equal(rows[1].logits, logits) || h.waiting != nil {
+			t.Errorf("%d rows, %v", len(rows), err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // brokenHead is a head on the host that fails from a call on, or says what the card's fake does.
 type brokenHead struct {
 	shape axcl.Shape
@@ -336,7 +455,7 @@ func (h *brokenHead) Run(rows [][]uint16, logits []uint16, argmax []int32) error
 			copy(logits[i*h.shape.Out:], y)
 		}
 		if argmax != nil {
-			argmax[i] = largestOf(y)
+			argmax[i] = sampler.Argmax(y)
 		}
 	}
 	return nil
@@ -345,20 +464,34 @@ func (h *brokenHead) Run(rows [][]uint16, logits []uint16, argmax []int32) error
 func (h *brokenHead) Work(n int) (bytes, products int64) { return 0, 0 }
 func (h *brokenHead) Close() error                       { return nil }
 
+// withHead opens a fake whose head the host computes, for this many calls.
+func withHead(t *testing.T, f *fake, good int) (*fake, *cardBackend) {
+	t.Helper()
+	b := onFake(t, f, OpenOptions{Head: HeadHost})
+	t.Cleanup(func() { _ = b.Close() })
+	if err := b.card.Do(context.Background(), func(axcl.Device) error {
+		b.m.heads.use(&brokenHead{shape: f.shape, good: good})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return f, b
+}
+
 // TestHeadFails: if the host fails while it computes a head, the card computes it, and all later
 // ones, and the answer is the same.
 func TestHeadFails(t *testing.T) {
+	for _, logprobs := range []bool{false, true} {
+		t.Run(fmt.Sprint("logprobs ", logprobs), func(t *testing.T) { headFails(t, logprobs) })
+	}
+}
+
+func headFails(t *testing.T, logprobs bool) {
 	answer := func(good int) (out []int32, h HeadStats) {
-		f := newFake()
-		b := onFake(t, f, OpenOptions{Head: HeadHost})
-		defer b.Close()
-		if err := b.card.Do(context.Background(), func(axcl.Device) error {
-			b.m.heads.use(&brokenHead{shape: f.shape, good: good})
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		out, _, err := run(b, greedy([]int32{3, 4, 5}, 12))
+		_, b := withHead(t, newFake(), good)
+		job := greedy([]int32{3, 4, 5}, 12)
+		job.Sampling.Logprobs = logprobs // then tokens are drawn from the logits, not taken by index
+		out, _, err := run(b, job)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -381,43 +514,44 @@ func TestHeadFails(t *testing.T) {
 	}
 }
 
-// TestHeadLost: a card that is lost while the host computes, or a pass whose rows do not reach
-// their cells, ends as any failed pass does.
+// TestHeadLost: a pass whose rows do not reach their cells while the host computes its head fails
+// as any other: nothing of it is used, and what the host made does not count. A card that is lost
+// then is lost.
 func TestHeadLost(t *testing.T) {
+	//proves:D4
 	//proves:D5
-	dir := compiled(t, "qwen3-sharded")
-	var dev *axcltest.Faulty
-	card, err := OpenCard(func() (axcl.Device, string, error) {
-		d, why, err := openSoft()
-		dev = axcltest.NewFaulty(d)
-		return dev, why, err
-	}, CardOptions{})
+	f, b := withHead(t, newFake(), 1<<20)
+	want, _, err := run(b, greedy([]int32{3, 4, 5}, 8))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer card.Close()
-	m, err := Open(context.Background(), dir, OpenOptions{Card: card, Remember: t.TempDir(), Head: HeadHost})
-	if err != nil {
-		t.Fatal(err)
+	fail := func(n int, err error) {
+		f.after = func() error {
+			if n--; n == 0 {
+				return err
+			}
+			return nil
+		}
 	}
-	defer m.Close()
-	b := m.b.(*cardBackend)
-	if h := headOf(t, b); !h.Ready {
-		t.Fatalf("%+v", h)
-	}
+	broken := &axcl.Error{Op: "axclrtEngineExecute", Code: 0x8030070c}
+	// Before there is an output the pass is tried once more.
 	job := greedy([]int32{3, 4, 5}, 8)
-	want, _, err := run(b, job)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A pass that fails before there is an output is tried once more.
 	job.Key = "another"
-	dev.Plan(axcltest.Fault{Op: axcltest.OpRun, Err: errors.New("no")})
+	fail(1, broken)
+	rows := b.Stats().Head.Rows
 	if got, _, err := run(b, job); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
+	if n := b.Stats().Head.Rows - rows; n != 8 {
+		t.Errorf("%d rows of the host count, want 8", n)
+	}
 	job.Key = "a third"
-	dev.Plan(axcltest.Fault{Op: axcltest.OpRun, N: 3, Err: axcl.ErrLost})
+	fail(3, broken)
+	if got, _, err := run(b, job); !errors.Is(err, broken) || !slices.Equal(got, want[:2]) {
+		t.Errorf("%v, %v, want %v and the error", got, err, want[:2])
+	}
+	job.Key = "a fourth"
+	fail(3, axcl.ErrLost)
 	if _, _, err := run(b, job); !errors.Is(err, axcl.ErrLost) {
 		t.Errorf("%v", err)
 	}

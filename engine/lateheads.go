@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/axle-llm/axle/sampler"
+)
 
 // This file lets the host compute the head of one sequence's row while the card runs the layers of
 // another's. It is for passes of single rows: several clients of a model with states, and two or
@@ -34,6 +38,9 @@ func (h *heads) late(b *batch, others int) bool {
 	g := b.shape.GroupFor(1, b.pass.Reach(b.shape))
 	if g < 0 || s.repeatable || s.embed != nil {
 		return false
+	}
+	if h.costs.onlyHost {
+		return true // it would wait for the host all the same
 	}
 	layers := h.costs.group[g]
 	return h.costs.inTurn(others+1, layers) < float64(others+1)*(layers+h.costs.head)
@@ -164,7 +171,7 @@ func (h *heads) lateDone(wait bool) (rows []*lateRow, err error) {
 		if err != nil {
 			return rows, err
 		}
-		r.argmax = largestOf(logits)
+		r.argmax = sampler.Argmax(logits)
 		copy(r.logits, logits)
 	}
 	return rows, nil

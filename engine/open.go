@@ -355,7 +355,7 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 		}
 		if draft != nil {
 			if b.draft, err = c.place(ctx, dev, draft, true, nil, b.tokenizer, stop, o, pause); err != nil {
-				_ = c.Unload(b.m.model)
+				_ = errors.Join(b.m.heads.close(), c.Unload(b.m.model))
 				return c.Refused(err)
 			}
 			if b.draft.proven.Scatter && b.m.proven.Chunk {

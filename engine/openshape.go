@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
 	"github.com/axle-llm/axle/axcl"
@@ -46,46 +47,8 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.Shape, o Open
 			return err
 		}
 		b.m = newLM(c, model, shapeRows{}, nil, nil, o)
-		// Rows of a shape-only model do not influence each other, so there is nothing to prove: the
-		// software cards can do all of it.
-		if o.Proven != nil {
-			b.m.proven = *o.Proven
-		} else {
-			b.m.proven = Proven{Chunk: true, Mixed: state == 0, Scatter: true, Kept: state > 0}
-		}
-		if err := b.m.prover.measure(ctx); err != nil {
-			_ = c.Unload(model)
-			return err
-		}
-		if err = b.m.openDisk(mediumOf(o), "shape "+s.Name, s.Name); err != nil {
-			_ = c.Unload(model)
-			return err
-		}
-		if why := b.m.heads.barred(); why != "" {
-			b.m.heads.without(why)
-		} else {
-			h := shapeHead{Shape: s}
-			if c.o.Host == nil {
-				if h.work, err = hosthead.Blank(s.Hidden, s.Vocab); err != nil {
-					_ = c.Unload(model)
-					return err
-				}
-			}
-			b.m.heads.use(h)
-		}
-		if err := b.m.openRAM(o.CacheRAM); err != nil {
-			_ = c.Unload(model)
-			return err
-		}
-		if s.Sight != nil {
-			sees, err := shapeSight(dir, s)
-			if err == nil {
-				b.m.pictures.encoder, err = b.m.pictures.openEncoder(dev, sees, "shape "+s.Name)
-			}
-			if err != nil {
-				_ = c.Unload(model)
-				return err
-			}
+		if err := b.m.readyShape(ctx, dev, dir, s, o); err != nil {
+			return errors.Join(err, b.m.heads.close(), c.Unload(model))
 		}
 		c.Attach(b.m, 1)
 		return nil
@@ -94,6 +57,41 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.Shape, o Open
 		return nil, err
 	}
 	return b, nil
+}
+
+// readyShape is ready for a model without weights.
+func (m *lm) readyShape(ctx context.Context, dev axcl.Device, dir string, s axmodel.Shape, o OpenOptions) (err error) {
+	// Rows of a shape-only model do not influence each other, so there is nothing to prove: the
+	// software cards can do all of it.
+	m.proven = Proven{Chunk: true, Mixed: m.shape.State == 0, Scatter: true, Kept: m.shape.State > 0}
+	if o.Proven != nil {
+		m.proven = *o.Proven
+	}
+	if err := m.prover.measure(ctx); err != nil {
+		return err
+	}
+	if err := m.openDisk(mediumOf(o), "shape "+s.Name, s.Name); err != nil {
+		return err
+	}
+	if why := m.heads.barred(); why != "" {
+		m.heads.without(why)
+	} else {
+		h := shapeHead{Shape: s}
+		if m.card.o.Host == nil {
+			if h.work, err = hosthead.Blank(s.Hidden, s.Vocab); err != nil {
+				return err
+			}
+		}
+		m.heads.use(h)
+	}
+	if err := m.openRAM(o.CacheRAM); err != nil || s.Sight == nil {
+		return err
+	}
+	sees, err := shapeSight(dir, s)
+	if err == nil {
+		m.pictures.encoder, err = m.pictures.openEncoder(dev, sees, "shape "+s.Name)
+	}
+	return err
 }
 
 // shapeSight returns a shape-only model's Vision, as its encoder's file describes it.
