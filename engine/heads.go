@@ -332,9 +332,12 @@ func (h *heads) timed(rows [][]uint16, logits []uint16, argmax []int32) (time.Du
 	return h.card.Now() - t0, err
 }
 
-// fail stops the use of the host's head.
+// fail stops the use of the host's head. It may fail twice: at once, and for rows that are late.
 func (h *heads) fail(err error) {
 	head := h.host
+	if head == nil {
+		return
+	}
 	h.host, h.costs.host = nil, hostCost{}
 	h.without(errors.Join(err, head.Close()).Error())
 }

@@ -428,6 +428,12 @@ func TestHeadLateStranded(t *testing.T) {
 			!slices.Equal(rows[1].logits, logits) || h.waiting != nil {
 			t.Errorf("%d rows, %v", len(rows), err)
 		}
+		// The host has failed for the late rows too.
+		h.run = &lateRun{rows: []*lateRow{{s: &seq{}, hidden: other}}, done: done, err: errors.New("and again")}
+		rows, err = h.lateDone(false)
+		if err != nil || len(rows) != 1 || rows[0].argmax != sampler.Argmax(logits) {
+			t.Errorf("%d rows, %v", len(rows), err)
+		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
