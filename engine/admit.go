@@ -58,7 +58,7 @@ func (m *lm) admit() {
 			}
 		}
 		m.admitted++
-		s.admit, s.served = m.admitted, m.batch.passes
+		s.admit, s.served, s.shifted = m.admitted, m.batch.passes, false
 		if !s.begun {
 			s.begun = true
 			s.started = m.card.Now()
@@ -76,6 +76,10 @@ func (m *lm) admit() {
 // fits reports whether s may run next to the others: whether there are cells for all until they
 // end, or whether the risk of admitting it is worth it.
 func (m *layout) fits(s *seq) bool {
+	//rule:G16 TestShifts$ false
+	if s.shifted && !m.returns(s) {
+		return false
+	}
 	if !m.proven.Mixed || !m.proven.Chunk {
 		// Prompts cannot share passes, so they go one after the other, and each finds the rows of
 		// those before it.

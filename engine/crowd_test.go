@@ -270,6 +270,7 @@ type visit struct {
 type stay struct {
 	first, last time.Duration
 	tokens      int
+	gap, fresh  time.Duration // the longest time between tokens, and when the last one came
 	usage       Usage
 	err         error
 	came        int // as the how many-th its first token came
@@ -319,7 +320,10 @@ func (st *stage) crowd(t testing.TB, visits []visit) (stays []stay, took time.Du
 				for _, tok := range tokens {
 					stays[i].usage = tok.Usage
 					if tok.Final == "" {
-						stays[i].tokens++
+						if stays[i].tokens++; stays[i].tokens > 1 {
+							stays[i].gap = max(stays[i].gap, now-stays[i].fresh)
+						}
+						stays[i].fresh = now
 					}
 				}
 				stays[i].err = err
@@ -450,6 +454,7 @@ func TestTogether(t *testing.T) {
 		{"0.6B", axmodel.Qwen3Small(), small, 12, 384, 64, 1.05},
 		{"0.6B", axmodel.Qwen3Small(), small, 16, 256, 128, 1.05},
 		{"0.6B", axmodel.Qwen3Small(), small, 8, 256, 128, 1.05},
+		{"0.6B", axmodel.Qwen3Small(), small, 16, 32, 64, 1 / 2.0},
 		{"0.6B", axmodel.Qwen3Small(), small, 8, 2, 14, 1 / 2.5},
 		{"0.6B", axmodel.Qwen3Small(), small, 16, 2, 7, 1 / 3.5},
 		{"4B", axmodel.Qwen3Large(), large, 8, 2, 24, 1 / 1.4},

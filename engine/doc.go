@@ -58,7 +58,8 @@
 //
 // Wide passes see only the low cells. Where a prompt lacks them, rows that need not lie low are
 // moved up, and the rows of a text that continues are moved down. This happens in pieces between
-// passes, where the costs say that it is cheaper (relocate.go).
+// passes, where the costs say that it is cheaper (relocate.go). Where near cells run out for
+// answers that go on together, the youngest pause, and the others go on in their cells (shifts.go).
 //
 // Rows that leave the card may be saved in this machine's memory ([OpenOptions].CacheRAM). They are
 // restored in pieces between passes, where that is cheaper than evaluating them (ramtier.go).

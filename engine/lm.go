@@ -268,6 +268,7 @@ func (m *lm) step() (did bool, err error) {
 			did, err = m.diskTier.restore()
 			t.restored = did
 		case restoringRAM:
+			m.layout.shift()
 			m.admit()
 			if did, err = m.layout.relocate(); err == nil && !did {
 				did, err = m.ramTier.restore()

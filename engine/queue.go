@@ -104,6 +104,13 @@ func (q *queue) putBack(s *seq) {
 	}
 }
 
+// shifted reports whether a sequence of an earlier shift waits.
+func (q *queue) shifted() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.ContainsFunc(q.waiting, func(s *seq) bool { return s.shifted })
+}
+
 // forget drops a sequence whose caller has gone. The worker takes it off the queue.
 func (q *queue) forget(s *seq) {
 	q.mu.Lock()

@@ -56,6 +56,7 @@ type standing struct {
 	served  uint64 // the last pass with a row of it
 	begun   bool
 	retried bool
+	shifted bool     // it went back to the queue for lack of near cells: see shifts.go
 	late    *lateRow // the host computes its head; nil: it does not
 }
 
