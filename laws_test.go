@@ -43,6 +43,9 @@ var forbidden = []struct{ who, what, why string }{
 	{"prefix", module, "the name of a prefix depends on nothing but its text"},
 	{"vision", "net", "an image is data; nothing is fetched"},
 	{"vision", "os", "a picture is bytes; nothing is opened"},
+	{"audio/features", module, "arithmetic on samples depends on nothing"},
+	{"audio/features", "net", "a sound is samples; nothing is fetched"},
+	{"audio/features", "os", "a sound is samples; nothing is opened"},
 	{"axcl", module + "vision", "a card is given rows, not pictures"},
 	{"engine", module + "server", "imports go one way"},
 	{"engine", module + "axcl/native", "the engine is given a card"},
@@ -187,7 +190,8 @@ func TestLeaves(t *testing.T) {
 // package.
 func TestLinks(t *testing.T) {
 	out, err := exec.Command("go", "list", "-tags", "nomsgpack", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./ask", "./prefix", "./vision",
-		"./axmodel/...", "./models/...", "./sampler/...", "./tokenizer/...", "./server/...", "./internal/...").CombinedOutput()
+		"./audio/...", "./axmodel/...", "./models/...", "./sampler/...", "./tokenizer/...", "./server/...",
+		"./internal/...").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
