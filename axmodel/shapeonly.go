@@ -101,6 +101,14 @@ func Qwen3Small() Shape {
 		History: []int{0, 128, 256, 384, 512, 640, 768, 896, 1024}, LayerBytes: 15_728_640, HeadBytes: 155_582_464}
 }
 
+// Qwen3Medium is the shape of Qwen3-1.7B in 8-bit weights, with the context and chunk of
+// Qwen3Small.
+func Qwen3Medium() Shape {
+	s := Qwen3Small()
+	s.Hidden, s.Intermediate, s.LayerBytes, s.HeadBytes = 2048, 6144, 50_331_648, 311_164_928
+	return s
+}
+
 // Qwen3Large is the shape of Qwen3-4B in 8-bit weights, context 2559, with the ladder it is shipped
 // with.
 func Qwen3Large() Shape {

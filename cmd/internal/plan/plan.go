@@ -22,10 +22,11 @@ import (
 
 // Shapes are the models that have a real model's shapes and no weights, by their names.
 var Shapes = map[string]func() axmodel.Shape{"qwen3-0.6b": axmodel.Qwen3Small, "qwen3-0.6b-long": axmodel.Qwen3Long,
-	"qwen3-4b": axmodel.Qwen3Large, "qwen3.5-0.8b": axmodel.Qwen35SmallInt4, "qwen3-vl-2b": axmodel.Qwen3VLSmall}
+	"qwen3-1.7b": axmodel.Qwen3Medium, "qwen3-4b": axmodel.Qwen3Large,
+	"qwen3.5-0.8b": axmodel.Qwen35SmallInt4, "qwen3-vl-2b": axmodel.Qwen3VLSmall}
 
 // Names are those of Shapes, as a sentence has them.
-const Names = "qwen3-0.6b, qwen3-0.6b-long, qwen3-4b, qwen3.5-0.8b and qwen3-vl-2b"
+const Names = "qwen3-0.6b, qwen3-0.6b-long, qwen3-1.7b, qwen3-4b, qwen3.5-0.8b and qwen3-vl-2b"
 
 // Model is what a plan needs to know of a model. What a report says of it has a name in JSON.
 type Model struct {

@@ -84,7 +84,8 @@ func TestPlanCacheTiers(t *testing.T) {
 // TestPlanCard: a model takes no less of a card than somebody has seen it take, nor than compiled
 // files hold beside caches.
 func TestPlanCard(t *testing.T) {
-	for name, seen := range map[string]int64{"qwen3-4b": 6_300_000_000, "qwen3-0.6b": 0, "qwen3.5-0.8b": 0, "qwen3-vl-2b": 0} {
+	for name, seen := range map[string]int64{"qwen3-4b": 6_300_000_000, "qwen3-0.6b": 0, "qwen3-1.7b": 0, "qwen3.5-0.8b": 0,
+		"qwen3-vl-2b": 0} {
 		m, ok := Shape(name)
 		if !ok || m.Card < seen || m.Card < hub.Overhead(m.Files-m.Encoder) || m.Most < m.Card || m.Published != (m.Card == seen) {
 			t.Errorf("%s takes %d, %d while it is loaded; files of %d, published %d, %v", name, m.Card, m.Most, m.Files, seen, m.Published)
