@@ -77,6 +77,7 @@ type Stats struct {
 	PromptTokens, CachedTokens        uint64
 	OutputTokens                      uint64
 	Drafted, Accepted                 uint64
+	KeyDrafted, KeyAccepted           uint64 // of those, guesses from other conversations of the client key
 	Cancelled, Failed, Done, Rejected uint64
 	Proven                            map[string]bool // what the card was proven to do; "wide": see NoWidePasses
 	Compared                          Compared        // with what its answers were compared when it was loaded

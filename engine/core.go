@@ -368,5 +368,7 @@ func (m *core) tally(s *seq, f func(*Stats)) {
 		st.OutputTokens += uint64(s.usage.Output)
 		st.Drafted += uint64(s.usage.Drafted)
 		st.Accepted += uint64(s.usage.Accepted)
+		st.KeyDrafted += uint64(s.spec.sources[fromKey].drafted)
+		st.KeyAccepted += uint64(s.spec.sources[fromKey].accepted)
 	})
 }

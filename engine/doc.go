@@ -46,8 +46,9 @@
 // decode group, or with all others in a wide pass, whichever brings more rows for the time. The
 // costs are measured at load and corrected after every pass (cost.go). A pass also carries guesses
 // of the next tokens, where measurements show that they pay (speculate.go, draft.go). They come
-// from the text so far or from a smaller model ([OpenOptions].Draft). Each guess is compared with
-// the token that is drawn, so the text is the same without them.
+// from the text so far, from other conversations of the client key (keytext.go), or from a smaller
+// model ([OpenOptions].Draft). Each guess is compared with the token that is drawn, so the text is
+// the same without them.
 //
 // Sequences are admitted so that running them together is never slower than one after another
 // (admit.go). They are admitted in the order they came, while all that run find cells for the rest

@@ -111,3 +111,43 @@ func TestHeadGuesses(t *testing.T) {
 		t.Errorf("%.2f times, want 1.45", auto/card)
 	}
 }
+
+// TestKeyGuessRates: an answer that another conversation of the key had comes much sooner, though
+// nothing is cached; one that nobody had comes as without guesses.
+func TestKeyGuessRates(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
+	for _, c := range []struct {
+		name      string
+		shape     axmodel.Shape
+		head      HeadPlace
+		predicted float64
+	}{
+		{"0.6B", axmodel.Qwen3Small(), HeadAuto, 6.68},
+		{"0.6B", axmodel.Qwen3Small(), HeadCard, 2.87},
+		{"1.7B", axmodel.Qwen3Medium(), HeadAuto, 4.98},
+		{"4B", axmodel.Qwen3Large(), HeadAuto, 3.49},
+	} {
+		t.Run(fmt.Sprintf("%s head %s", c.name, c.head), func(t *testing.T) {
+			b, clock := simOf(t, "pi5", c.shape, OpenOptions{Head: c.head})
+			off := false
+			load := work{Clients: 1, Prompt: 32, Output: 96, First: 1000, Speculate: &off}
+			measured(t, b, clock, load) // costs settle
+			plain := measured(t, b, clock, load)
+			load.Speculate = nil
+			first, again := measured(t, b, clock, load), measured(t, b, clock, load)
+			load.Key = "another"
+			other := measured(t, b, clock, load)
+			t.Logf("%.1f tokens/s without guesses, then %.1f, %.1f (%.2f times, %.2f predicted; %d passes), and %.1f for another key",
+				plain.Rate, first.Rate, again.Rate, again.Rate/plain.Rate, c.predicted, again.Passes, other.Rate)
+			// The prediction has a wide pass without copies. That of load has them, so guesses are
+			// sent one token later.
+			if d := again.Rate/plain.Rate/c.predicted - 1; d < -0.08 || d > 0.08 {
+				t.Errorf("%.2f times, %.2f were predicted", again.Rate/plain.Rate, c.predicted)
+			}
+			if first.Rate < 0.98*plain.Rate || other.Rate < 0.98*plain.Rate || other.Rate > 1.02*plain.Rate {
+				t.Errorf("%.1f tokens/s the first time, %.1f for another key, %.1f without guesses", first.Rate, other.Rate, plain.Rate)
+			}
+		})
+	}
+}

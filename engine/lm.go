@@ -144,8 +144,7 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) 
 	if err := m.pictures.show(s, ps); err != nil {
 		return nil, err
 	}
-	s.spec = speculator{guess: none, rate: [2]float64{fromModel: 0.6},
-		off: s.repeatable || !m.limits.Back || job.Speculate != nil && !*job.Speculate || m.card.o.NoSpeculate}
+	s.spec.start(s.repeatable || !m.limits.Back || job.Speculate != nil && !*job.Speculate || m.card.o.NoSpeculate)
 	if e == nil {
 		sm.Accept(job.IDs...)
 		if m.tokenizer != nil {
@@ -184,6 +183,7 @@ func (m *lm) reap() {
 			i++
 			continue
 		}
+		m.planner.texts.add(s)
 		m.diskTier.note(s)
 		m.quit(s, exitEnded)
 		m.tally(s, func(st *Stats) {

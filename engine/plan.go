@@ -8,11 +8,12 @@ import (
 // This file decides what the next pass carries: whose rows, how many, and with which guesses.
 // batch.go builds the pass.
 
-// planner chooses what the next pass carries. Its fields after batch are scratch space.
+// planner chooses what the next pass carries. Its fields after texts are scratch space.
 type planner struct {
 	*core
 	layout *layout
 	batch  *batch
+	texts  keyTexts
 
 	ready  []*seq
 	tried  []int // used by bestReach

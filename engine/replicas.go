@@ -300,7 +300,9 @@ func (r *replicas) Stats() Stats {
 		}
 		for _, f := range []struct{ to, from *uint64 }{{&sum.Rows, &st.Rows}, {&sum.Encoded, &st.Encoded},
 			{&sum.PromptTokens, &st.PromptTokens}, {&sum.CachedTokens, &st.CachedTokens}, {&sum.OutputTokens, &st.OutputTokens},
-			{&sum.Drafted, &st.Drafted}, {&sum.Accepted, &st.Accepted}, {&sum.Cancelled, &st.Cancelled}, {&sum.Failed, &st.Failed},
+			{&sum.Drafted, &st.Drafted}, {&sum.Accepted, &st.Accepted},
+			{&sum.KeyDrafted, &st.KeyDrafted}, {&sum.KeyAccepted, &st.KeyAccepted},
+			{&sum.Cancelled, &st.Cancelled}, {&sum.Failed, &st.Failed},
 			{&sum.Done, &st.Done}, {&sum.Rejected, &st.Rejected},
 			{&sum.Memory.Hits, &st.Memory.Hits}, {&sum.Memory.Out, &st.Memory.Out}, {&sum.Memory.In, &st.Memory.In},
 			{&sum.Disk.Hits, &st.Disk.Hits}, {&sum.Disk.Out, &st.Disk.Out}, {&sum.Disk.In, &st.Disk.In}} {

@@ -1,31 +1,47 @@
 package engine
 
-// Speculation guesses the next tokens from the text so far (prompt lookup). If the last three
-// tokens occurred before, the tokens that followed then may follow now. Guesses are further rows of
-// a wide pass. A guess counts only if the sampler draws the same token from the logits of the row
-// before it. So the output is the same as without guesses, greedy or sampled.
+import "slices"
+
+// Speculation guesses the next tokens (prompt lookup). If the last three tokens occurred before in
+// the text so far, the tokens that followed then may follow now. The text of other conversations of
+// the client key is looked up in the same way (keytext.go). While guesses from a place come true,
+// the next ones come from there too, wherever else the last tokens occurred. Guesses are further
+// rows of a wide pass. A guess counts only if the sampler draws the same token from the logits of
+// the row before it. So the output is the same as without guesses, greedy or sampled.
 //
 // Measuring whether guesses pay costs nothing. A guess that was not sent to the card is still
-// compared with the token that came. So a text that does not repeat itself never costs anything.
+// compared with the token that came. So a text that does not repeat anything never costs anything.
 
-// speculator remembers where the three-token strings of a sequence occurred.
+// speculator remembers where the three-token strings of a sequence occurred, and how often guesses
+// came true.
 type speculator struct {
 	table   []int32 // by hash of a three-token string: the index after it, 0 for none
 	indexed int     // the table has the strings before each of ids[:indexed]
+	given   int     // ids[:given] were added to the key's text; 0: none were
 	draft   []int32 // guesses for the tokens after ids, for this pass
-	memory  []int32 // reused for the drafts of a draft model
-	guess   int32   // the first guess, sent or not, or none
-	source  int     // where that guess came from: an index of rate
-	rate    [2]float64
+	memory  []int32 // reused for the drafts that are not part of ids
+	sources [sources]source
+	source  int // where draft came from: an index of sources
 	asked   int // tokens since the draft model was asked
 	off     bool
 }
 
-// The sources of guesses: the text so far, or a draft model. rate is how often their first guess
-// was right. Recent guesses weigh more.
+// source is where guesses come from.
+type source struct {
+	guess int32 // the first guess, sent or not, or none
+	at    int   // where it is in the source's text; 0: nowhere
+	rate  float64
+	// How many guesses were sent, and how many of them were right.
+	drafted, accepted int
+}
+
+// The sources of guesses: the text so far, other conversations of the key, or a draft model. Their
+// rate is how often the first guess was right. Recent guesses weigh more.
 const (
 	fromText = iota
+	fromKey
 	fromModel
+	sources
 )
 
 const (
@@ -43,9 +59,53 @@ func gramHash(ids []int32, size int) int {
 	return int((h ^ h>>29) & uint64(size-1))
 }
 
-// lookUp returns the ids that followed the last occurrence of the last three tokens, at most n, as
-// a slice of ids.
-func (sp *speculator) lookUp(ids []int32, n, context int) []int32 {
+// start forgets all but whether there may be guesses.
+func (sp *speculator) start(off bool) {
+	*sp = speculator{off: off}
+	sp.sources[fromModel].rate = 0.6
+	sp.clear()
+}
+
+// clear forgets the guesses.
+func (sp *speculator) clear() {
+	for i := range sp.sources {
+		sp.sources[i].guess = none
+	}
+}
+
+// find returns the ids that followed the last occurrence of the last tokens, at most n, from the
+// source whose guesses were right more often. other is the text of the key, or nil.
+func (sp *speculator) find(ids []int32, other *keyText, n, context int) (found []int32) {
+	sp.clear()
+	sp.source = fromText
+	own, key := &sp.sources[fromText], &sp.sources[fromKey]
+	if sp.index(ids, context, own); own.at > 0 {
+		found = spelled(ids[own.at:min(len(ids), own.at+n)])
+	}
+	if len(found) > 0 {
+		own.guess = found[0]
+	}
+	if other == nil {
+		return found
+	}
+	if key.at == 0 || !other.has(key.at, key.at+1) {
+		key.at = other.find(ids)
+	}
+	if key.at > 0 {
+		sp.memory = other.from(key.at, n, sp.memory[:0])
+	}
+	if key.at == 0 || len(sp.memory) == 0 {
+		return found
+	}
+	if key.guess = sp.memory[0]; len(found) == 0 || key.rate > own.rate {
+		sp.source, found = fromKey, sp.memory
+	}
+	return found
+}
+
+// index stores the places of new strings. If own has no place, it gets the one after the last
+// occurrence of the last three tokens.
+func (sp *speculator) index(ids []int32, context int, own *source) {
 	if sp.table == nil {
 		size := 1024
 		for size < 2*context {
@@ -59,39 +119,38 @@ func (sp *speculator) lookUp(ids []int32, n, context int) []int32 {
 			sp.table[gramHash(ids[sp.indexed-gram:sp.indexed], len(sp.table))] = int32(sp.indexed)
 		}
 	}
-	if len(ids) < gram {
-		return nil
+	if own.at > 0 || len(ids) < gram {
+		return
 	}
 	tail := ids[len(ids)-gram:]
 	at := int(sp.table[gramHash(tail, len(sp.table))])
-	if at < gram || at >= len(ids) {
-		return nil
+	if at >= gram && at < len(ids) && slices.Equal(ids[at-gram:at], tail) {
+		own.at = at
 	}
-	for i, id := range tail {
-		if ids[at-gram+i] != id {
-			return nil
-		}
-	}
-	return ids[at:min(len(ids), at+n)]
 }
 
-// reset forgets the places but not the rate, because the ids were cut.
+// reset forgets the places in ids but not the rates, because the ids were cut.
 func (sp *speculator) reset() {
 	clear(sp.table)
-	sp.indexed = 0
+	sp.indexed, sp.sources[fromText].at = 0, 0
 }
 
-// learn compares the first guess with the token that came.
+// learn compares the first guesses with the token that came. A source whose guess was right goes on
+// from there.
 func (sp *speculator) learn(id int32) {
-	if sp.guess == none {
-		return
+	for i := range sp.sources {
+		s := &sp.sources[i]
+		hit := 0.0
+		if s.at++; s.guess == id {
+			hit = 1
+		} else {
+			s.at = 0
+		}
+		if s.guess != none {
+			s.rate += rateAlpha * (hit - s.rate)
+		}
+		s.guess = none
 	}
-	hit := 0.0
-	if sp.guess == id {
-		hit = 1
-	}
-	sp.rate[sp.source] += rateAlpha * (hit - sp.rate[sp.source])
-	sp.guess = none
 }
 
 // draft decides how many guesses each running answer sends with the next pass. It reports whether a
@@ -132,23 +191,22 @@ func (m *planner) draft(ready []*seq, limit int, gain float64, prompts int) bool
 		}
 		rows++
 		tokens++
-		s.spec.guess = none
-		if s.spec.off {
+		if s.spec.clear(); s.spec.off {
 			continue
 		}
 		most := min(guesses, s.room()-1, max(m.wide-prompts, answers)/answers-1)
-		found := spelled(s.spec.lookUp(s.ids, max(most, 1), m.shape.Cells))
+		found := s.spec.find(s.ids, m.texts.of(s.job.Key), max(most, 1), m.shape.Cells)
 		more := func(source, most int, price float64) (n int) {
-			for p := s.spec.rate[source]; n < most && p*worth > (head(rows+n)+price)*1.1; n++ {
+			rate := s.spec.sources[source].rate
+			for p := rate; n < most && p*worth > (head(rows+n)+price)*1.1; n++ {
 				tokens += p
-				p *= s.spec.rate[source]
+				p *= rate
 			}
 			rows += n
 			return n
 		}
 		if len(found) > 0 {
-			s.spec.guess, s.spec.source = found[0], fromText
-			s.spec.draft = found[:more(fromText, min(most, len(found)), 0)]
+			s.spec.draft = found[:more(s.spec.source, min(most, len(found)), 0)]
 		}
 		if m.drafter == nil || len(s.pictures) > 0 || len(s.spec.draft) > 0 || most < 1 {
 			continue
@@ -213,7 +271,7 @@ func (m *planner) ask(send bool) {
 			}
 		}
 		if len(s.spec.draft) > 0 {
-			s.spec.guess, s.spec.source, s.spec.asked = s.spec.draft[0], fromModel, 0
+			s.spec.sources[fromModel].guess, s.spec.source, s.spec.asked = s.spec.draft[0], fromModel, 0
 		}
 		if !send || !ok {
 			s.spec.draft = nil

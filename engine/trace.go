@@ -157,14 +157,19 @@ func Hold(b Backend) (resume func()) {
 	return func() { close(free); <-done }
 }
 
-// Forget drops the cached texts of a card's backend, so that the next request is a cold one.
+// Forget drops the cached texts of a card's backend, and those that guesses come from, so that the
+// next request is a cold one.
 // Errors: as Card.Do.
 func Forget(ctx context.Context, b Backend) error {
 	c, ok := b.(*cardBackend)
 	if !ok {
 		return nil
 	}
-	return c.card.Do(ctx, func(axcl.Device) error { c.m.cells.Forget(); return nil })
+	return c.card.Do(ctx, func(axcl.Device) error {
+		c.m.cells.Forget()
+		c.m.planner.texts = nil
+		return nil
+	})
 }
 
 // Settle waits until a card's backend has saved its cached texts to the RAM tier and the disk tier,

@@ -42,6 +42,8 @@ func (m *lm) settle(h *share) {
 		return
 	}
 	s.usage.Drafted += len(h.draft)
+	from := &s.spec.sources[s.spec.source]
+	from.drafted += len(h.draft)
 	for i := 0; ; i++ {
 		id, lp, err := m.draw(s, m.batch.result(h.want+i))
 		if err == errAgain {
@@ -56,6 +58,7 @@ func (m *lm) settle(h *share) {
 		right := i < len(h.draft) && h.draft[i] == id
 		if right {
 			s.usage.Accepted++
+			from.accepted++
 		}
 		if !m.emit(s, id, lp) || !right {
 			return
@@ -64,7 +67,7 @@ func (m *lm) settle(h *share) {
 		m.cells.Commit(&s.Seq, rest[0], id)
 		rest = rest[1:]
 		if i+1 < len(h.draft) {
-			s.spec.guess = h.draft[i+1]
+			from.guess = h.draft[i+1]
 		}
 	}
 }
@@ -201,10 +204,12 @@ func (m *lm) shift(s *seq) {
 	if len(s.pictures) > 0 {
 		keep, cut = m.pictures.turnsOut(s, keep, cut)
 	}
+	m.planner.texts.add(s)
 	s.ids = append(s.ids[:keep], s.ids[keep+cut:]...)
 	s.prompt, s.high = len(s.ids), 0
 	_ = m.pictures.assignPositions(s) // cannot fail: the text had positions, and only lost turns
 	s.spec.reset()
+	s.spec.given = len(s.ids)
 	m.leave(s)
 	m.layout.start(s)
 }
@@ -217,6 +222,7 @@ func (m *lm) finish(s *seq, reason string) {
 	}
 	s.usage.Total = m.card.Now() - s.asked
 	t.Usage = s.usage
+	m.planner.texts.add(s)
 	m.diskTier.note(s)
 	m.quit(s, exitEnded)
 	m.tally(s, func(st *Stats) { st.Done++ })

@@ -113,6 +113,10 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool, key *access.Key) {
 		func(s ask.Stats) any { return s.CachedTokens })
 	stat("axle_speculation_drafted_total", "counter", "Tokens guessed.", func(s ask.Stats) any { return s.Drafted })
 	stat("axle_speculation_accepted_total", "counter", "Guesses that were right.", func(s ask.Stats) any { return s.Accepted })
+	stat("axle_speculation_key_drafted_total", "counter", "Of those, tokens guessed from other conversations of the same key.",
+		func(s ask.Stats) any { return s.KeyDrafted })
+	stat("axle_speculation_key_accepted_total", "counter", "Of those, guesses that were right.",
+		func(s ask.Stats) any { return s.KeyAccepted })
 	stat("axle_card_busy_seconds_total", "counter", "Time inside passes.", func(s ask.Stats) any { return s.Busy.Seconds() })
 	stat("axle_card_temperature_celsius", "gauge", "The card's temperature.", func(s ask.Stats) any { return s.Temperature })
 	stat("axle_card_load_ratio", "gauge", "The card's own load figure, 0 to 1.", func(s ask.Stats) any { return s.NPULoad / 100 })
