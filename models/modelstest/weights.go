@@ -1,0 +1,102 @@
+package modelstest
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/axle-llm/axle/axmodel/graphtest"
+)
+
+// weights are the tensors of a package's nets, by name. A graph takes them as they are; an oracle
+// reads the same values, and shares nothing else with the graph.
+type weights struct {
+	rng *rand.Rand
+	all map[string]weight
+}
+
+type weight struct {
+	dims []int
+	v    []float32
+	once *graphtest.Weight // as graphs have it: the graphs of one file share it
+}
+
+func newWeights(seed uint64) *weights {
+	return &weights{rand.New(rand.NewPCG(seed, 3)), map[string]weight{}}
+}
+
+// set keeps values under a name, which must be new.
+func (w *weights) set(name string, v []float32, dims ...int) {
+	if _, ok := w.all[name]; ok {
+		panic(name + " is there twice")
+	}
+	w.all[name] = weight{dims, v, graphtest.Float32(v, dims...)}
+}
+
+func (w *weights) get(name string) weight {
+	t, ok := w.all[name]
+	if !ok {
+		panic("there is no tensor " + name)
+	}
+	return t
+}
+
+// normal draws a tensor around a mean.
+func (w *weights) normal(name string, mean, scale float64, dims ...int) {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = float32(mean + w.rng.NormFloat64()*scale)
+	}
+	w.set(name, v, dims...)
+}
+
+// linear draws a layer that gives values scale times as large as its input's.
+func (w *weights) linear(name string, scale float64, in, out int) {
+	w.normal(name+".weight", 0, scale/math.Sqrt(float64(in)), out, in)
+	w.normal(name+".bias", 0, 0.1*scale, out)
+}
+
+// conv draws a convolution of n inputs a place, each of k values, likewise.
+func (w *weights) conv(name string, scale float64, out, in, k int) {
+	w.normal(name+".weight", 0, scale/math.Sqrt(float64(in*k)), out, in, k)
+	w.normal(name+".bias", 0, 0.1*scale, out)
+}
+
+// norm draws a norm's factors and addends.
+func (w *weights) norm(name string, n int) {
+	w.normal(name+".weight", 1, 0.1, n)
+	w.normal(name+".bias", 0, 0.1, n)
+}
+
+// builder is a graph in the making, and the weights it takes.
+type builder struct {
+	*graphtest.Graph
+	w *weights
+}
+
+func newBuilder(w *weights) builder { return builder{graphtest.New(), w} }
+
+func (n builder) weight(name string) graphtest.Value { return n.Const(n.w.get(name).once) }
+
+// bias is a weight that may be missing.
+func (n builder) bias(name string) graphtest.Value {
+	if _, ok := n.w.all[name]; !ok {
+		return graphtest.Value{}
+	}
+	return n.weight(name)
+}
+
+func (n builder) linear(x graphtest.Value, name string) graphtest.Value {
+	return n.Linear(x, n.weight(name+".weight"), n.bias(name+".bias"))
+}
+
+func (n builder) norm(x graphtest.Value, name string, eps float32) graphtest.Value {
+	return n.LayerNorm(x, n.weight(name+".weight"), n.weight(name+".bias"), eps)
+}
+
+func (n builder) conv(x graphtest.Value, name string, c graphtest.Conv) graphtest.Value {
+	return n.Conv1D(x, n.weight(name+".weight"), n.bias(name+".bias"), c)
+}
