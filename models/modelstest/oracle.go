@@ -80,7 +80,11 @@ func (x rows) columns(from, to int) rows {
 
 // linear is a layer of the weights.
 func (w *weights) linear64(x rows, name string) rows {
-	m := w.get(name + ".weight").rows()
+	m := w.wide[name]
+	if m == nil {
+		m = w.get(name + ".weight").rows()
+		w.wide[name] = m
+	}
 	y := newRows(len(x), len(m))
 	bias := w.all[name+".bias"].v
 	for i := range x {
@@ -200,3 +204,9 @@ func gelu64(x float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) }
 func sigmoid64(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 func root(n int) float64 { return math.Sqrt(float64(n)) }
+
+// row is row i of a matrix.
+func (w weight) row(i int) []float64 {
+	width := len(w.v) / w.dims[0]
+	return rowsOf(w.v[i*width:(i+1)*width], width)[0]
+}

@@ -2,7 +2,6 @@ package modelstest
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,7 +199,7 @@ func (e SenseVoice) graph(w *weights) *graphtest.Graph {
 		prompt = g.Concat(0, g.Input("language", axcl.Int32, 1), g.Const(graphtest.Ints([]int32{1, 2, 14}, 3)))
 	}
 	x = g.Concat(1, g.Reshape(g.Gather(g.weight("embed.weight"), prompt, 0), 1, senseExtra, senseWidth), x)
-	x = g.Add(g.Mul(x, g.Scalar(8)), g.Const(graphtest.Float32(sensePlaces(total), total, senseWidth)))
+	x = g.Add(g.Mul(x, g.Scalar(8)), g.Const(graphtest.Float32(sinusoids(1, total, senseWidth), total, senseWidth)))
 	counted := func(v graphtest.Value) graphtest.Value {
 		if e.Layout == "sherpa" {
 			return v
@@ -233,24 +232,6 @@ func (e SenseVoice) graph(w *weights) *graphtest.Graph {
 	return g.Graph
 }
 
-// sensePlaces is what is added to row i, counted from 1: the sines and then the cosines of i times
-// rates that fall from 1 to 1/10000.
-func sensePlaces(n int) []float32 {
-	v := make([]float32, 0, n*senseWidth)
-	const half = senseWidth / 2
-	for i := range n {
-		for k := range senseWidth {
-			angle := float64(i+1) * math.Exp(-math.Log(10000)/(half-1)*float64(k%half))
-			if k < half {
-				v = append(v, float32(math.Sin(angle)))
-			} else {
-				v = append(v, float32(math.Cos(angle)))
-			}
-		}
-	}
-	return v
-}
-
 // Logits is what the net of the package gives, in float64: a row for each of the prompt and of x,
 // N rows of 560. In the layout Axera x is shifted and scaled as am.mvn says, mask has a 1 for each
 // row that counts, the prompt's included, or is nil where all count, and of the prompt the net has
@@ -278,7 +259,7 @@ func (e SenseVoice) encoded(w *weights, speech []float32, mask []int32, prompt [
 		x = append(x, embed[id])
 	}
 	x = append(x, rowsOf(speech, senseWidth)...)
-	x = x.each(func(v float64) float64 { return v * root(d) }).plus(rowsOf(sensePlaces(len(x)), senseWidth))
+	x = x.each(func(v float64) float64 { return v * root(d) }).plus(rowsOf(sinusoids(1, len(x), senseWidth), senseWidth))
 	counts := func(i int) bool { return mask == nil || mask[i] != 0 }
 	only := func(x rows) rows {
 		y := newRows(len(x), len(x[0]))

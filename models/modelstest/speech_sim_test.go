@@ -17,9 +17,10 @@ import (
 
 // TestSpeechNative is the tests of speech nets through both of the vendor's ABIs.
 func TestSpeechNative(t *testing.T) {
+	lane.Slow(t)
 	lane.NoRace(t)
 	for _, kind := range []string{"axcl", "axengine"} {
-		for name, test := range map[string]func(*testing.T, axcl.Device){"SenseVoice": testSenseVoice} {
+		for name, test := range map[string]func(*testing.T, axcl.Device){"SenseVoice": testSenseVoice, "Whisper": testWhisper} {
 			t.Run(kind+" "+name, func(t *testing.T) { test(t, simCard(t, kind)) })
 		}
 	}

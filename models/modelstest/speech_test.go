@@ -169,7 +169,9 @@ func near(t testing.TB, what string, got, want [][]float64) {
 		text := err.Error()
 		t.Errorf("%s: %.300s", what, text)
 	}
-	t.Logf("%s: the worst is %.1e", what, worst)
+	if testing.Verbose() && worst > 1e-5 {
+		t.Logf("%s: the worst is %.1e", what, worst)
+	}
 }
 
 func largest(row []float64) int { return slices.Index(row, slices.Max(row)) }

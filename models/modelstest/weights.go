@@ -10,8 +10,9 @@ import (
 // weights are the tensors of a package's nets, by name. A graph takes them as they are; an oracle
 // reads the same values, and shares nothing else with the graph.
 type weights struct {
-	rng *rand.Rand
-	all map[string]weight
+	rng  *rand.Rand
+	all  map[string]weight
+	wide map[string]rows // matrices in float64, as an oracle asked for them
 }
 
 type weight struct {
@@ -21,7 +22,7 @@ type weight struct {
 }
 
 func newWeights(seed uint64) *weights {
-	return &weights{rand.New(rand.NewPCG(seed, 3)), map[string]weight{}}
+	return &weights{rand.New(rand.NewPCG(seed, 3)), map[string]weight{}, map[string]rows{}}
 }
 
 // set keeps values under a name, which must be new.
@@ -99,4 +100,22 @@ func (n builder) norm(x graphtest.Value, name string, eps float32) graphtest.Val
 
 func (n builder) conv(x graphtest.Value, name string, c graphtest.Conv) graphtest.Value {
 	return n.Conv1D(x, n.weight(name+".weight"), n.bias(name+".bias"), c)
+}
+
+// sinusoids are rows for n places, counted from first: the sines and then the cosines of a place
+// times rates that fall from 1 to 1/10000.
+func sinusoids(first, n, width int) []float32 {
+	v := make([]float32, 0, n*width)
+	half := width / 2
+	for i := range n {
+		for k := range width {
+			angle := float64(first+i) * math.Exp(-math.Log(10000)/float64(half-1)*float64(k%half))
+			if k < half {
+				v = append(v, float32(math.Sin(angle)))
+			} else {
+				v = append(v, float32(math.Cos(angle)))
+			}
+		}
+	}
+	return v
 }
