@@ -342,7 +342,7 @@ func wing(room string) string {
 		return first
 	case "axmodel":
 		return "axcl"
-	case "tokenizer", "sampler", "vision":
+	case "tokenizer", "sampler", "vision", "audio":
 		return "text"
 	}
 	return "rest"

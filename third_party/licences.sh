@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes third_party/LICENCES: the licence of every module that is linked into bin/axle, or into who imports vision, word for word. Run it
+# Writes third_party/LICENCES: the licence of every module that is linked into bin/axle, or into who imports vision or audio, word for word. Run it
 # when go.mod changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,7 +8,7 @@ out=third_party/LICENCES
 	echo "axle itself is under the Apache License 2.0 (LICENSE). Linked into the program, or into what imports its packages, are:"
 	{
 		go version -m bin/axle | awk '$1 == "dep" {print $2, $3}'
-		go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}' ./vision
+		go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}' ./vision ./audio/...
 	} | LC_ALL=C sort -u | grep . | while read -r mod ver; do
 		dir=$(go list -m -f '{{.Dir}}' "$mod")
 		printf '\n================================================================================\n%s %s\n' "$mod" "$ver"
