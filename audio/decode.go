@@ -22,13 +22,13 @@ var (
 // wayOut ends an error about a file that another program can turn into one that is read.
 const wayOut = "convert it, for example with: ffmpeg -i IN -ar 16000 -ac 1 out.wav"
 
-// The rates, in samples a second, that are read, resampled and written.
+// The rates, in samples a second, that are read and resampled.
 const (
 	MinRate = 8000
 	MaxRate = 192000
 )
 
-// maxChannels bounds what is mixed: a frame of all formats together is small then.
+// maxChannels bounds what is mixed, and so the buffers of decoders.
 const maxChannels = 32
 
 // Limits bound what is read. A zero field is the default.

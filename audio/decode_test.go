@@ -32,6 +32,7 @@ func TestGoldens(t *testing.T) {
 		{"joint44.mp3", Info{"mp3", 44100, 2}, 22050, 70},
 		{"mono22.mp3", Info{"mp3", 22050, 1}, 12672, 70}, // its frames are too small for LAME's header
 		{"stereo22.mp3", Info{"mp3", 22050, 2}, 11025, 70},
+		{"burst22.mp3", Info{"mp3", 22050, 2}, 12352, 70},
 		{"mono24k.mp3", Info{"mp3", 24000, 1}, 13248, 60},
 		{"stereo.ogg", Info{"vorbis", 44100, 2}, 22050, 120},
 		{"mono16.ogg", Info{"vorbis", 16000, 1}, 8000, 60}, // the other has 16 bits
@@ -202,6 +203,11 @@ func TestChained(t *testing.T) {
 	got, _, err = Decode(slices.Concat(first[:cut], alterSerial(first)), 0, Limits{})
 	if err != nil || !slices.Equal(got, slices.Concat(part, a)) {
 		t.Errorf("after a cut: %d samples, %v; want %d and %d", len(got), err, len(part), len(a))
+	}
+	// What follows the last stream and is none is nobody's.
+	got, _, err = Decode(append(read(t, "stereo.ogg"), "TAG"+strings.Repeat(" ", 125)...), 0, Limits{})
+	if err != nil || !slices.Equal(got, a) {
+		t.Errorf("with a tag behind it: %d samples, %v", len(got), err)
 	}
 	// Another stream of the same file, as a film's, is passed over.
 	other := bytes.Clone(read(t, "speex.ogg"))

@@ -24,7 +24,8 @@ type mp3 struct {
 	dec       *mp3lib.Decoder // nil: the next frame begins anew
 	feed      bytes.Buffer    // what dec reads
 	held      int             // bytes of main data of earlier frames that dec has
-	reservoir []byte          // the last of these, for 22,050 Hz
+	reservoir []byte          // for 22,050 Hz: the last of these
+	tail      int             // and how many of them dec has
 	good, bad int             // frames: all good ones, and bad ones in a row
 	skip      int64           // samples that are still to be dropped
 	left      int64           // samples to come; −1: all
@@ -195,7 +196,7 @@ func (m *mp3) next() ([]float32, error) {
 	if err := m.decode(h, raw); err != nil {
 		// Players go on with silence. So does what comes from a radio, or was cut and joined.
 		clear(raw)
-		m.dec, m.held, m.reservoir = nil, 0, m.reservoir[:0]
+		m.dec, m.held, m.reservoir, m.tail = nil, 0, m.reservoir[:0], 0
 		if m.bad++; m.bad > 16 {
 			return nil, damaged("mp3", "%d frames in a row cannot be decoded: %w", m.bad, err)
 		}
@@ -244,8 +245,7 @@ func (m *mp3) prepare(h mp3Header) []byte {
 	if h.version == 1 {
 		begin = begin<<1 | int(side[1]>>7)
 	}
-	missing := begin > m.held // they were before the stream was cut
-	if missing {
+	if begin > m.held { // they were before the stream was cut
 		begin = m.held
 		clear(side)
 		side[0] = byte(begin)
@@ -257,15 +257,43 @@ func (m *mp3) prepare(h mp3Header) []byte {
 	if h.rate != 22050 {
 		return m.frame
 	}
-	// The decoder loses a byte of some of these: they get a larger frame with all that they need.
-	const most = 0xe0 // 160 kbit/s
+	// The decoder loses a byte of some of these: they get a frame of 160 kbit/s. At its beginning
+	// stands what it needs, at its end the last of all main data, which the next frame may need.
 	m.reservoir = append(m.reservoir[:copy(m.reservoir, m.reservoir[len(m.reservoir)-begin:])], main...)
-	f := make([]byte, 522)
+	need, short := 0, false // bits
+	for c := range h.channels {
+		at := 8 + h.channels + c*63 // after 1 or 2 bits without a meaning
+		need += bitsAt(side, at, 12)
+		short = short || bitsAt(side, at+38, 3) == 1<<2|2
+	}
+	data := m.reservoir
+	if begin > m.tail {
+		begin = 0
+	} else {
+		data = main
+	}
+	need = max(0, (need+7)/8-begin)
+	size, rate := 522, byte(0)
+	if need > size-4-h.side && !short { // one at 16 kHz is larger, and has the same long blocks
+		size, rate = 720, 2<<2
+	}
+	f := make([]byte, size)
 	copy(f, m.frame[:4])
-	f[1] |= 1               // no checksum
-	f[2] = f[2]&0x0c | most // no padding
+	f[1] |= 1          // no checksum
+	f[2] = 0xe0 | rate // 160 kbit/s, no padding
 	copy(f[4:], side)
-	f[4] = 0
-	copy(f[4+h.side:], m.reservoir)
+	f[4] = byte(begin)
+	room := f[4+h.side:]
+	copy(room, data)
+	m.tail = min(255, len(m.reservoir), max(0, len(room)-need))
+	copy(room[len(room)-m.tail:], m.reservoir[len(m.reservoir)-m.tail:])
 	return f
+}
+
+// bitsAt reads n bits, the highest of a byte first.
+func bitsAt(b []byte, at, n int) (v int) {
+	for i := at; i < at+n; i++ {
+		v = v<<1 | int(b[i/8]>>(7-i%8)&1)
+	}
+	return v
 }

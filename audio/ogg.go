@@ -209,6 +209,9 @@ func (o *ogg) readPage() (head [27]byte, body, lengths []byte, err error) {
 	if err != nil {
 		return head, nil, nil, damaged("ogg", "it ends in a page")
 	}
+	if string(head[:4]) != "OggS" && o.codec == nil && o.first.Rate != 0 {
+		return head, nil, nil, io.EOF // a tag, behind all streams
+	}
 	if string(head[:4]) != "OggS" || head[4] != 0 {
 		return head, nil, nil, damaged("ogg", "no page where one should be")
 	}

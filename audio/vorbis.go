@@ -38,7 +38,10 @@ func (s *vorbisStream) header(p []byte) (bool, error) {
 		if err := checkVorbisBooks(p[7:]); err != nil {
 			return false, err
 		}
-		if err := s.dec.ReadHeader(p); err != nil {
+		if err := s.dec.ReadHeader(p); err != nil && s.say.Channels > 2 {
+			// The decoder does not know the tables that encoders make for a channel of low effects.
+			return false, unsupported("vorbis", "tables for %d channels", s.say.Channels)
+		} else if err != nil {
 			return false, damaged("vorbis", "its tables: %w", err)
 		}
 		s.buf = make([]float32, s.dec.BufferSize())

@@ -63,13 +63,13 @@ def main():
 
     # flac
     run("sox", "-D", t("stereo.wav"), t("short.wav"), "trim", "0.1", "0.08")
-    run("flac", "-8", "-o", out("stereo.flac"), t("short.wav"))
+    run("flac", "--no-padding", "-8", "-o", out("stereo.flac"), t("short.wav"))
     run("sox", "-D", t("short.wav"), "-r", "16000", "-b", "24", t("mono24.wav"), "remix", "1")
-    run("flac", "-5", "-b", "1000", "--lax", "-o", out("mono24.flac"), t("mono24.wav"))
+    run("flac", "--no-padding", "-5", "-b", "1000", "--lax", "-o", out("mono24.flac"), t("mono24.wav"))
     run("sox", "-D", t("short.wav"), "-r", "24000", "-b", "8", t("mono8.wav"), "remix", "1", "vol", "0.5")
-    run("flac", "-2", "-o", out("mono8.flac"), t("mono8.wav"))
+    run("flac", "--no-padding", "-2", "-o", out("mono8.flac"), t("mono8.wav"))
     run("sox", "-D", t("short.wav"), "-r", "8000", "-b", "32", t("stereo32.wav"))
-    run("flac", "-8", "--lax", "-o", out("stereo32.flac"), t("stereo32.wav"))
+    run("flac", "--no-padding", "-8", "--lax", "-o", out("stereo32.flac"), t("stereo32.wav"))
     for name, channels in {"stereo.flac": 2, "mono24.flac": 1, "mono8.flac": 1}.items():
         ffmpeg(name, channels)
     reference("stereo32.flac", 2, "ffmpeg", "-i", t("stereo32.wav"), "-f", "f32le", "-")
@@ -82,9 +82,14 @@ def main():
     run("lame", "-V", "8", "-m", "j", "--resample", "44.1", "--tt", "A title", t("s44100.wav"), out("joint44.mp3"))
     run("lame", "-b", "32", "-m", "m", t("m22050.wav"), out("mono22.mp3"))
     run("lame", "-b", "80", "-m", "s", "-p", t("s22050.wav"), out("stereo22.mp3"))
+    # bursts, whose short blocks need more than one frame has
+    run("sox", "-D", "-r", "22050", "-n", "-b", "16", t("burst.wav"), "synth", "0.04", "whitenoise", "vol", "0.5", "fade", "0", "0.04", "0.03",
+        "pad", "0.05", "0.05", "repeat", "3", "channels", "2")
+    run("lame", "-V", "0", "-m", "s", "--resample", "22.05", t("burst.wav"), out("burst22.mp3"))
     run("lame", "-b", "40", "-m", "m", "-t", t("m24000.wav"), out("mono24k.mp3"))
     run("lame", "-b", "16", "-m", "m", "--resample", "11.025", t("m11025.wav"), out("mpeg25.mp3"))
-    for name, channels in {"mono44.mp3": 1, "joint44.mp3": 2, "mono22.mp3": 1, "stereo22.mp3": 2, "mono24k.mp3": 1}.items():
+    for name, channels in {"mono44.mp3": 1, "joint44.mp3": 2, "mono22.mp3": 1, "stereo22.mp3": 2, "burst22.mp3": 2,
+                           "mono24k.mp3": 1}.items():
         ffmpeg(name, channels)
 
     # vorbis and opus
