@@ -59,6 +59,8 @@ var forbidden = []struct{ who, what, why string }{
 	{"engine", "net/http", "only the server speaks HTTP"},
 	{"engine/prove", module + "models", "probes know a model by its shape"},
 	{"engine/cache", module + "models", "the cache knows rows by their tokens, not by their model"},
+	{"engine/speech", module + "axcl", "a recogniser is given its nets as functions"},
+	{"engine/speech", module + "engine", "a recogniser is given its nets as functions"},
 	{"engine/card", module + "engine", "the worker is given its tenants"},
 	{"engine/card", module + "models", "the worker does not know what its tenants compute"},
 	{"engine/card", module + "tokenizer", "the worker does not know what its tenants compute"},

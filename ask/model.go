@@ -21,6 +21,7 @@ type Model interface {
 	Render(ctx context.Context, r Request) (string, error)
 	Embed(ctx context.Context, r EmbedRequest) (Embeddings, error)
 	Rerank(ctx context.Context, r RerankRequest) (Ranking, error)
+	Transcribe(ctx context.Context, r TranscribeRequest) iter.Seq2[Segment, error]
 	Maps(ctx context.Context) []CellMap
 	Close() error
 }

@@ -32,6 +32,7 @@ type Capabilities struct {
 	Insert   bool // fill in the middle
 	Vision   bool
 	System   bool
+	Audio    bool // writes speech down
 }
 
 // Template is the text of a template, which the engine compiles. The zero Template is the model's

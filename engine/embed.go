@@ -14,6 +14,10 @@ import (
 func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	start := time.Now()
 	var out Embeddings
+	if m.info.Context == 0 { // it reads no text, and says so
+		_, err := m.b.Embed(ctx, nil, r.Key)
+		return out, err
+	}
 	if r.Dimensions < 0 || r.Dimensions > m.info.Hidden {
 		return out, fmt.Errorf("%w: dimensions must be between 0 and %d, got %d", ErrRequest, m.info.Hidden, r.Dimensions)
 	}

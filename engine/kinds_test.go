@@ -359,21 +359,29 @@ func softCard() (axcl.Device, string, error) {
 // encoder makes a text encoder's package, and puts it on a card.
 func encoder(t *testing.T, e modelstest.TextEncoder, open func() (axcl.Device, string, error), o OpenOptions) (*Model, *Card, string) {
 	t.Helper()
-	dir := t.TempDir()
-	if err := e.Write(dir); err != nil {
+	return onCard(t, e.Write, open, o)
+}
+
+// onCard makes a package, and puts it on a card.
+func onCard(t *testing.T, write func(dir string) error, open func() (axcl.Device, string, error), o OpenOptions) (
+	m *Model, c *Card, dir string,
+) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := write(dir); err != nil {
 		t.Fatal(err)
 	}
 	p, err := models.OpenAny(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := OpenCard(open, CardOptions{Check: -1})
+	c, err = OpenCard(open, CardOptions{Check: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	o.Card = c
-	m, err := OpenAny(context.Background(), p, o)
+	m, err = OpenAny(context.Background(), p, o)
 	if err != nil {
 		t.Fatal(err)
 	}

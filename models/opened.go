@@ -2,13 +2,17 @@ package models
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"path"
 	"path/filepath"
+
+	"github.com/axle-llm/axle/axcl"
 )
 
 // Opened is a package of a kind that axle runs. A *Package is a language model, a *TextEncoder
-// gives vectors. Package engine says how each kind is put on a card.
+// gives vectors, a *SenseVoice writes speech down. Package engine says how each kind is put on a
+// card.
 type Opened interface {
 	// Info is what there is to say of it.
 	Info() Info
@@ -30,8 +34,8 @@ func OpenAny(dir string) (Opened, error) {
 	switch o := o.(type) {
 	case *Package:
 		o.closer, o.Dir = d, d.dir
-	case *TextEncoder:
-		o.closer, o.info.Path = d, d.dir
+	case other:
+		o.self().closer, o.self().info.Path = d, d.dir
 	}
 	return o, nil
 }
@@ -51,9 +55,9 @@ func OpenAnyFS(fsys fs.FS, name string) (Opened, error) {
 // LanguageModel is what [OpenAny] gave, if that is a language model. A package of another kind is
 // closed, and the error is its [KindError].
 func LanguageModel(o Opened, err error) (*Package, error) {
-	if e, ok := o.(*TextEncoder); ok {
+	if e, ok := o.(other); ok {
 		_ = e.Close()
-		return nil, e.kind
+		return nil, e.self().kind
 	}
 	p, _ := o.(*Package)
 	return p, err
@@ -69,6 +73,44 @@ func openAny(fsys fs.FS, label, name string) (Opened, error) {
 	if !errors.As(err, &k) || k.opened == nil {
 		return nil, err
 	}
-	k.opened.kind = err
+	k.opened.self().kind = err
 	return k.opened, nil
+}
+
+// other is a package that is no language model. Every kind of them embeds a base.
+type other interface {
+	Opened
+	self() *base
+}
+
+// base is what all kinds but language models have.
+type base struct {
+	info   Info
+	kind   error // what [Open] says of the package
+	closer io.Closer
+}
+
+// Info is what there is to say of the package.
+func (b *base) Info() Info { return b.info }
+
+// Close closes the package.
+func (b *base) Close() error {
+	if b.closer == nil {
+		return nil
+	}
+	return b.closer.Close()
+}
+
+func (b *base) self() *base { return b }
+
+// memory notes what a package of one net takes on a card: the net's weights are the file but for
+// little.
+func (b *base) memory(file int64, buffers ...axcl.Tensor) {
+	m := &b.info.Memory
+	m.Layers = pages(file)
+	for _, t := range buffers {
+		m.IO += pages(int64(t.Size))
+	}
+	m.Card = m.Layers + m.IO
+	m.Load = max(m.Card, m.Layers+pages(file)) // the library holds the file beside what it loads
 }

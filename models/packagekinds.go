@@ -12,10 +12,10 @@ import (
 // configuration says so, or its nets have the tensors of one.
 type kind struct {
 	name, does string
-	says       func(o object) bool                      // of one configuration; may be nil
-	nets       func(e *evidence) bool                   // may be nil
-	named      bool                                     // nets is also asked where a configuration names layers
-	open       func(k *KindError) (*TextEncoder, error) // nil: axle does not run it yet
+	says       func(o object) bool               // of one configuration; may be nil
+	nets       func(e *evidence) bool            // may be nil
+	named      bool                              // nets is also asked where a configuration names layers
+	open       func(k *KindError) (other, error) // nil: axle does not run it yet
 }
 
 // kinds is every kind that is recognised beside language models. The first that fits counts:
@@ -45,9 +45,7 @@ var kinds = []kind{
 		return n.takes("encoder_input") && n.gives("cross_attn_mask")
 	})},
 	{name: "Whisper", does: "speech recognition", nets: single(whisper)},
-	{name: "SenseVoice", does: "speech recognition", nets: single(func(n net) bool {
-		return shaped(n.input("speech"), 1, -1, 560) && n.takes("mask", "language") || shaped(n.input("x"), 1, -1, 560) && n.takes("prompt")
-	})},
+	{name: "SenseVoice", does: "speech recognition", nets: single(sensesVoice), open: openSenseVoice},
 	{name: "Fun-ASR", does: "speech recognition", nets: single(func(n net) bool { return n.takes("speech", "speech_lengths") })},
 	{name: "Zipformer", does: "streaming speech recognition", nets: single(func(n net) bool {
 		return n.takes("x", "cached_len_0", "cached_key_0") && n.gives("encoder_out")

@@ -29,9 +29,9 @@ type KindError struct {
 	files []string
 	plan  *plan
 	nets  []net
-	open  func(k *KindError) (*TextEncoder, error) // nil: axle does not run it yet
+	open  func(k *KindError) (other, error) // nil: axle does not run it yet
 
-	opened *TextEncoder // where it does
+	opened other // where it does
 }
 
 // Error is the sentence that is said of the package wherever a model's abilities would stand.

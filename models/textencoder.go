@@ -3,7 +3,6 @@ package models
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 // TextEncoder is a package of one net that makes a vector of a text: bge-m3, bge-small. Its fields
 // are not to be changed. Close it.
 type TextEncoder struct {
+	base
 	Name   string
 	Net    string      // the net's real path; its name in the package where there is none
 	Input  axcl.Tensor // ids, one text a call
@@ -22,10 +22,7 @@ type TextEncoder struct {
 	Dims   int         // of a vector
 	Pad    int32       // the id that fills up what a text leaves
 
-	tok    *tokenizer.Tokenizer
-	info   Info
-	kind   error // what [Open] says of it
-	closer io.Closer
+	tok *tokenizer.Tokenizer
 }
 
 // Most is how many tokens a text may have.
@@ -33,17 +30,6 @@ func (e *TextEncoder) Most() int { return e.Input.Shape[1] }
 
 // Tokenizer is the package's.
 func (e *TextEncoder) Tokenizer() *tokenizer.Tokenizer { return e.tok }
-
-// Info is what there is to say of the package.
-func (e *TextEncoder) Info() Info { return e.info }
-
-// Close closes the package.
-func (e *TextEncoder) Close() error {
-	if e.closer == nil {
-		return nil
-	}
-	return e.closer.Close()
-}
 
 // encodesText says whether a net takes the ids of a text and gives a vector of it, or a row for
 // each token.
@@ -69,7 +55,7 @@ func vectorOf(n net) *axcl.Tensor {
 }
 
 // openTextEncoder opens the package that was recognised as one.
-func openTextEncoder(k *KindError) (*TextEncoder, error) {
+func openTextEncoder(k *KindError) (other, error) {
 	p := k.plan
 	var nets []net
 	for _, n := range k.nets {
@@ -82,7 +68,7 @@ func openTextEncoder(k *KindError) (*TextEncoder, error) {
 			strings.Join(namesOf(nets), ", ")), Fix: "keep the one that is to be used", Err: ErrMismatch}
 	}
 	n := nets[0]
-	e := &TextEncoder{Name: k.Info.Name, Input: n.in[0], Output: *vectorOf(n), info: k.Info}
+	e := &TextEncoder{Name: k.Info.Name, Input: n.in[0], Output: *vectorOf(n), base: base{info: k.Info}}
 	e.Dims = e.Output.Shape[len(e.Output.Shape)-1]
 	if e.Input.Shape[0] != 1 || e.Input.Type != axcl.Int32 {
 		return nil, &Error{Path: p.t.where(n.name), What: fmt.Sprintf("its input is %s %v %v: int32 ids of one text are expected",
@@ -134,7 +120,7 @@ func (e *TextEncoder) readTokenizer(p *plan) error {
 		Fix: "take the tokenizer.json of the model that the net was made of", Err: ErrMismatch}
 }
 
-// describe says what is known. The net's weights are the file but for little.
+// describe says what is known.
 func (e *TextEncoder) describe(file int64) {
 	i := &e.info
 	i.Says, i.Capabilities, i.Pooling = "", []string{"embedding"}, "first"
@@ -143,10 +129,7 @@ func (e *TextEncoder) describe(file int64) {
 	}
 	i.Context, i.Hidden, i.Vocab = e.Most(), e.Dims, e.tok.Vocab()
 	i.Groups = []string{fmt.Sprintf("%d tokens", e.Most())}
-	i.Memory.Layers = pages(file)
-	i.Memory.IO = pages(int64(e.Input.Size)) + pages(int64(e.Output.Size))
-	i.Memory.Card = i.Memory.Layers + i.Memory.IO
-	i.Memory.Load = max(i.Memory.Card, i.Memory.Layers+pages(file)) // the library holds the file beside what it loads
+	e.memory(file, e.Input, e.Output)
 	i.Quantization = cmp.Or(i.Quantization, quantizationOf(e.Net))
 }
 

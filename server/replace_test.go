@@ -111,53 +111,6 @@ func TestBlobs(t *testing.T) {
 	}
 }
 
-// A form with sound is answered after a mebibyte, and none of it is kept (promise T7).
-func TestTranscriptions(t *testing.T) {
-	//proves:T7
-	tmp := t.TempDir()
-	t.Setenv("TMPDIR", tmp)
-	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.ReadTimeout = patience })
-	part := func(name, value string) string {
-		return "--x\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n"
-	}
-	sound := func(n int) string {
-		return "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\n" + strings.Repeat("RIFF", n/4) + "\r\n"
-	}
-	const end, kind = "--x--\r\n", "multipart/form-data; boundary=x"
-	for _, tt := range []struct {
-		name, kind, body, want string
-		code                   int
-	}{
-		{"no form", "application/json", "{}", "failed to parse multipart form: request Content-Type isn't multipart/form-data", 400},
-		{"no model", kind, sound(8) + end, "model is required", 400},
-		{"no file", kind, part("model", "scripted") + end, "file is required: http: no such file", 400},
-		{"cut off", kind, part("model", "scripted"), "failed to parse multipart form: unexpected EOF", 400},
-		{"unknown", kind, part("model", "nope") + sound(8) + end, "model 'nope' not found", 404},
-		{"known", kind, part("model", "scripted") + sound(8) + end, "scripted:latest does not support audio", 400},
-		{"the sound first", kind, sound(8) + part("model", "scripted") + end, "scripted:latest does not support audio", 400},
-		{"long", kind, part("model", "scripted") + sound(20<<20) + end, "scripted:latest does not support audio", 400},
-		{"long, the sound first", kind, sound(3<<20) + part("model", "scripted") + end, "no model here supports audio", 400},
-		{"other fields", kind, part("prompt", strings.Repeat("word ", 1<<20)) + part("model", "scripted") + end,
-			"no model here supports audio", 400},
-		{"no file in a mebibyte", kind, part("model", "scripted") + part("prompt", strings.Repeat("word ", 1<<20)) + sound(8) + end,
-			"the request body is too large", 413},
-	} {
-		a := r.post("/v1/audio/transcriptions", tt.body, "Content-Type", tt.kind)
-		if a.code != tt.code || !strings.Contains(a.body, tt.want) {
-			t.Errorf("%s: got %d %s, want %d %s", tt.name, a.code, a.body, tt.code, tt.want)
-		}
-	}
-	// The answer comes while the rest of the form is still to be sent.
-	head := part("model", "scripted") + sound(1<<20)
-	if out := r.raw(fmt.Sprintf("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: "+
-		"20000000\r\n\r\n%s", kind, head)); !strings.Contains(out, "does not support audio") {
-		t.Errorf("half a form: %q", out)
-	}
-	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-}
-
 // An upload may take longer than a body, but not come a byte at a time for ever (promise T8).
 func TestSlowBlob(t *testing.T) {
 	//proves:T8

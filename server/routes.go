@@ -78,7 +78,7 @@ func (s *Server) table() []route {
 		{"POST", "/v1/rerank", ask, asked, try(answers.Rerank(ollama.DecodeRerank))},
 		{"GET", "/v1/models", ask, plain, try(models.OpenAIModels)},
 		{"GET", "/v1/models/*model", ask, plain, try(models.OpenAIModel)},
-		{"POST", "/v1/audio/transcriptions", ask, worked, try(answers.OpenAITranscriptions)},
+		{"POST", "/v1/audio/transcriptions", ask, asked, try(answers.Transcriptions(openai.NewTranscription))},
 
 		{"GET", "/api/axle/state", ask, plain, try(views.State)},
 		{"GET", "/api/axle/cells", ask, plain, try(views.Cells)},

@@ -113,6 +113,27 @@ func TextEncoders(model string) []Kind {
 	}
 }
 
+// Recognisers are SenseVoice's packages, whole but for the weights.
+func Recognisers() []Kind {
+	var list, numbered strings.Builder
+	for i := range 25055 {
+		fmt.Fprintf(&list, "▁%d\n", i)
+		fmt.Fprintf(&numbered, "▁%d %d\n", i, i)
+	}
+	norm := "<AddShift> 560 560 <LearnRateCoef> 0 [" + strings.Repeat(" -8.3", 560) + " ] <Rescale> 560 560 <LearnRateCoef> 0 [" +
+		strings.Repeat(" 0.16", 560) + " ]\n"
+	return []Kind{
+		Kind{"SenseVoice", "Axera", nets("sensevoice: speech f32 1,256,560; mask i32 1,1,260; language i32 1"+
+			" -> ctc_logits f32 1,260,25055; encoder_out_lens i32 1",
+			"streaming_sensevoice: speech f32 1,26,560; mask i32 1,1,30; language i32 1"+
+				" -> ctc_logits f32 1,30,25055; encoder_out_lens i32 1"),
+		}.with(map[string]string{"tokens.txt": list.String(), "am.mvn": norm}),
+		Kind{"SenseVoice", "sherpa", nets("model-5-seconds: x f32 1,83,560; prompt i32 4 -> logits f32 1,87,25055",
+			"model-10-seconds: x f32 1,171,560; prompt i32 4 -> logits f32 1,175,25055"),
+		}.with(map[string]string{"tokens.txt": numbered.String()}),
+	}
+}
+
 // Kinds are one of every kind and layout that axle does not run.
 func Kinds() []Kind {
 	states := "x f32 1,103,80"
@@ -165,9 +186,6 @@ func Kinds() []Kind {
 				" -> logits f32 1,1,51866; this_self_k f32 4,1,1,1280; this_self_v f32 4,1,1,1280")},
 		{"Whisper", "C", nets("tiny-encoder: tiny-mel f32 1,80,3000 -> "+outs[2:],
 			"tiny-decoder: token i32 1,1"+selfs+crosses+"; offset i32 1; mask i32 448 -> logits f32 1,1,51865")},
-		{"SenseVoice", "Axera", nets("sensevoice: speech f32 1,256,560; mask i32 1,1,260; language i32 1" +
-			" -> ctc_logits f32 1,260,25055; encoder_out_lens i32 1")},
-		{"SenseVoice", "sherpa", nets("model-10-seconds: x f32 1,171,560; prompt i32 4 -> logits f32 1,175,25055")},
 		Kind{"Qwen3-ASR", "", nets("conv_frontend: input_features f32 1,3000,128 -> conv_output f32 1,390,896",
 			"encoder: input_features f32 1,390,896; feature_attention_mask f32 1,390 -> output f32 1,390,1024")}.
 			layers("qwen3_asr_p64_l%d_together.axmodel", 2, 20),
@@ -206,8 +224,7 @@ func Kinds() []Kind {
 		Kind{"LoRA", "", map[string][]byte{}}.layers("qwen3_vl_text_p128_l%d_together.axmodel", 2, 20, lora()...),
 	}
 	more := map[string]map[string]string{
-		"Whisper":    {"tokens.txt": "IQ== 0\n"},
-		"SenseVoice": {"tokens.txt": "<blank>\n", "am.mvn": "<AddShift> [ -8.3 ] <Rescale> [ 0.16 ]\n"},
+		"Whisper": {"tokens.txt": "IQ== 0\n"},
 		"Qwen3-ASR": {"config.json": text(map[string]any{"architectures": []string{"ForConditionalGeneration"}, "vocab_size": 20}),
 			"post_config.json": "{}", "qwen3_tokenizer.txt": "430 1\n"},
 		"Qwen3-TTS": {"config.json": "{}"},

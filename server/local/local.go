@@ -240,7 +240,8 @@ func (s *Models) look(m *store.Model) (About, error) {
 		return About{}, err
 	}
 	if info.Says != "" || info.Kind != "" { // which has no template
-		return About{Info: info, Embedding: slices.Contains(info.Capabilities, "embedding")}, nil
+		return About{Info: info, Embedding: slices.Contains(info.Capabilities, "embedding"),
+			Caps: chat.Capabilities{Audio: slices.Contains(info.Capabilities, "audio")}}, nil
 	}
 	key := m.Digest + info.Digest
 	s.mu.Lock()

@@ -2,16 +2,16 @@ package manage
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/request"
 )
+
+const maxBlob = 64 << 30
 
 // digest reads a blob's name from the path.
 func digest(x *request.Exchange) (models.Digest, error) {
@@ -54,11 +54,11 @@ func (m *Manager) PutBlob(x *request.Exchange) error {
 		return err
 	}
 	if !ok {
-		slow := &slowBody{x: x, rc: http.NewResponseController(x.Writer), most: m.o.ReadTimeout, left: m.o.ReadTimeout}
+		slow := x.Slow(maxBlob)
 		created, err := m.o.Store.PutBlob(x.Ctx(), d, slow)
 		switch {
-		case slow.err != nil:
-			return slow.err
+		case slow.Err != nil:
+			return slow.Err
 		case errors.Is(err, store.ErrMismatch):
 			return body.Fail(http.StatusBadRequest, "%s", strings.TrimPrefix(err.Error(), "models: "))
 		case errors.Is(err, store.ErrSpace):
@@ -71,42 +71,4 @@ func (m *Manager) PutBlob(x *request.Exchange) error {
 	}
 	x.Reply().Whole(code, "", nil)
 	return nil
-}
-
-// slowBody reads a large body that comes no slower than slowest: waiting uses up the time that is
-// left, what comes earns some.
-type slowBody struct {
-	x          *request.Exchange
-	rc         *http.ResponseController
-	most, left time.Duration
-	n          int64 // how much has come
-	err        error // why no more came
-}
-
-const (
-	slowest = 64 << 10 // bytes a second
-	maxBlob = 64 << 30
-)
-
-// Announced is how long the client says that the body is, −1 where it does not say.
-func (b *slowBody) Announced() int64 { return b.x.Request.ContentLength }
-
-func (b *slowBody) Read(p []byte) (int, error) {
-	start := time.Now()
-	_ = b.rc.SetReadDeadline(start.Add(b.left))
-	if b.err = b.x.Ctx().Err(); b.err != nil { // after the deadline was set: see server.work
-		return 0, b.err
-	}
-	n, err := b.x.Request.Body.Read(p)
-	b.left = min(b.left-time.Since(start)+time.Duration(n)*time.Second/slowest, b.most)
-	switch b.n += int64(n); {
-	case b.n > maxBlob:
-		b.err = request.TooLarge(maxBlob)
-	case err == io.EOF: //nolint:errorlint // as io.Reader has it
-		_ = b.rc.SetReadDeadline(time.Time{}) // it is written out now, however long that takes
-		return n, err
-	case err != nil:
-		b.err = request.Error(http.StatusBadRequest, err.Error())
-	}
-	return n, b.err
 }

@@ -124,6 +124,9 @@ func capabilities(e *catalog.Entry) []model.Capability {
 	if e.Embedding {
 		return []model.Capability{model.CapabilityEmbedding}
 	}
+	if e.Caps.Audio {
+		return []model.Capability{model.CapabilityAudio}
+	}
 	out := []model.Capability{model.CapabilityCompletion}
 	for _, c := range []struct {
 		has bool

@@ -111,6 +111,9 @@ func (x *Exchange) End() {
 // StopReading ends the reading of the body now.
 func (x *Exchange) StopReading() { _ = x.response.SetReadDeadline(time.Now()) }
 
+// Duplex lets the answer begin before the body has been read.
+func (x *Exchange) Duplex() { _ = x.response.EnableFullDuplex() }
+
 // basic is the dialect of a server that has none.
 var basic = prompt.Dialect{ErrorType: JSON, Error: func(_ error, _ int, text string) []byte { return body.ErrorJSON(text) }}
 

@@ -31,6 +31,8 @@ var kinds = map[string]kind{
 	"scripted-chat":   {caps: chat.Capabilities{Tools: true, Thinking: true, Insert: true, System: true}, size: "1M", params: 1e6},
 	"scripted-embed":  {embedding: true, size: "1M", params: 1e6},
 	"scripted-vision": {caps: chat.Capabilities{Vision: true, System: true}, size: "1M", params: 1e6},
+	// Recognisers have no template.
+	"scripted-hearing": {caps: chat.Capabilities{Audio: true}, size: "1M", params: 1e6},
 }
 
 func (k kind) template() chat.Template {
@@ -69,7 +71,7 @@ func Describe(m *store.Model) (local.About, bool) {
 		Digest: "scripted", Quantization: "BF16", Parameters: k.params, ParameterSize: k.size, Context: contextLength, Hidden: hidden,
 		Layers: 2, Heads: 2, KVHeads: 1,
 		FeedForward: 16, Vocab: vocab}}
-	if !k.embedding {
+	if !k.embedding && !k.caps.Audio {
 		a.Template = k.template().Source()
 	}
 	return a, true
@@ -109,7 +111,7 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) 
 	l.Loaded = append(l.Loaded, b)
 	l.mu.Unlock()
 	o := engine.Options{Name: e.Name.String(), Vocabulary: Vocabulary{}}
-	if !k.embedding {
+	if !k.embedding && !k.caps.Audio {
 		o.Template = k.template()
 	}
 	return engine.New(b, o), nil

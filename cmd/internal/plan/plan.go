@@ -415,7 +415,9 @@ func (r Report) Text(w io.Writer) error {
 		fmt.Fprintf(t, "LM head\t%s on disk and in this machine's memory, if this machine computes it (--head)\n",
 			models.HumanBytes(r.HostHead))
 	}
-	fmt.Fprintf(t, "context\t%d tokens\n", r.Context)
+	if r.Context > 0 {
+		fmt.Fprintf(t, "context\t%d tokens\n", r.Context)
+	}
 	if r.State > 0 {
 		fmt.Fprintf(t, "states\t%s a sequence or snapshot, room for %d: %s of that memory; a pass carries rows of one sequence\n",
 			models.HumanBytes(r.State), r.Slots, models.HumanBytes(r.Slotted))

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/audio"
+	"github.com/axle-llm/axle/internal/lane"
+	"github.com/axle-llm/axle/models/modelstest"
+)
+
+// TestTranscribe: files and standard input are written down, in each form, and what cannot be is
+// said with its name.
+func TestTranscribe(t *testing.T) {
+	lane.NoRace(t)
+	place := t.TempDir()
+	if err := (modelstest.SenseVoice{Seed: 1, Layout: "Axera"}).Write(filepath.Join(place, "sense")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AXLE_MODELS", t.TempDir())
+	t.Setenv("AXLE_MODEL_PATH", place)
+	t.Setenv("AXLE_HOST", "127.0.0.1:1")
+	samples := make([]float32, 3*16000)
+	for i := range samples {
+		samples[i] = float32(i/1000%7) / 10 * float32(i%50-25) / 25
+	}
+	flac, wav := filepath.Join(place, "a.flac"), filepath.Join(place, "b.wav")
+	for name, b := range map[string][]byte{flac: audio.AppendFLAC(nil, samples, 16000),
+		wav: audio.AppendPCM(audio.AppendWAVHeader(nil, 16000, -1), samples)} {
+		if err := os.WriteFile(name, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, _, err := command(t, "transcribe", wav)
+	if err != nil || len(text) < 10 || !strings.HasSuffix(text, "\n") || strings.Contains(text, "wav") {
+		t.Errorf("%q, %v", text, err)
+	}
+	in, err := os.Open(wav)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	old := os.Stdin
+	os.Stdin = in
+	piped, _, err := command(t, "transcribe", "-m", "sense", "-")
+	os.Stdin = old
+	if err != nil || piped != text {
+		t.Errorf("from a pipe %q, from the file %q, %v", piped, text, err)
+	}
+	both, _, err := command(t, "transcribe", flac, wav)
+	if err != nil || both != flac+":\n"+text+wav+":\n"+text {
+		t.Errorf("both: %q, %v", both, err)
+	}
+	srt, _, err := command(t, "transcribe", "--format", "srt", "--language", "en", wav)
+	if err != nil || !strings.HasPrefix(srt, "1\n00:00:0") {
+		t.Errorf("subtitles: %q, %v", srt, err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{wav + "x", "no such file"},
+		{filepath.Join(place, "sense", "tokens.txt"), "tokens.txt: cannot hear this: no sound that is read here"},
+		{"-m pocket " + wav, "does not support audio"},
+		{"-l tlh " + wav, `does not know the language "tlh"`},
+		{"-f mp3 " + wav, "--format must be one of text, json, srt, vtt, verbose_json"},
+		{"", "requires at least 1 arg"},
+	} {
+		if _, _, err := command(t, append([]string{"transcribe"}, strings.Fields(c.args)...)...); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.args, err, c.want)
+		}
+	}
+}
+
+// TestTranscribeBreaksOff: an answer that ends before its last event, or with an error, is a
+// failure.
+func TestTranscribeBreaksOff(t *testing.T) {
+	for answer, want := range map[string]string{
+		"data: {\"type\":\"transcript.text.delta\",\"delta\":\"Half\"}\n\n":                   "broke off",
+		"data: {\"error\":{\"message\":\"the card was lost\",\"type\":\"server_error\"}}\n\n": "the card was lost",
+		"data: <html>\n\n": "not as it should be",
+	} {
+		ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				_ = http.NewResponseController(w).EnableFullDuplex()
+				_, _ = w.Write([]byte(answer))
+			}
+		}))
+		t.Setenv("AXLE_HOST", ts.URL)
+		if _, _, err := command(t, "transcribe", "-m", "m", "transcribe_test.go"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", answer, err, want)
+		}
+		ts.Close()
+	}
+}

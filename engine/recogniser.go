@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/axle-llm/axle/ask"
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/speech"
+	"github.com/axle-llm/axle/models"
+)
+
+// TranscribeRequest is speech to be written down, and Segment a part of it as text.
+type (
+	TranscribeRequest = ask.TranscribeRequest
+	Segment           = ask.Segment
+)
+
+// hears is what a backend that writes speech down has in addition.
+type hears interface {
+	Transcribe(ctx context.Context, r TranscribeRequest) iter.Seq2[Segment, error]
+}
+
+// Transcribe yields the text of speech, a segment at a time. It reads the sound as far as it is
+// needed. Leaving the loop, or ctx, ends it. Errors: ErrUnsupported, if the model does not hear;
+// ErrRequest; ErrBusy; the sound's; the card's.
+func (m *Model) Transcribe(ctx context.Context, r TranscribeRequest) iter.Seq2[Segment, error] {
+	if b, ok := m.b.(hears); ok {
+		return b.Transcribe(ctx, r)
+	}
+	return func(yield func(Segment, error) bool) {
+		yield(Segment{}, fmt.Errorf("%w: %s does not hear", ErrUnsupported, m.info.Name))
+	}
+}
+
+// recogniser is a net on a card that writes speech down, one piece of it in each call.
+type recogniser struct {
+	*netBackend
+	p *models.SenseVoice
+}
+
+func openSenseVoice(ctx context.Context, p *models.SenseVoice, o OpenOptions) (*Model, error) {
+	f := netFile{p.Net, []axcl.Tensor{p.Speech, p.Spoken}, []axcl.Tensor{p.Logits}}
+	if p.Mask.Name != "" {
+		f.in = append(f.in, p.Mask)
+	}
+	info := Info{Name: p.Name, Vocab: len(p.Tokens), Capabilities: ask.Capabilities{Audio: true}}
+	return openNet(ctx, p, f, info, o, func(n *netBackend) Backend {
+		n.called = "transcribe"
+		return &recogniser{n, p}
+	})
+}
+
+// Transcribe writes speech down. Keys take turns, one piece of speech each, and no turn waits for
+// sound.
+func (b *recogniser) Transcribe(ctx context.Context, r TranscribeRequest) iter.Seq2[Segment, error] {
+	return func(yield func(Segment, error) bool) {
+		done, err := b.queue()
+		if err != nil {
+			yield(Segment{}, err)
+			return
+		}
+		defer done()
+		run := func(ctx context.Context, in, out map[string][]byte) error {
+			if err := b.turns.Take(ctx, r.Key, 0, 1); err != nil {
+				return err
+			}
+			defer b.turns.Done(r.Key, 1, 1)
+			return b.call(ctx, in, out)
+		}
+		for s, err := range speech.NewSenseVoice(b.p, run).Transcribe(ctx, r) {
+			if !yield(s, err) || err != nil {
+				return
+			}
+		}
+	}
+}

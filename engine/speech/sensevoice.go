@@ -1,0 +1,297 @@
+package speech
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/axle-llm/axle/ask"
+	"github.com/axle-llm/axle/audio/features"
+	"github.com/axle-llm/axle/audio/vad"
+	"github.com/axle-llm/axle/models"
+)
+
+// SenseVoice writes down what is said with a package's net.
+type SenseVoice struct {
+	p   *models.SenseVoice
+	run Run
+}
+
+// NewSenseVoice returns a recogniser that calls the package's net by run.
+func NewSenseVoice(p *models.SenseVoice, run Run) *SenseVoice { return &SenseVoice{p, run} }
+
+// What the prompt has beside the language: the model is to find emotion and event, and to write
+// numbers and punctuation.
+var sensePrompt = [...]int32{1, 2, 14}
+
+const (
+	senseRow   = 60 * time.Millisecond // of an output row
+	senseHead  = 4                     // output rows before those of speech
+	senseBlank = 0
+)
+
+// Transcribe cuts the sound where it is quiet, into pieces that the net takes in one call, and
+// yields the segments of each as it is recognised. It reads no more of the sound than the next
+// piece. Silent pieces are left out. Errors: ask.ErrRequest for a language that the model does not
+// know; the sound's; the net's; ErrNonsense.
+func (s *SenseVoice) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.Seq2[ask.Segment, error] {
+	return func(yield func(ask.Segment, error) bool) {
+		language, ok := s.p.Language(r.Language)
+		if !ok {
+			yield(ask.Segment{}, fmt.Errorf("%w: %s does not know the language %q: it knows zh, en, yue, ja and ko", ask.ErrRequest,
+				s.p.Name, r.Language))
+			return
+		}
+		c := newSenseCall(s, language)
+		for piece, err := range pieces(r.Sound, c.longest()) {
+			var found []ask.Segment
+			if err == nil && !piece.Silent {
+				found, err = c.recognise(ctx, piece)
+			}
+			if err != nil {
+				yield(ask.Segment{}, err)
+				return
+			}
+			for _, seg := range found {
+				if !yield(seg, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// at is the time of a sample.
+func at(sample int) time.Duration { return time.Duration(sample) * time.Second / SampleRate }
+
+// pieces reads the sound and cuts it where it is quiet, into pieces of at most longest samples.
+func pieces(sound ask.Sound, longest int) iter.Seq2[vad.Piece, error] {
+	return func(yield func(vad.Piece, error) bool) {
+		cutter, err := vad.NewSplitter(longest)
+		if err != nil {
+			yield(vad.Piece{}, err)
+			return
+		}
+		block := make([]float32, SampleRate)
+		for {
+			n, err := sound.Read(block)
+			for _, p := range cutter.Add(block[:n]) {
+				if !yield(p, nil) {
+					return
+				}
+			}
+			if errors.Is(err, io.EOF) {
+				if p, ok := cutter.Finish(); ok {
+					yield(p, nil)
+				}
+				return
+			}
+			if err != nil {
+				yield(vad.Piece{}, err)
+				return
+			}
+		}
+	}
+}
+
+// senseCall has the buffers of one transcription.
+type senseCall struct {
+	*SenseVoice
+	fbank  *features.Fbank
+	frames []float32
+	rows   []float32
+	count  int // rows of speech
+	in     map[string][]byte
+	logits []byte
+}
+
+func newSenseCall(s *SenseVoice, language int32) *senseCall {
+	c := &senseCall{SenseVoice: s, fbank: features.NewFbank(features.SenseVoice), in: map[string][]byte{},
+		logits: make([]byte, s.p.Logits.Size)}
+	c.in[s.p.Speech.Name] = make([]byte, s.p.Speech.Size)
+	spoken := []int32{language}
+	if s.p.Mask.Name == "" {
+		spoken = append(spoken, sensePrompt[:]...)
+	} else {
+		c.in[s.p.Mask.Name] = make([]byte, s.p.Mask.Size)
+	}
+	var b []byte
+	for _, n := range spoken {
+		b = binary.LittleEndian.AppendUint32(b, uint32(n))
+	}
+	c.in[s.p.Spoken.Name] = b
+	return c
+}
+
+// longest is how many samples the net's rows hold: a row has six new frames, and the first frame a
+// whole window.
+func (c *senseCall) longest() int { return 400 + 160*(6*c.p.Rows-1) }
+
+// recognise calls the net with a piece.
+func (c *senseCall) recognise(ctx context.Context, piece vad.Piece) ([]ask.Segment, error) {
+	c.frames = c.fbank.Finish(c.fbank.Append(c.frames[:0], piece.Samples))
+	c.rows = features.AppendLFR(c.rows[:0], c.frames)
+	if c.p.CMVN != nil {
+		if err := c.p.CMVN.Apply(c.rows); err != nil {
+			return nil, err
+		}
+	}
+	c.count = len(c.rows) / features.LFRWidth
+	if c.count == 0 {
+		return nil, nil // shorter than a window
+	}
+	speech := c.in[c.p.Speech.Name]
+	for i, x := range c.rows {
+		binary.LittleEndian.PutUint32(speech[4*i:], math.Float32bits(x))
+	}
+	clear(speech[4*len(c.rows):])
+	if mask := c.in[c.p.Mask.Name]; mask != nil {
+		clear(mask)
+		for i := range c.count + senseHead {
+			mask[4*i] = 1
+		}
+	}
+	if err := c.run(ctx, c.in, map[string][]byte{c.p.Logits.Name: c.logits}); err != nil {
+		return nil, err
+	}
+	return c.segments(at(piece.Start), at(piece.Start+len(piece.Samples)))
+}
+
+// best returns the largest logit of an output row, and the log probability of it.
+func (c *senseCall) best(row int) (id int32, logprob float64, err error) {
+	vocab := c.p.Logits.Shape[2]
+	b := c.logits[4*vocab*row:][:4*vocab]
+	value := func(i int) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))) }
+	most := math.Inf(-1)
+	for i := range vocab {
+		x := value(i)
+		if math.IsNaN(x) || math.IsInf(x, 1) {
+			return 0, 0, ErrNonsense
+		}
+		if x > most {
+			id, most = int32(i), x
+		}
+	}
+	if math.IsInf(most, -1) {
+		return 0, 0, ErrNonsense
+	}
+	if id == senseBlank {
+		return id, 0, nil
+	}
+	sum := 0.0
+	for i := range vocab {
+		sum += math.Exp(value(i) - most)
+	}
+	return id, -math.Log(sum), nil
+}
+
+// heard is a token and its place among the rows of speech: from the first row of it to the last.
+type heard struct {
+	id       int32
+	from, to int
+	logprob  float64
+}
+
+// segments returns what the last call recognised of a piece, cut at the ends of sentences. Error:
+// ErrNonsense.
+func (c *senseCall) segments(start, end time.Duration) (all []ask.Segment, err error) {
+	var about [senseHead]string
+	for i := range about {
+		id, _, err := c.best(i)
+		if err != nil {
+			return nil, err
+		}
+		about[i] = special(c.p.Tokens[id])
+	}
+	var tokens []heard
+	last := int32(senseBlank)
+	for i := range c.count {
+		id, logprob, err := c.best(senseHead + i)
+		switch {
+		case err != nil:
+			return nil, err
+		case id == last && id != senseBlank:
+			tokens[len(tokens)-1].to = i
+		case id != senseBlank:
+			tokens = append(tokens, heard{id, i, i, logprob})
+		}
+		last = id
+	}
+	for len(tokens) > 0 {
+		n := c.sentence(tokens)
+		seg := c.segment(tokens[:n], start, end)
+		seg.Language, seg.Emotion, seg.Event = about[0], about[1], about[2]
+		if seg.Language == "nospeech" {
+			seg.Language = ""
+		}
+		if tokens = tokens[n:]; seg.Text != "" {
+			all = append(all, seg)
+		}
+	}
+	return all, nil
+}
+
+// special returns the name of a token that is no text, such as <|en|>; empty: it is text.
+func special(token string) string {
+	name, ok := strings.CutPrefix(token, "<|")
+	if name, end := strings.CutSuffix(name, "|>"); ok && end {
+		return name
+	}
+	return ""
+}
+
+// sentence returns how many tokens the first sentence has.
+func (c *senseCall) sentence(tokens []heard) int {
+	for i, t := range tokens {
+		if text := c.p.Tokens[t.id]; text != "" {
+			if end, _ := utf8.DecodeLastRuneInString(text); strings.ContainsRune(".?!。？！", end) {
+				return i + 1
+			}
+		}
+	}
+	return len(tokens)
+}
+
+// segment returns the text of tokens that follow each other, and their words with times.
+func (c *senseCall) segment(tokens []heard, start, end time.Duration) (s ask.Segment) {
+	var text strings.Builder
+	for _, t := range tokens {
+		token := c.p.Tokens[t.id]
+		if special(token) != "" {
+			continue
+		}
+		from, to := start+time.Duration(t.from)*senseRow, min(start+time.Duration(t.to+1)*senseRow, end)
+		word, fresh := strings.CutPrefix(token, "▁")
+		word = strings.ReplaceAll(word, "▁", " ")
+		if fresh {
+			text.WriteByte(' ')
+		}
+		text.WriteString(word)
+		if s.Tokens == nil {
+			s.Start = from
+		}
+		s.End = to
+		s.Tokens = append(s.Tokens, t.id)
+		s.Logprob += t.logprob
+		if first, _ := utf8.DecodeRuneInString(word); len(s.Words) > 0 && !fresh && !unicode.Is(unicode.Han, first) &&
+			!unicode.In(first, unicode.Hiragana, unicode.Katakana, unicode.Hangul) {
+			w := &s.Words[len(s.Words)-1]
+			w.Text, w.End = w.Text+word, to
+		} else if word != "" {
+			s.Words = append(s.Words, ask.Word{Text: word, Start: from, End: to})
+		}
+	}
+	if len(s.Tokens) > 0 {
+		s.Logprob /= float64(len(s.Tokens))
+	}
+	s.Text = strings.TrimSpace(text.String())
+	return s
+}

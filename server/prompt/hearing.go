@@ -1,0 +1,23 @@
+package prompt
+
+import (
+	"time"
+
+	"github.com/axle-llm/axle/ask"
+)
+
+// Hearing is a request to write speech down, and its answer, in a dialect. Its form's fields are
+// set, then it is checked, then the segments are added in order.
+type Hearing interface {
+	Set(name, value string) error // a field; one that means nothing is left out
+	Check() error
+	Model() string
+	Language() string
+	Streams() bool
+	Add(s ask.Segment) (event []byte, err error)
+	Finish(length time.Duration) ([]byte, error) // the whole answer, or a stream's last event
+	Type() string
+	ErrorBody(status int, text string) []byte
+	ErrorEnd(status int, text string) []byte
+	WholeType() string
+}

@@ -1,0 +1,71 @@
+package request
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+// SlowBody reads a large body that comes no slower than slowest: waiting uses up the time that is
+// left, what comes earns some. Time between reads does not count.
+type SlowBody struct {
+	Err error // why no more came
+
+	x     *Exchange
+	left  time.Duration
+	limit int64
+	n     int64 // how much has come
+}
+
+const slowest = 64 << 10 // bytes a second
+
+// Slow reads the request's body, up to limit bytes.
+func (x *Exchange) Slow(limit int64) *SlowBody {
+	return &SlowBody{x: x, left: x.shared.ReadTimeout, limit: limit}
+}
+
+// Announced is how long the client says that the body is, −1 where it does not say.
+func (b *SlowBody) Announced() int64 { return b.x.Request.ContentLength }
+
+func (b *SlowBody) Read(p []byte) (int, error) {
+	start := time.Now()
+	_ = b.x.response.SetReadDeadline(start.Add(b.left))
+	if b.Err = b.x.Ctx().Err(); b.Err != nil { // after the deadline was set: see server.work
+		return 0, b.Err
+	}
+	n, err := b.x.Request.Body.Read(p)
+	b.left = min(b.left-time.Since(start)+time.Duration(n)*time.Second/slowest, b.x.shared.ReadTimeout)
+	switch b.n += int64(n); {
+	case b.n > b.limit:
+		b.Err = TooLarge(b.limit)
+	case err == io.EOF: //nolint:errorlint // as io.Reader has it
+		_ = b.x.response.SetReadDeadline(time.Time{}) // what follows may take its time
+		return n, err
+	case err != nil:
+		b.Err = Error(http.StatusBadRequest, err.Error())
+	}
+	return n, b.Err
+}
+
+// ReadPart reads a part of a form into memory, up to limit bytes, and takes room for it. whole is
+// false where more follow. room is why there was none, err the reader's error.
+func (x *Exchange) ReadPart(from io.Reader, limit int) (b []byte, whole bool, room, err error) {
+	for len(b) <= limit {
+		if len(b) == cap(b) {
+			next := min(max(2*cap(b), 64<<10), limit+1)
+			if room := x.more(int64(next)); room != nil { // the old half too, while it is copied
+				return nil, false, room, nil
+			}
+			b = append(make([]byte, 0, next), b...)
+		}
+		n, err := from.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if err == io.EOF { //nolint:errorlint // as io.ReadAll has it
+			return b, len(b) <= limit, nil, nil
+		}
+		if err != nil {
+			return nil, false, nil, err
+		}
+	}
+	return b, false, nil, nil
+}

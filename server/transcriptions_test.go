@@ -1,0 +1,196 @@
+package server_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/axle-llm/axle/audio"
+	"github.com/axle-llm/axle/internal/lane"
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/scripted"
+)
+
+const formKind = "multipart/form-data; boundary=x"
+
+// TestTranscriptions: each form of the answer, and each way to ask wrongly. Nothing of a form is
+// left behind.
+func TestTranscriptions(t *testing.T) {
+	//proves:T7
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.ReadTimeout = patience })
+	const end = "--x--\r\n"
+	model, sound := field("model", "scripted-hearing"), soundField(wav(2.5))
+	for _, tt := range []struct {
+		name, body, want string
+		code             int
+	}{
+		{"json", model + sound + end, `{"text":"Second 1 is 50%. Second 2 is 50%. Second 3 is 50%."}` + "\n", 200},
+		{"the sound first", sound + field("language", "de") + model + end, `{"text":"Second 1 is 50%. Second 2`, 200},
+		{"text", model + field("response_format", "text") + sound + end, "Second 1 is 50%. Second 2 is 50%. Second 3 is 50%.", 200},
+		{"srt", model + field("response_format", "srt") + sound + end, "3\n00:00:02,000 --> 00:00:02,500\nSecond 3 is 50%.\n", 200},
+		{"vtt", model + field("response_format", "vtt") + sound + end, "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nSecond 1 is 50%.\n", 200},
+		{"verbose", model + field("response_format", "verbose_json") + sound + end,
+			`{"task":"transcribe","language":"english","duration":2.5,"text":"Second 1 is 50%. Second 2 is 50%. Second 3 is 50%.",` +
+				`"segments":[{"id":0,"seek":0,"start":0,"end":1,"text":"Second 1 is 50%.","tokens":[1],"temperature":0,"avg_logprob":-0.5`, 200},
+		{"words", model + field("response_format", "verbose_json") + field("timestamp_granularities[]", "word") + sound + end,
+			`"words":[{"word":"Second","start":0,"end":0.1}`, 200},
+		{"a stream", model + field("stream", "true") + sound + end,
+			`data: {"delta":"Second 1 is 50%.","type":"transcript.text.delta"}` + "\n\n" + `data: {"delta":" Second 2`, 200},
+		{"the end of a stream", model + field("stream", "true") + sound + end,
+			`data: {"text":"Second 1 is 50%. Second 2 is 50%. Second 3 is 50%.","type":"transcript.text.done"}`, 200},
+		{"fields that mean nothing", model + field("prompt", "axle") + field("colour", "red") + sound + end, `{"text":`, 200},
+
+		{"no model", sound + end, "model is required", 400},
+		{"no file", model + end, "file is required: http: no such file", 400},
+		{"two files", model + sound + sound + end, "the form has two files", 400},
+		{"an empty file", model + soundField("") + end, "audio file is empty", 400},
+		{"no sound", model + soundField("hello, this is text and no sound at all") + end, "no sound that is read here", 400},
+		{"cut off", model, "failed to parse multipart form: unexpected EOF", 400},
+		{"unknown", field("model", "nope") + sound + end, "model 'nope' not found", 404},
+		{"deaf", field("model", "scripted") + sound + end, "scripted:latest does not support audio", 400},
+		{"deaf, the sound first", soundField(strings.Repeat("RIFF", 3<<18)) + field("model", "scripted") + end,
+			"scripted:latest does not support audio", 400},
+		{"a language", model + field("language", "tlh") + sound + end, "the language \\\"tlh\\\" is not known", 400},
+		{"a format", model + field("response_format", "mp3") + sound + end,
+			"response_format must be json, text, srt, vtt or verbose_json", 400},
+		{"a temperature", model + field("temperature", "2") + sound + end, "temperature must be between 0 and 1", 400},
+		{"NaN", model + field("temperature", "NaN") + sound + end, "temperature must be between 0 and 1", 400},
+		{"subtitles as a stream", model + field("stream", "1") + field("response_format", "srt") + sound + end,
+			"a streamed answer has no srt", 400},
+		{"words of nothing", model + field("timestamp_granularities[]", "word") + sound + end,
+			"needs the response_format verbose_json", 400},
+		{"a long field", model + field("prompt", strings.Repeat("word ", 1<<14)) + sound + end, "prompt has more than 64 KiB", 400},
+		{"many fields", model + strings.Repeat(field("a", ""), 64) + sound + end, "more than 64 fields", 400},
+		{"long, the model last", soundField(wav(900)) + model + end, "send the other fields of the form before it", 413},
+		{"long, a field last", model + soundField(wav(900)) + field("language", "en") + end,
+			"language comes after a file of more than 25", 400},
+	} {
+		a := r.post("/v1/audio/transcriptions", tt.body, "Content-Type", formKind)
+		if a.code != tt.code || !strings.Contains(a.body, tt.want) {
+			t.Errorf("%s: got %d %.400s, want %d %s", tt.name, a.code, a.body, tt.code, tt.want)
+		}
+	}
+	if a := r.post("/v1/audio/transcriptions", "{}"); a.code != 400 ||
+		!strings.Contains(a.body, "request Content-Type isn't multipart/form-data") {
+		t.Errorf("no form: %d %s", a.code, a.body)
+	}
+	// A model that does not hear is refused while the sound is still to be sent.
+	head := field("model", "scripted") + soundField(strings.Repeat("RIFF", 1<<18))
+	if out := r.raw(fmt.Sprintf("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: "+
+		"20000000\r\n\r\n%s", formKind, head)); !strings.Contains(out, "does not support audio") {
+		t.Errorf("half a form: %q", out)
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestTranscriptionHours: two hours of sound take little memory, whatever the form says they are.
+func TestTranscriptionHours(t *testing.T) {
+	//proves:T7
+	lane.Slow(t)
+	lane.NoRace(t)
+	r := newRig(t)
+	const seconds = 2 * 3600
+	in, out := io.Pipe()
+	form := multipart.NewWriter(out)
+	var most atomic.Uint64
+	runtime.GC()
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
+	go func() {
+		_ = form.WriteField("model", "scripted-hearing")
+		_ = form.WriteField("response_format", "srt")
+		part, _ := form.CreateFormFile("file", "a.wav")
+		_, _ = part.Write(audio.AppendWAVHeader(nil, 16000, -1))
+		minute := []byte(wav(60))[44:]
+		for range seconds / 60 {
+			_, _ = part.Write(minute)
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			most.Store(max(most.Load(), m.HeapInuse))
+		}
+		_ = form.Close()
+		_ = out.Close()
+	}()
+	resp, err := http.Post(r.url+"/v1/audio/transcriptions", form.FormDataContentType(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != 200 || !strings.Contains(string(b), "\n01:59:59,000 --> 02:00:00,000\nSecond 7200 is 50%.\n") {
+		t.Errorf("%d, %v: %.100s … %.200s", resp.StatusCode, err, b, b[max(0, len(b)-200):])
+	}
+	// 25 MiB are held until it is clear that the sound is longer; the sound has 220.
+	if grown := int64(most.Load()-before.HeapInuse) >> 20; grown > 128 {
+		t.Errorf("it took %d MiB of memory", grown)
+	} else {
+		t.Logf("it took %d MiB of memory", grown)
+	}
+}
+
+// TestTranscriptionLive: what a microphone gives is answered while it comes.
+func TestTranscriptionLive(t *testing.T) {
+	r := newRig(t)
+	in, out := io.Pipe()
+	form := multipart.NewWriter(out)
+	second := []byte(wav(1))[44:]
+	begun := make(chan io.Writer, 1)
+	go func() {
+		_ = form.WriteField("model", "scripted-hearing")
+		_ = form.WriteField("stream", "true")
+		part, _ := form.CreateFormFile("file", "a.wav")
+		_, _ = part.Write(audio.AppendWAVHeader(nil, 16000, -1))
+		_, _ = part.Write(append(second, second...))
+		begun <- part
+	}()
+	resp, err := http.Post(r.url+"/v1/audio/transcriptions", form.FormDataContentType(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	events := bufio.NewReader(resp.Body)
+	part := <-begun
+	for n := 1; n <= 3; n++ {
+		line, err := events.ReadString('\n')
+		if err != nil || !strings.Contains(line, fmt.Sprintf("Second %d is 50%%.", n)) {
+			t.Fatalf("event %d: %q, %v", n, line, err)
+		}
+		_, _ = events.ReadString('\n')
+		_, _ = part.Write(append(second, second...)) // a decoder holds a block back
+	}
+	_ = form.Close()
+	_ = out.Close()
+	rest, err := io.ReadAll(events)
+	if err != nil || !strings.Contains(string(rest), `"type":"transcript.text.done"`) {
+		t.Errorf("the end: %q, %v", rest, err)
+	}
+}
+
+// field is a field of a form, and soundField the one with the sound.
+func field(name, value string) string {
+	return "--x\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n"
+}
+
+func soundField(sound string) string {
+	return "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\n" + sound + "\r\n"
+}
+
+// wav is a sound of this many seconds, and half as loud as can be.
+func wav(seconds float64) string {
+	samples := make([]float32, int(16000*seconds))
+	for i := range samples {
+		samples[i] = 0.5
+	}
+	return string(audio.AppendPCM(audio.AppendWAVHeader(nil, 16000, len(samples)), samples))
+}
