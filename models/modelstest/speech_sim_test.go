@@ -20,8 +20,11 @@ func TestSpeechNative(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
 	for _, kind := range []string{"axcl", "axengine"} {
-		for name, test := range map[string]func(*testing.T, axcl.Device){"SenseVoice": testSenseVoice, "Whisper": testWhisper} {
-			t.Run(kind+" "+name, func(t *testing.T) { test(t, simCard(t, kind)) })
+		for _, c := range []struct {
+			name string
+			test func(*testing.T, axcl.Device)
+		}{{"SenseVoice", testSenseVoice}, {"Whisper", testWhisper}, {"Kokoro", testKokoro}} {
+			t.Run(kind+" "+c.name, func(t *testing.T) { c.test(t, simCard(t, kind)) })
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package modelstest
 
 import (
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 
@@ -27,11 +28,13 @@ func newWeights(seed uint64) *weights {
 
 // set keeps values under a name, which must be new.
 func (w *weights) set(name string, v []float32, dims ...int) {
-	if _, ok := w.all[name]; ok {
+	if w.has(name) {
 		panic(name + " is there twice")
 	}
 	w.all[name] = weight{dims, v, graphtest.Float32(v, dims...)}
 }
+
+func (w *weights) has(name string) bool { _, ok := w.all[name]; return ok }
 
 func (w *weights) get(name string) weight {
 	t, ok := w.all[name]
@@ -84,7 +87,7 @@ func (n builder) weight(name string) graphtest.Value { return n.Const(n.w.get(na
 
 // bias is a weight that may be missing.
 func (n builder) bias(name string) graphtest.Value {
-	if _, ok := n.w.all[name]; !ok {
+	if !n.w.has(name) {
 		return graphtest.Value{}
 	}
 	return n.weight(name)
@@ -118,4 +121,12 @@ func sinusoids(first, n, width int) []float32 {
 		}
 	}
 	return v
+}
+
+// floats are numbers as files have them.
+func floats(v []float32) (b []byte) {
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return b
 }

@@ -2,7 +2,6 @@ package modelstest
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"os"
@@ -135,11 +134,7 @@ func (e Whisper) Write(dir string) error {
 	f := &writer{dir: dir}
 	if e.Layout == "A" {
 		nets["decoder-main"], nets["decoder-loop"] = e.first(w), e.loop(w)
-		var b []byte
-		for _, v := range w.get("decoder.positional_embedding").v {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-		}
-		f.text(e.size()+"-positional_embedding.bin", string(b))
+		f.text(e.size()+"-positional_embedding.bin", string(floats(w.get("decoder.positional_embedding").v)))
 	} else {
 		nets["decoder"] = e.decoder(w)
 	}
