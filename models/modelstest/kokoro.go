@@ -178,8 +178,9 @@ func (e Kokoro) source() []byte {
 	return append(number(1, 8), field(7, graph)...)
 }
 
-func (e Kokoro) weights() *weights {
-	w := newWeights(e.Seed)
+func (e Kokoro) weights() *weights { return draw(e, e.Seed, e.draw) }
+
+func (e Kokoro) draw(w *weights) {
 	const d, s = kokoroDim, kokoroSmall
 	w.normal("bert.embed", 0, 1, kokoroTokens, d)
 	w.normal("bert.places", 0, 0.5, kokoroIDs, d)
@@ -243,7 +244,6 @@ func (e Kokoro) weights() *weights {
 	for i := range kokoroBins / 2 {
 		w.get("generator.post.bias").v[i] -= 3 // magnitudes are logarithms
 	}
-	return w
 }
 
 // pace has symbols last about two frames each, some of them longer and some shorter: what the 50

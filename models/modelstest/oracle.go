@@ -80,11 +80,11 @@ func (x rows) columns(from, to int) rows {
 
 // linear is a layer of the weights.
 func (w *weights) linear64(x rows, name string) rows {
-	m := w.wide[name]
-	if m == nil {
-		m = w.get(name + ".weight").rows()
-		w.wide[name] = m
+	kept, ok := w.wide.Load(name)
+	if !ok {
+		kept, _ = w.wide.LoadOrStore(name, w.get(name+".weight").rows())
 	}
+	m := kept.(rows)
 	y := newRows(len(x), len(m))
 	bias := w.all[name+".bias"].v
 	for i := range x {

@@ -96,8 +96,9 @@ func (e SenseVoice) Write(dir string) error {
 // senseLayers are the blocks: the first changes the width, and the last has norms of its own.
 var senseLayers = []string{"encoders0.0", "encoders.0", "tp_encoders.0"}
 
-func (e SenseVoice) weights() *weights {
-	w := newWeights(e.Seed)
+func (e SenseVoice) weights() *weights { return draw(e, e.Seed, e.draw) }
+
+func (e SenseVoice) draw(w *weights) {
 	const d = senseState
 	w.normal("shift", -12, 1.5, senseWidth)
 	w.normal("scale", 0.17, 0.01, senseWidth)
@@ -119,7 +120,6 @@ func (e SenseVoice) weights() *weights {
 	w.norm("tp_norm", d)
 	w.linear("ctc.ctc_lo", 3, d, len(e.Tokens()))
 	e.teach(w)
-	return w
 }
 
 // teach has the special tokens come out where they belong, and about every second row of speech

@@ -4,16 +4,18 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/axle-llm/axle/axmodel/graphtest"
 )
 
 // weights are the tensors of a package's nets, by name. A graph takes them as they are; an oracle
-// reads the same values, and shares nothing else with the graph.
+// reads the same values, and shares nothing else with the graph. Once they are drawn, any goroutine
+// may read them.
 type weights struct {
 	rng  *rand.Rand
 	all  map[string]weight
-	wide map[string]rows // matrices in float64, as an oracle asked for them
+	wide sync.Map // matrices in float64, as oracles asked for them: rows by name
 }
 
 type weight struct {
@@ -22,8 +24,22 @@ type weight struct {
 	once *graphtest.Weight // as graphs have it: the graphs of one file share it
 }
 
+// drawn are the weights of packages, which take longer to draw than many a call that needs them.
+var drawn sync.Map
+
+// draw gives a package's weights: drawn by f, or as they were drawn before.
+func draw(e any, seed uint64, f func(w *weights)) *weights {
+	if w, ok := drawn.Load(e); ok {
+		return w.(*weights)
+	}
+	w := newWeights(seed)
+	f(w)
+	kept, _ := drawn.LoadOrStore(e, w)
+	return kept.(*weights)
+}
+
 func newWeights(seed uint64) *weights {
-	return &weights{rand.New(rand.NewPCG(seed, 3)), map[string]weight{}, map[string]rows{}}
+	return &weights{rand.New(rand.NewPCG(seed, 3)), map[string]weight{}, sync.Map{}}
 }
 
 // set keeps values under a name, which must be new.

@@ -172,8 +172,9 @@ func (e Whisper) config() map[string]any {
 		"all_language_tokens": joined(languages), "all_language_codes": strings.Join(e.Languages(), ","), "non_speech_tokens": joined(odd)}
 }
 
-func (e Whisper) weights() *weights {
-	w := newWeights(e.Seed)
+func (e Whisper) weights() *weights { return draw(e, e.Seed, e.draw) }
+
+func (e Whisper) draw(w *weights) {
 	const d = whisperState
 	block := func(name string, sharp, loud float64) {
 		w.norm(name+"_ln", d)
@@ -207,7 +208,6 @@ func (e Whisper) weights() *weights {
 	w.normal("decoder.ln.weight", 3, 0.3, d)
 	w.normal("decoder.ln.bias", 0, 0.4, d)
 	e.season(w)
-	return w
 }
 
 // season makes the embedding of tokens and places such that words are more likely than single
