@@ -67,7 +67,11 @@ func (e Kokoro) Vocabulary() map[string]int {
 // differ a little from each other, and voices much.
 func (e Kokoro) Voice(name string) []float32 {
 	const width = 2 * kokoroStyle
-	rng := rand.New(rand.NewPCG(e.Seed, uint64(4+slices.Index(KokoroVoices, name))))
+	which := slices.Index(KokoroVoices, name)
+	if which < 0 {
+		panic("modelstest: there is no voice " + name)
+	}
+	rng := rand.New(rand.NewPCG(e.Seed, uint64(4+which)))
 	v := make([]float32, kokoroVoices*width)
 	for i := range v {
 		if i < width {
@@ -105,6 +109,9 @@ func (e Kokoro) beside(name string) string {
 // Write makes a package of random weights, which every software card runs, in the layout's files
 // and tensors. Part1, Part2 and Part3 give what its nets give.
 func (e Kokoro) Write(dir string) error {
+	if err := layout("Kokoro", e.Layout, "A", "B"); err != nil {
+		return err
+	}
 	w, f := e.weights(), &writer{dir: dir}
 	if err := os.MkdirAll(filepath.Dir(e.Path(dir, 1)), 0o755); err != nil {
 		return err

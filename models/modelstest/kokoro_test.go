@@ -123,6 +123,7 @@ func testKokoro(t *testing.T, d axcl.Device) {
 
 // TestKokoroLayouts: both layouts have their files, and the source of sound its ten numbers.
 func TestKokoroLayouts(t *testing.T) {
+	lane.NoRace(t)
 	const voice = 4 * 510 * 256
 	for layout, files := range map[string]map[string]int{
 		"A": {"kokoro_part3_96.axmodel": 0, "voices/af_heart.bin": voice, "vocab.txt": 0, "model4_har_sim.onnx": 0},

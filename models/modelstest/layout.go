@@ -1,6 +1,7 @@
-// Package modelstest makes small packages for tests: one in each of the vendor's layouts, which
-// open, load on the software card and run there. Only tests import it. Its functions may be called
-// from any goroutine; what they write belongs to the caller.
+// Package modelstest makes small packages for tests: one in each of the vendor's layouts, encoders
+// of text, recognisers of speech and voices, which load on the software cards and run there. Only
+// tests import it. Its functions may be called from any goroutine; what they write belongs to the
+// caller.
 package modelstest
 
 import (

@@ -68,6 +68,9 @@ func (e SenseVoice) Path(dir string) string {
 // Write makes a package of random weights, which every software card runs, in the layout's files
 // and tensors. Logits gives what its net gives.
 func (e SenseVoice) Write(dir string) error {
+	if err := layout("SenseVoice", e.Layout, "Axera", "sherpa"); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -151,12 +154,12 @@ func (e SenseVoice) teach(w *weights) {
 		of := weight[i*d : (i+1)*d]
 		if own, ok := own[token]; ok {
 			h := own.mean()
-			// 45 where the row is its own, −55 where it is as speech is.
+			// 35 where the row is its own, −65 where it is as speech is.
 			far := 0.0
 			for c := range h {
 				far += (h[c] - mean[c]) * (h[c] - mean[c])
 			}
-			bias[i] = -55
+			bias[i] = -65
 			for c := range h {
 				of[c] = float32(100 / far * (h[c] - mean[c]))
 				bias[i] -= of[c] * float32(mean[c])

@@ -7,11 +7,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/internal/lane"
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
@@ -20,6 +23,59 @@ import (
 func TestSenseVoice(t *testing.T) {
 	lane.NoRace(t)
 	testSenseVoice(t, softCard(t))
+}
+
+// TestSpeechKinds: packages of speech are recognised as what they are, and what there is not is
+// refused.
+func TestSpeechKinds(t *testing.T) {
+	lane.NoRace(t)
+	for _, c := range []struct {
+		kind    string
+		layouts []string
+		write   func(layout, dir string) error
+	}{
+		{"SenseVoice", []string{"Axera", "sherpa"}, func(l, dir string) error { return modelstest.SenseVoice{Layout: l, N: 8}.Write(dir) }},
+		{"Whisper", []string{"A", "B", "C"}, func(l, dir string) error { return modelstest.Whisper{Layout: l}.Write(dir) }},
+		{"Kokoro", []string{"A", "B"}, func(l, dir string) error { return modelstest.Kokoro{Layout: l}.Write(dir) }},
+	} {
+		for _, layout := range c.layouts {
+			dir := t.TempDir()
+			if err := c.write(layout, dir); err != nil {
+				t.Fatal(err)
+			}
+			p, err := models.OpenAny(dir)
+			var k *models.KindError
+			switch {
+			case err == nil: // axle runs it
+				if err := p.Close(); err != nil {
+					t.Error(err)
+				}
+			case !errors.As(err, &k) || k.Kind != c.kind:
+				t.Errorf("%s, layout %s: %v", c.kind, layout, err)
+			}
+		}
+		if err := c.write("Z", t.TempDir()); err == nil || !strings.Contains(err.Error(), c.kind+` has no layout "Z"`) {
+			t.Errorf("%s: %v", c.kind, err)
+		}
+	}
+	if err := (modelstest.Whisper{Layout: "B", Bare: true}).Write(t.TempDir()); err == nil || !strings.Contains(err.Error(), "set Full") {
+		t.Errorf("a vocabulary that nothing tells: %v", err)
+	}
+}
+
+// TestSpeechTogether: oracles may be asked by many at once.
+func TestSpeechTogether(t *testing.T) {
+	e := modelstest.SenseVoice{Seed: 9, Layout: "Axera", N: 2}
+	x := make([]float32, 2*560)
+	var all [3][][]float64
+	var wg sync.WaitGroup
+	for i := range all {
+		wg.Go(func() { all[i] = e.Logits(x, nil, [4]int32{4, 1, 2, 14}) })
+	}
+	wg.Wait()
+	for _, y := range all[1:] {
+		near(t, "logits", y, all[0])
+	}
 }
 
 func testSenseVoice(t *testing.T, d axcl.Device) {
@@ -32,9 +88,7 @@ func testSenseVoice(t *testing.T, d axcl.Device) {
 		rng := rand.New(rand.NewPCG(7, e.Seed))
 		outputs := map[string]bool{}
 		for i, language := range []int32{4, 0, 12} {
-			said := senseVoiceCall(t, e, n, rng, 40-5*i, [4]int32{language, 1, 2, 14})
-			t.Log(said)
-			outputs[said] = true
+			outputs[senseVoiceCall(t, e, n, rng, 40-5*i, [4]int32{language, 1, 2, 14})] = true
 		}
 		if len(outputs) != 3 {
 			t.Error("the output does not depend on the input")

@@ -2,8 +2,10 @@ package modelstest
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/axle-llm/axle/axmodel/graphtest"
@@ -40,6 +42,14 @@ func draw(e any, seed uint64, f func(w *weights)) *weights {
 
 func newWeights(seed uint64) *weights {
 	return &weights{rand.New(rand.NewPCG(seed, 3)), map[string]weight{}, sync.Map{}}
+}
+
+// layout says whether a package has one of the layouts there are.
+func layout(of, name string, all ...string) error {
+	if !slices.Contains(all, name) {
+		return fmt.Errorf("modelstest: %s has no layout %q: take one of %q", of, name, all)
+	}
+	return nil
 }
 
 // set keeps values under a name, which must be new.
@@ -79,7 +89,7 @@ func (w *weights) linear(name string, scale float64, in, out int) {
 	w.normal(name+".bias", 0, 0.1*scale, out)
 }
 
-// conv draws a convolution of n inputs a place, each of k values, likewise.
+// conv draws a convolution of k values of each input, likewise.
 func (w *weights) conv(name string, scale float64, out, in, k int) {
 	w.normal(name+".weight", 0, scale/math.Sqrt(float64(in*k)), out, in, k)
 	w.normal(name+".bias", 0, 0.1*scale, out)

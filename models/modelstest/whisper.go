@@ -2,6 +2,7 @@ package modelstest
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -126,6 +127,12 @@ func (e Whisper) Path(dir, net string) string {
 // Write makes a package of random weights, which every software card runs, in the layout's files
 // and tensors. Oracle gives what its nets give.
 func (e Whisper) Write(dir string) error {
+	if err := layout("Whisper", e.Layout, "A", "B", "C"); err != nil {
+		return err
+	}
+	if e.Bare && !e.Full {
+		return errors.New("modelstest: nothing tells the ids of a small vocabulary where there is no configuration: set Full")
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
