@@ -283,6 +283,10 @@ func (s *Shape) writeEncoder(dir string) error {
 // EmbedFile is the vendor's name of the embedding table.
 const EmbedFile = "model.embed_tokens.weight.bfloat16.bin"
 
+// HeadTable is the matrix of a head that is not the embedding table, in the same form, from which
+// the host can compute the head.
+const HeadTable = "lm_head.weight.bfloat16.bin"
+
 func writeWith(path string, f func(w *bufio.Writer)) error {
 	return create(path, func(to io.Writer) error {
 		w := bufio.NewWriterSize(to, 1<<16)

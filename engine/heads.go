@@ -131,7 +131,10 @@ func (h *heads) barred() string {
 
 // source describes the model's head, or says why the host cannot compute it.
 func (h *heads) source(p *models.Package, o OpenOptions) (s hosthead.Source, why string) {
-	e, ok := h.embed.(*models.Embeddings)
+	e, ok := p.HeadTable, p.HeadTable != nil
+	if !ok {
+		e, ok = h.embed.(*models.Embeddings)
+	}
 	switch why = h.barred(); {
 	case why != "":
 		return s, why

@@ -16,8 +16,10 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/axcltest"
+	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
 )
 
@@ -52,6 +54,55 @@ func eachHead(t *testing.T, f func(t *testing.T, dir string, tied bool)) {
 				f(t, dir, a.Tied)
 			})
 		}
+	}
+}
+
+// TestHeadTable: the head of an untied model is accepted where the package has its matrix, and not
+// where that is another's.
+func TestHeadTable(t *testing.T) {
+	//proves:G27
+	for _, a := range axmodeltest.Archs() {
+		if a.Tied {
+			continue
+		}
+		t.Run(a.Name, func(t *testing.T) {
+			t.Parallel()
+			from, dir := t.TempDir(), filepath.Join(t.TempDir(), "p")
+			if _, err := axmodeltest.WriteCheckpoint(from, a, 36); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := compile.Run(context.Background(), compile.Options{From: from, Out: dir, Context: 95, Chunk: 16,
+				History: []int{0, 16, 64}, Quant: "int8", HeadTable: true}); err != nil {
+				t.Fatal(err)
+			}
+			_, b := load(t, dir, openSoft, OpenOptions{Remember: t.TempDir(), Head: HeadHost})
+			if h := headOf(t, b); !h.Ready {
+				t.Errorf("with its own table: %+v", h)
+			}
+			table := filepath.Join(dir, axmodel.HeadTable)
+			whole, err := os.ReadFile(table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, err := os.ReadFile(filepath.Join(dir, axmodel.EmbedFile))
+			if err == nil {
+				err = os.WriteFile(table, other, 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, b = load(t, dir, openSoft, OpenOptions{Remember: t.TempDir(), Head: HeadHost})
+			if h := headOf(t, b); h.Ready {
+				t.Errorf("with the embedding table: %+v", h)
+			}
+			if err := os.WriteFile(table, whole[:len(whole)-2], 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if p, err := models.Open(dir); err == nil || !strings.Contains(err.Error(), axmodel.HeadTable) {
+				_ = p.Close()
+				t.Errorf("a table that is cut off: %v", err)
+			}
+		})
 	}
 }
 

@@ -198,8 +198,12 @@ func (e *Embeddings) convert(dst []uint16, src []byte, scale float32) {
 // Bytes is the size of the table on disk.
 func (e *Embeddings) Bytes() int64 { return int64(e.Rows) * int64(e.Cols) * e.kind.bytes() }
 
-// Close unmaps the table after the last Row has returned. A second Close returns ErrClosed.
+// Close unmaps the table after the last Row has returned. A second Close returns ErrClosed. A nil
+// table has nothing to close.
 func (e *Embeddings) Close() error {
+	if e == nil {
+		return nil
+	}
 	e.use.Lock()
 	defer e.use.Unlock()
 	if e.closed.Swap(true) {

@@ -64,13 +64,14 @@ type Package struct {
 	// one for prompts. Head is empty then.
 	Whole *axmodel.DecoderShape
 
-	Embed    *Embeddings
-	PerLayer *PerLayer // Gemma-4: its layer inputs; nil for others
-	Config   Config
-	Sampling Sampling
-	Stops    []int32 // end-of-text ids that configuration files give; [Package.StopIDs] adds the tokenizer's
-	BOS      []int32
-	Context  int // the most tokens a sequence can have
+	Embed     *Embeddings
+	HeadTable *Embeddings // the matrix of a head that is not the embedding table; nil: there is no file of it
+	PerLayer  *PerLayer   // Gemma-4: its layer inputs; nil for others
+	Config    Config
+	Sampling  Sampling
+	Stops     []int32 // end-of-text ids that configuration files give; [Package.StopIDs] adds the tokenizer's
+	BOS       []int32
+	Context   int // the most tokens a sequence can have
 
 	Embedding bool   // gives vectors, not text
 	Pooling   string // embedding packages: last, mean or first
@@ -180,9 +181,15 @@ func open(fsys fs.FS, label, name string) (*Package, error) {
 		return nil, err
 	}
 	fail := func(err error) (*Package, error) {
+		_ = pkg.HeadTable.Close()
 		_ = pkg.Embed.Close()
 		_ = pkg.PerLayer.Close()
 		return nil, err
+	}
+	if p.table != "" {
+		if pkg.HeadTable, err = openEmbeddings(t, p.table, pkg.Embed.Rows, pkg.Hidden); err != nil {
+			return fail(err)
+		}
 	}
 	if pkg.PerLayer, err = pkg.openPerLayer(); err != nil {
 		return fail(err)
@@ -463,7 +470,7 @@ func (p *Package) Close() error {
 	if p.closed.Swap(true) {
 		return ErrClosed
 	}
-	err := errors.Join(p.Embed.Close(), p.PerLayer.Close())
+	err := errors.Join(p.Embed.Close(), p.HeadTable.Close(), p.PerLayer.Close())
 	if p.closer != nil {
 		err = errors.Join(err, p.closer.Close())
 	}

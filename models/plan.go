@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/axle-llm/axle/axmodel"
 )
 
 // plan says which files of a tree make the model and what its configuration is. Only small text
@@ -28,6 +30,7 @@ type plan struct {
 	whole    bool // layout I: layers are whole decoders, the one for tokens first
 	head     string
 	embed    string
+	table    string // of a head that is not the embedding table; mostly there is none
 
 	tokenizer     string // a file or a folder
 	tokenizerType string
@@ -51,8 +54,8 @@ func (p *plan) bad(name, format string, a ...any) *Error {
 func makePlan(t *tree) (*plan, error) {
 	p := &plan{t: t, base: "."}
 	//rule:G24 TestKinds$ p.recognise, p.findLayers => p.findLayers
-	for _, step := range []func() error{p.configure, p.recognise, p.findLayers, p.findHead, p.findEmbed, p.findFacts, p.findFamily,
-		p.findTokenizer, p.findRest} {
+	for _, step := range []func() error{p.configure, p.recognise, p.findLayers, p.findHead, p.findEmbed, p.findTable, p.findFacts,
+		p.findFamily, p.findTokenizer, p.findRest} {
 		if err := step(); err != nil {
 			return p, err // as far as it went
 		}
@@ -502,6 +505,17 @@ func (p *plan) findHead() error {
 	p.head = found[0]
 	p.note("the head is %s, by file names", p.head)
 	return p.t.checkPointer(p.head)
+}
+
+// findTable finds the table of a head that is not the embedding table.
+func (p *plan) findTable() error {
+	for _, name := range p.t.in(path.Dir(p.embed)) {
+		if path.Base(name) == axmodel.HeadTable {
+			p.table = name
+			return p.t.checkPointer(name)
+		}
+	}
+	return nil
 }
 
 func (p *plan) findEmbed() error {

@@ -12,7 +12,7 @@ import (
 
 // files lists everything the model consists of: what a hub has to fetch.
 func (p *plan) files() []string {
-	all := slices.Concat(p.layers, p.encoders, p.extra, []string{p.head, p.embed, p.chatTemplate, p.postConfig, p.genConfig})
+	all := slices.Concat(p.layers, p.encoders, p.extra, []string{p.head, p.embed, p.table, p.chatTemplate, p.postConfig, p.genConfig})
 	if p.t.has(p.tokenizer) {
 		all = append(all, p.tokenizer)
 	} else if p.tokenizer != "" {

@@ -48,6 +48,7 @@ type Options struct {
 	Width     int    // pixels of the encoder's pictures, of models that see; 0, both, means 384 × 384, or what the checkpoint was made for
 	Height    int
 	TextOnly  bool // leaves the encoder of pictures out
+	HeadTable bool // also writes the matrix of a head that is not the embedding table, for the host
 	Warm      int  // prefill groups of layers with a state; 0 means as many as other layers have
 	// Whole makes a whole decoder instead of one file a layer: "one" file with a group for tokens
 	// and one for prompts, or "two" files. The file for prompts then gives the logits of a call's
@@ -319,6 +320,9 @@ func (j *job) plan() error {
 		j.total += f.size()
 	}
 	j.total += int64(j.vocab) * int64(a.Hidden) * j.embedWidth()
+	if j.headTable() != "" {
+		j.total += int64(j.vocab) * int64(a.Hidden) * 2
+	}
 	if a.LayerInputs > 0 {
 		return j.layerInputs()
 	}
@@ -441,16 +445,30 @@ func (j *job) head(flags uint32) (f file, err error) {
 		f.header.Scale = float32(*a.FinalCap)
 	}
 	f.header.Flags |= when(j.Float32, axmodel.FlagF32) | when(!j.NoArgmax, axmodel.FlagArgmax)
-	name := "lm_head.weight"
-	if j.c.weights[name] == nil && j.c.weights["language_model.lm_head.weight"] != nil {
-		name = "language_model.lm_head.weight"
-	}
-	if a.tied && j.c.weights[name] == nil || a.gemma && a.tied {
-		name = j.prefix + "embed_tokens.weight"
-	}
+	name := j.headName()
 	t := j.dtype
 	if t == axmodel.Int4Groups {
 		t = axmodel.Int8Groups // what chooses the token errs least
 	}
 	return f, j.tensor(&f.tensors, "weight", name, t, j.vocab, a.Hidden)
+}
+
+// headName is the head's tensor.
+func (j *job) headName() string {
+	name := "lm_head.weight"
+	if j.c.weights[name] == nil && j.c.weights["language_model.lm_head.weight"] != nil {
+		name = "language_model.lm_head.weight"
+	}
+	if j.a.tied && j.c.weights[name] == nil || j.a.gemma && j.a.tied {
+		name = j.prefix + "embed_tokens.weight"
+	}
+	return name
+}
+
+// headTable is the tensor of the head's table; empty: none is to be written.
+func (j *job) headTable() string {
+	if name := j.headName(); j.HeadTable && !j.Embedding && j.Whole == "" && name != j.prefix+"embed_tokens.weight" {
+		return name
+	}
+	return ""
 }

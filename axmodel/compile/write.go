@@ -108,6 +108,14 @@ func (j *job) fill(ctx context.Context, dir string) error {
 	}); err != nil {
 		return err
 	}
+	if name := j.headTable(); name != "" {
+		row := j.c.weights[name].reader(name)
+		if err := j.create(dir, axmodel.HeadTable, func(w io.Writer) error {
+			return j.rows(ctx, w, j.vocab, j.a.Hidden, false, row)
+		}); err != nil {
+			return err
+		}
+	}
 	return j.describe(ctx, dir)
 }
 

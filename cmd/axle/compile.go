@@ -112,6 +112,7 @@ with the vendor's models. The NPU does not run it.`,
 	f.BoolVar(&o.TextOnly, "text-only", false, "leave the encoder of pictures out")
 	f.StringVar(&o.Whole, "whole", "", "all layers and the head in this many `files`: one, or two (one of them for prompts)")
 	f.StringVar(&o.Name, "name", "", "`prefix` of the files (default: the checkpoint's model_type)")
+	f.BoolVar(&o.HeadTable, "head-table", false, "also write the head's matrix if it is not the embedding table, for heads on the host")
 	f.BoolVar(&o.Embedding, "embedding", false, "an embedding model: the head gives the normalised row, not logits")
 	return cmd
 }
