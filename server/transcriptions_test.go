@@ -9,10 +9,12 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/axle-llm/axle/audio"
+	"github.com/axle-llm/axle/internal/budget"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/scripted"
@@ -174,6 +176,39 @@ func TestTranscriptionLive(t *testing.T) {
 	rest, err := io.ReadAll(events)
 	if err != nil || !strings.Contains(string(rest), `"type":"transcript.text.done"`) {
 		t.Errorf("the end: %q, %v", rest, err)
+	}
+}
+
+// TestTranscriptionsMany: of 64 uploads at once those that there is room for are heard, and the
+// others are told to come again.
+func TestTranscriptionsMany(t *testing.T) {
+	//proves:T7
+	lane.Slow(t)
+	lane.NoRace(t)
+	r := newRig(t)
+	form := soundField(wav(700)) + field("model", "scripted-hearing") + field("response_format", "srt") + "--x--\r\n"
+	most := budget.Get().Requests
+	var g sync.WaitGroup
+	var heard, later atomic.Int64
+	for range 64 {
+		g.Go(func() {
+			switch a := r.post("/v1/audio/transcriptions", form, "Content-Type", formKind); {
+			case a.code == 200 && strings.Contains(a.body, "Second 700 is 50%."):
+				heard.Add(1)
+			case a.code == 503 && a.header.Get("Retry-After") != "":
+				later.Add(1)
+			default:
+				t.Errorf("%d %.200s", a.code, a.body)
+			}
+			if held := r.Room(); held > most {
+				t.Errorf("requests hold %d bytes, %d may be held", held, most)
+			}
+		})
+	}
+	g.Wait()
+	t.Logf("%d heard, %d told to come again; there is room for %d MiB", heard.Load(), later.Load(), most>>20)
+	if heard.Load() == 0 || r.Room() != 0 {
+		t.Errorf("%d heard; %d bytes are still held", heard.Load(), r.Room())
 	}
 }
 

@@ -47,13 +47,29 @@ func (b *SlowBody) Read(p []byte) (int, error) {
 	return n, b.Err
 }
 
-// ReadPart reads a part of a form into memory, up to limit bytes, and takes room for it. whole is
-// false where more follow. room is why there was none, err the reader's error.
+// ReadPart reads a part of a form into memory, up to limit bytes. It takes room for as much as the
+// client announced, so that uploads at the same time do not all run out of it halfway. whole is
+// false where more bytes follow. room is why there was none, err the reader's error.
 func (x *Exchange) ReadPart(from io.Reader, limit int) (b []byte, whole bool, room, err error) {
+	before, taken := x.held.need, int64(0)
+	take := func(n int) error {
+		if int64(n) <= taken {
+			return nil
+		}
+		taken = int64(n)
+		return x.room(before + taken*3/2) // the old half too, while it is copied
+	}
+	most := limit + 1
+	if n := x.Request.ContentLength; n >= 0 {
+		most = int(min(n, int64(most)))
+		if room := take(most); room != nil {
+			return nil, false, room, nil
+		}
+	}
 	for len(b) <= limit {
 		if len(b) == cap(b) {
-			next := min(max(2*cap(b), 64<<10), limit+1)
-			if room := x.more(int64(next)); room != nil { // the old half too, while it is copied
+			next := max(min(max(2*cap(b), 64<<10), most), len(b)+1)
+			if room := take(next); room != nil {
 				return nil, false, room, nil
 			}
 			b = append(make([]byte, 0, next), b...)

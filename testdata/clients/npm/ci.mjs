@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Ollama } from 'ollama';
-import OpenAI from 'openai';
+import OpenAI, { toFile } from 'openai';
 
 const url = process.env.AXLE_TEST_URL;
 if (!url) throw new Error('AXLE_TEST_URL names no server: run make clients-ci');
@@ -108,6 +108,33 @@ test('openai, several answers', async () => {
   for await (const ch of await c.completions.create({ model: 'scripted', prompt: '[[say:x| y]]', n: 2, stream: true })) for (const o of ch.choices) parts[o.index] += o.text;
   assert.deepEqual(parts, ['x y', 'x y']);
   for (const bad of [{ n: 0 }, { n: 200 }]) await assert.rejects(c.chat.completions.create({ ...ask, ...bad }), (err) => err.status === 400 && /n must be between 1 and 128/.test(err.message));
+});
+
+// wav is a sound of this many seconds at half the full level, and 24,000 samples a second.
+const wav = (seconds) => {
+  const head = Buffer.alloc(44), data = Buffer.alloc(2 * 24000 * seconds);
+  for (let i = 0; i < data.length; i += 2) data.writeInt16LE(16384, i);
+  head.write('RIFF'); head.writeUInt32LE(36 + data.length, 4); head.write('WAVEfmt ', 8); head.writeUInt32LE(16, 16); head.writeUInt16LE(1, 20); head.writeUInt16LE(1, 22);
+  head.writeUInt32LE(24000, 24); head.writeUInt32LE(48000, 28); head.writeUInt16LE(2, 32); head.writeUInt16LE(16, 34); head.write('data', 36); head.writeUInt32LE(data.length, 40);
+  return Buffer.concat([head, data]);
+};
+
+test('openai, speech', async () => {
+  const c = new OpenAI({ baseURL: url + '/v1', apiKey: 'x', maxRetries: 0 });
+  const ask = async (more, seconds = 3) => c.audio.transcriptions.create({ file: await toFile(wav(seconds), 'a.wav'), model: 'scripted-hearing', ...more });
+  const said = /^Second 1 is 5\d%\. Second 2 is 5\d%\. Second 3 is 5\d%\.$/;
+  assert.match((await ask({})).text, said);
+  assert.match(await ask({ response_format: 'text' }), said);
+  assert.match(await ask({ response_format: 'vtt' }), /^WEBVTT\n\n00:00:00\.000 --> 00:00:01\.000\nSecond 1/);
+  const whole = await ask({ response_format: 'verbose_json', language: 'en', timestamp_granularities: ['segment', 'word'] });
+  assert.deepEqual([whole.language, whole.duration, whole.segments.length, whole.segments[2].end, whole.words[1].start], ['english', 3, 3, 3, 1]);
+  let text = '', last;
+  for await (const e of await ask({ stream: true })) { if (e.type === 'transcript.text.delta') text += e.delta; last = e; }
+  assert.deepEqual([last.type, last.text], ['transcript.text.done', text]);
+  assert.match(text, said);
+  await assert.rejects(ask({ language: 'tlh' }), (e) => e.status === 400 && /"tlh" is not known/.test(e.message));
+  await assert.rejects(ask({ model: 'scripted' }), (e) => e.status === 400 && /does not support audio/.test(e.message));
+  await assert.rejects(c.audio.transcriptions.create({ file: await toFile(Buffer.from('no sound'), 'a.m4a'), model: 'scripted-hearing' }), (e) => e.status === 400 && /cannot hear this/.test(e.message));
 });
 
 const soft = process.env.AXLE_TEST_SOFT_URL; // the model inside, which sees
