@@ -121,10 +121,12 @@ func TestTextEncoderNonsense(t *testing.T) {
 	}
 }
 
-// nonsense is a card whose nets put a value into their outputs, unless it is 0.
+// nonsense is a card whose nets put a value into their outputs, unless it is 0, and fail as a
+// function says, if there is one.
 type nonsense struct {
 	axcl.Device
-	put atomic.Uint32
+	put  atomic.Uint32
+	fail atomic.Pointer[func() error]
 }
 
 func (d *nonsense) LoadNet(path string) (axcl.Net, error) {
@@ -138,6 +140,9 @@ type nonsenseNet struct {
 }
 
 func (n nonsenseNet) Run(group int, in, out map[string][]byte) error {
+	if f := n.d.fail.Load(); f != nil {
+		return (*f)()
+	}
 	err := n.Net.Run(group, in, out)
 	if x := n.d.put.Load(); x != 0 {
 		for _, b := range out {

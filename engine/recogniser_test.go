@@ -12,11 +12,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/axle-llm/axle/audio/features"
 	"github.com/axle-llm/axle/audio/vad"
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/speech"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/modelstest"
 )
@@ -158,6 +160,74 @@ func TestTranscribeTogether(t *testing.T) {
 	close(stuck.hold)
 	if err := <-result; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTranscribeFaults: a call that fails ends its transcription, and the next one is heard; a card
+// that is lost, or never answers, ends all of them.
+func TestTranscribeFaults(t *testing.T) {
+	//proves:D4 of a recogniser
+	//proves:D7 of a recogniser
+	//proves:D8 of a recogniser
+	failed := &axcl.Error{Op: "Run", Layer: -1, Code: 0x8030070c}
+	for _, c := range []struct {
+		name string
+		fail func() error
+		want error
+		lost bool
+		took time.Duration // at most
+	}{
+		{"a call fails", func() error { return failed }, failed, false, 0},
+		{"NaN", nil, speech.ErrNonsense, false, 0},
+		{"the card is lost", func() error { return fmt.Errorf("%w: the link is down", axcl.ErrLost) }, axcl.ErrLost, true, 0},
+		{"a call that never returns", func() error { <-time.After(time.Hour); return nil }, axcl.ErrLost, true, 11 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var d *nonsense
+				m, _, _ := onCard(t, modelstest.SenseVoice{Seed: 3, Layout: "Axera"}.Write, func() (axcl.Device, string, error) {
+					soft, why, err := softCard()
+					d = &nonsense{Device: soft}
+					return d, why, err
+				}, OpenOptions{})
+				hear := func(seed uint64) ([]Segment, error) {
+					return transcribed(context.Background(), m, TranscribeRequest{Sound: &sound{samples: babble(seed, 5), err: io.EOF}})
+				}
+				if c.fail != nil {
+					d.fail.Store(&c.fail)
+				} else {
+					d.put.Store(math.Float32bits(float32(math.NaN())))
+				}
+				start, clients := time.Now(), 1
+				if c.lost {
+					clients = 3
+				}
+				var g sync.WaitGroup
+				for i := range clients {
+					g.Go(func() {
+						if _, err := hear(uint64(i)); !errors.Is(err, c.want) {
+							t.Errorf("%v, want %v", err, c.want)
+						}
+					})
+				}
+				g.Wait()
+				if took := time.Since(start); took > c.took {
+					t.Errorf("it took %v, at most %v", took, c.took)
+				}
+				d.fail.Store(nil)
+				d.put.Store(0)
+				got, err := hear(7)
+				if c.lost && !errors.Is(err, axcl.ErrLost) || !c.lost && (err != nil || len(got) == 0) {
+					t.Errorf("afterwards: %d segments, %v", len(got), err)
+				}
+				if st := m.Stats().State; (st == "lost") != c.lost {
+					t.Errorf("the state is %s", st)
+				}
+				if c.took > 0 {
+					time.Sleep(time.Hour) // until the call returns after all
+				}
+			})
+		})
 	}
 }
 
