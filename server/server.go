@@ -62,6 +62,7 @@ type Options struct {
 // Server answers requests. See the package comment.
 type Server struct {
 	o       Options
+	store   catalog.Store
 	models  *pool.Models
 	manager *manage.Manager
 	answers *answer.Answers
@@ -94,15 +95,14 @@ func New(st catalog.Store, loader pool.Loader, puller catalog.Puller, o Options)
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	s := &Server{o: o, log: o.Log, metrics: newMetrics(), started: time.Now()}
+	s := &Server{o: o, store: st, log: o.Log, metrics: newMetrics(), started: time.Now()}
 	s.fewer.Store(new([]string))
 	s.shared = &request.Shared{Dialects: dialects(), ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, LogPrompts: o.LogPrompts,
 		Log: o.Log, OnFailure: s.lookLost}
 	s.models = pool.New(loader, pool.Options{KeepAlive: o.KeepAlive, MaxLoaded: o.MaxLoaded, MaxQueue: o.MaxQueue,
 		LoadTimeout: o.LoadTimeout})
 	s.manager = manage.New(manage.Options{Store: st, Loaded: s.models, Puller: puller, NoPull: o.NoPull, NoDelete: o.NoDelete,
-		ContextLength: o.ContextLength,
-		ReadTimeout:   o.ReadTimeout})
+		ContextLength: o.ContextLength})
 	s.answers = answer.New(answer.Options{Store: st, Loaded: s.models, Shared: s.shared, ContextLength: o.ContextLength})
 	kept := ""
 	if dir := st.Dir(); dir != "" {

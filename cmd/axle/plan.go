@@ -23,6 +23,7 @@ func newPlanCmd() *cobra.Command {
 	var memory int64
 	var used, tokens int
 	var asJSON bool
+	var with []string
 	var ram, cacheRAM, cacheDisk string
 	c := &cobra.Command{
 		Use:   "plan MODEL",
@@ -32,12 +33,15 @@ fits, how fast it answers, and how many conversations stay on the card, in
 memory and on disk. It computes from the model's shapes and from the known
 speeds of such a card. It measures nothing; 'axle bench' measures.
 
+With --with it computes whether several models fit on a card together.
+
 MODEL is a name in the store or in the catalogue, a package's folder, or one of
 the shapes
 ` + plan.Names + `.`,
 		Example: `  axle plan qwen3:4b
   axle plan qwen3-0.6b --profile cm3588
-  axle plan qwen3-4b --ram 16GB --cache-disk 20GB --conversation 1500`,
+  axle plan qwen3-4b --ram 16GB --cache-disk 20GB --conversation 1500
+  axle plan qwen3:1.7b --with qwen3-embedding:0.6b,smolvlm2:500m`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := profiles.Load(profile)
@@ -50,6 +54,21 @@ the shapes
 			m, err := planShape(args[0])
 			if err != nil {
 				return err
+			}
+			if len(with) > 0 {
+				all := []plan.Model{m}
+				for _, name := range with {
+					other, err := planShape(name)
+					if err != nil {
+						return err
+					}
+					all = append(all, other)
+				}
+				set := plan.Together(memory<<20, all...)
+				if asJSON {
+					return printJSON(c.OutOrStdout(), set)
+				}
+				return set.Text(c.OutOrStdout())
 			}
 			if !c.Flags().Changed("clients-context") {
 				used = min(used, m.Context)
@@ -77,6 +96,7 @@ the shapes
 	c.Flags().StringVar(&profile, "profile", "pi5",
 		"the host and card: pi5, cm3588, onboard, or a `file` in the form of the simulated card's profiles")
 	c.Flags().Int64Var(&memory, "memory", 7040, "card memory that models may take, in `MiB`")
+	c.Flags().StringSliceVar(&with, "with", nil, "`models` to be on the card at the same time, with commas between")
 	c.Flags().IntVar(&used, "clients-context", 256, "`tokens` that all clients' sequences hold together")
 	c.Flags().StringVar(&ram, "ram", "8GiB", "the machine's `memory`; rows take an eighth of it, 4 GiB at most")
 	c.Flags().StringVar(&cacheRAM, "cache-ram", "", "`memory` of the machine for rows, as in serve; 0: none")

@@ -47,3 +47,19 @@ func TestPlanFolder(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPlanWith: several models are planned together, and one that is not known is said.
+func TestPlanWith(t *testing.T) {
+	t.Setenv("AXLE_MODELS", t.TempDir())
+	out, _, err := command(t, "plan", "qwen3-0.6b", "--with", "qwen3-1.7b,qwen3-0.6b", "--memory", "6000")
+	if err != nil || !strings.Contains(out, "fits\n\naxle serve --preload ") || strings.Count(out, "qwen3-0.6b  ") != 2 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, _, err = command(t, "plan", "qwen3-4b", "--with", "qwen3-1.7b", "--memory", "3000", "--json")
+	if err != nil || !strings.Contains(out, `"fits": false`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, _, err := command(t, "plan", "qwen3-4b", "--with", "nope"); err == nil || !strings.Contains(err.Error(), "nope") {
+		t.Errorf("unknown: %v", err)
+	}
+}

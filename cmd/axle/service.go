@@ -69,6 +69,7 @@ func runService(ctx context.Context, o serviceOptions) error {
 	defer stop()
 	go s.open(run)
 	go s.watch(run)
+	go s.server.Preload(run, s.preload)
 	s.reload(run)
 	var others sync.WaitGroup
 	for _, at := range []struct {

@@ -31,7 +31,8 @@ type settings struct {
 	tlsKey      string
 	tlsSelf     bool
 	debug       bool
-	hello       bool // say how to talk to the server once it listens
+	preload     []string // models to load at the start
+	hello       bool     // say how to talk to the server once it listens
 }
 
 // setting is a row of the table.
@@ -106,6 +107,9 @@ var table = []setting{
 			s.server.KeepAlive, err = server.ParseKeepAlive(v)
 			return err
 		}},
+	{flag: "preload", kind: "models", text: "models to load at the start, in this order; they stay until others need the memory",
+		more:    "`axle plan MODEL --with A,B` computes whether models fit on a card together.",
+		example: "qwen3:1.7b,sensevoice", many: true, read: list(func(s *settings) *[]string { return &s.preload })},
 	{flag: "load-timeout", kind: "duration", def: "5m", text: "longest time to load a model; 0: for ever",
 		read: func(s *settings, v string) (err error) {
 			if s.server.LoadTimeout, err = server.ParseKeepAlive(v); s.server.LoadTimeout == 0 {

@@ -8,7 +8,6 @@ package manage
 
 import (
 	"sync"
-	"time"
 
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/pool"
@@ -23,7 +22,6 @@ type Options struct {
 	NoDelete bool           // delete is refused, and replacing a model with it
 	// ContextLength is num_ctx where neither a request nor a Modelfile has one; 0: the model's.
 	ContextLength int
-	ReadTimeout   time.Duration // how much longer than its bytes take an upload may wait
 }
 
 // Manager answers the requests about models.
