@@ -19,13 +19,15 @@ type limitListener struct {
 	closed chan struct{}
 	once   sync.Once
 
-	each int // most connections of one client
+	each int    // most connections of one client
+	told string // what a client that has too many is told
 	mu   ranked.Mutex[ranked.Conns]
 	has  map[netip.Addr]int
 }
 
-func newLimitListener(ln net.Listener, n, each int) net.Listener {
-	return &limitListener{Listener: ln, places: make(chan struct{}, n), closed: make(chan struct{}), each: each, has: map[netip.Addr]int{}}
+func newLimitListener(ln net.Listener, n, each int, told string) net.Listener {
+	return &limitListener{Listener: ln, places: make(chan struct{}, n), closed: make(chan struct{}), each: each, told: told,
+		has: map[netip.Addr]int{}}
 }
 
 func (l *limitListener) Accept() (net.Conn, error) {
@@ -45,7 +47,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 			return &limitConn{Conn: c, free: func() { l.leave(who); <-l.places }}, nil
 		}
 		_ = c.SetDeadline(time.Now().Add(time.Second))
-		_, _ = io.WriteString(c, tooMany)
+		_, _ = io.WriteString(c, l.told)
 		_ = c.Close()
 		<-l.places
 	}

@@ -56,6 +56,7 @@ type Options struct {
 	Ending        func()          // called once when no more work is taken
 	Node          string          // what the header Axle-Node of answers says; "": there is none
 	Measure       monitor.Measure // how a benchmark measures a model; nil: none can be started
+	WyomingModel  string          // what satellites ask that name no model; "": the first that hears
 	VLLM          bool            // /metrics repeats what balancers ask for under vLLM's names
 }
 
@@ -78,6 +79,7 @@ type Server struct {
 	refused  sync.Once    // for Ending
 	warm     sync.Map     // device to *atomic.Bool: the log says that it is hot
 	active   atomic.Int64 // answers that run
+	rooms    atomic.Int64 // connections of satellites
 	lost     atomic.Pointer[error]
 	lostOnce sync.Once
 	fewer    atomic.Pointer[[]string] // with which errors cards were lost while others go on
@@ -178,7 +180,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 		ErrorLog:          zap.NewStdLog(s.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
 	}
 	failed := make(chan error, 1)
-	limited := newLimitListener(ln, s.o.MaxConns, s.o.MaxPerClient)
+	limited := newLimitListener(ln, s.o.MaxConns, s.o.MaxPerClient, tooMany)
 	go func() {
 		if shown == nil {
 			failed <- srv.Serve(limited)
@@ -188,6 +190,20 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 		srv.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){} // see config
 		failed <- srv.ServeTLS(limited, "", "")
 	}()
+	return s.until(ctx, grace, failed, cancel, func(limit time.Duration) {
+		last, stop := context.WithTimeout(context.WithoutCancel(ctx), limit)
+		defer stop()
+		if srv.Shutdown(last) != nil {
+			_ = srv.Close()
+		}
+	})
+}
+
+// until waits for the end of a listener, as Serve does: failed has the error of what accepts
+// connections, cancel ends what still runs after the grace, and shut closes the listener and its
+// connections within a limit.
+func (s *Server) until(ctx context.Context, grace time.Duration, failed <-chan error, cancel context.CancelCauseFunc,
+	shut func(limit time.Duration)) error {
 	tick := time.NewTicker(lostCheckEvery)
 	defer tick.Stop()
 	for {
@@ -206,11 +222,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 			cancel(request.ErrDrained) // what still runs ends with an error
 			//rule:D10 TestDrainDoor drop
 			<-time.After(drainLinger) // who asks anew as an answer ends is told, and not cut off
-			last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer stop()
-			if srv.Shutdown(last) != nil {
-				_ = srv.Close()
-			}
+			shut(time.Second)
 			<-failed
 			return s.Lost()
 		case <-tick.C:
@@ -221,10 +233,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 				// instead of finding no server.
 				s.refuse()
 				<-time.After(lostLinger)
-				last, stop := context.WithTimeout(context.WithoutCancel(ctx), lostLast)
-				_ = srv.Shutdown(last)
-				stop()
-				_ = srv.Close()
+				shut(lostLast)
 				<-failed
 				return err
 			}
