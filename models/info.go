@@ -176,6 +176,7 @@ type Info struct {
 	KV            int
 	Groups        []string // decode 1+2047, prefill 128+0 …
 	Capabilities  []string
+	Languages     []string // that a recogniser hears, ISO 639-1; empty where that is not known
 	Pooling       string
 	Encoder       string // of pictures, in a line; empty where there is none
 	Pictures      string // what a picture costs, or why none is read

@@ -204,6 +204,12 @@ func (t *tree) only(name string, limit int64) (at string, b []byte, err error) {
 func (s *SenseVoice) describe(file int64) {
 	i := &s.info
 	i.Says, i.Capabilities = "", []string{"audio"}
+	for code := range senseLanguages {
+		if code != "" && code != "auto" {
+			i.Languages = append(i.Languages, code)
+		}
+	}
+	slices.Sort(i.Languages)
 	i.Vocab = s.Logits.Shape[2]
 	i.Groups = []string{fmt.Sprintf("%.1f s of speech", 0.06*float64(s.Rows))}
 	s.memory(file, s.Speech, s.Mask, s.Spoken, s.Logits)

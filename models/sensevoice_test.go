@@ -41,6 +41,7 @@ func TestSenseVoice(t *testing.T) {
 		about := o.Info()
 		if about.Name != "folder" || about.Kind != "SenseVoice" || about.Says != "" ||
 			!slices.Equal(about.Capabilities, []string{"audio"}) ||
+			!slices.Equal(about.Languages, []string{"en", "ja", "ko", "yue", "zh"}) ||
 			about.Vocab != 25055 || about.Memory.Card <= 0 || about.Memory.Load < about.Memory.Card || about.Digest == "" {
 			t.Errorf("%s: %+v", k.Layout, about)
 		}

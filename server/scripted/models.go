@@ -71,6 +71,9 @@ func Describe(m *store.Model) (local.About, bool) {
 		Digest: "scripted", Quantization: "BF16", Parameters: k.params, ParameterSize: k.size, Context: contextLength, Hidden: hidden,
 		Layers: 2, Heads: 2, KVHeads: 1,
 		FeedForward: 16, Vocab: vocab}}
+	if k.caps.Audio {
+		a.Info.Languages = []string{"en", "de"}
+	}
 	if !k.embedding && !k.caps.Audio {
 		a.Template = k.template().Source()
 	}

@@ -35,6 +35,7 @@ type Package struct {
 	KV            int                `json:"kv"`
 	Groups        []string           `json:"groups"`
 	Capabilities  []string           `json:"capabilities"`
+	Languages     []string           `json:"languages,omitempty"`
 	Pooling       string             `json:"pooling,omitempty"`
 	Encoder       string             `json:"encoder,omitempty"`
 	Pictures      string             `json:"pictures,omitempty"`
@@ -68,6 +69,7 @@ type Kind struct {
 	Path         string   `json:"path"`
 	Digest       string   `json:"digest"`
 	Capabilities []string `json:"capabilities"`
+	Languages    []string `json:"languages,omitempty"`
 	Size         int64    `json:"size_bytes"`
 	Context      int      `json:"context,omitempty"`
 	Dims         int      `json:"dimensions,omitempty"`
@@ -77,7 +79,8 @@ type Kind struct {
 
 func described(i models.Info) *Kind {
 	k := &Kind{info: i, Name: i.Name, Kind: i.Kind, Says: i.Says, Path: i.Path, Digest: i.Digest,
-		Capabilities: []string{}, Size: i.Size, Context: i.Context, Dims: i.Hidden, Card: i.Memory.Card, Most: i.Memory.Load}
+		Capabilities: []string{}, Languages: i.Languages,
+		Size: i.Size, Context: i.Context, Dims: i.Hidden, Card: i.Memory.Card, Most: i.Memory.Load}
 	k.Capabilities = append(k.Capabilities, i.Capabilities...)
 	return k
 }
