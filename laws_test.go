@@ -85,6 +85,13 @@ var forbidden = []struct{ who, what, why string }{
 	{"server/anthropic", module + "server/ollama", "dialects know nothing of each other"},
 	{"server/vendor", module + "server/ollama", "dialects know nothing of each other"},
 	{"server/ollama", module + "server/openai", "dialects know nothing of each other"},
+	{"server/wyoming", module + "server/ollama", "dialects know nothing of each other"},
+	{"server/wyoming", module + "server/openai", "dialects know nothing of each other"},
+	{"server/wyoming", module + "server/anthropic", "dialects know nothing of each other"},
+	{"server/wyoming", module + "server/answer", "a protocol is handed who hears"},
+	{"server/wyoming", module + "server/request", "the protocol knows nothing of HTTP"},
+	{"server/wyoming", module + "server/pool", "a protocol is handed who hears"},
+	{"server/wyoming", "net/http", "the protocol knows nothing of HTTP"},
 	{"server/answer", module + "server/manage", "answering and managing models are separate: what both need is in request, " +
 		"catalog or pool"},
 	{"server/manage", module + "server/answer", "answering and managing models are separate"},

@@ -87,8 +87,8 @@ func ParseMetrics(v string) (string, error) {
 	return "", fmt.Errorf("%q is neither axle (our names) nor vllm (some of them under vLLM's names too)", clip(v))
 }
 
-// ParseMetricsAddr reads where metrics are served apart from the API: host:port or :port.
-func ParseMetricsAddr(v string) (string, error) {
+// ParseAddr reads the address of a port beside the API's: host:port or :port.
+func ParseAddr(v string) (string, error) {
 	host, port, err := net.SplitHostPort(v)
 	if err != nil {
 		return "", fmt.Errorf("%q is not host:port or :port, such as :9091", clip(v))

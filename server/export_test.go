@@ -51,3 +51,6 @@ type keyless struct{}
 func (keyless) Owner() string            { return "" }
 func (keyless) Began() time.Time         { return time.Now() }
 func (keyless) Weigh([]byte, bool) error { return nil }
+
+// Satellites is how many connections the Wyoming port has.
+func (s *Server) Satellites() int64 { return s.rooms.Load() }

@@ -290,6 +290,10 @@ func TestSettings(t *testing.T) {
 		{nil, []string{"--node", strings.Repeat("a", 254)}, nil, "--node"},
 		{nil, []string{"--metrics", "prometheus"}, nil, "--metrics: \"prometheus\" is neither axle"},
 		{nil, []string{"--metrics-addr", "9091"}, nil, "--metrics-addr: \"9091\" is not host:port"},
+		{map[string]string{"AXLE_WYOMING": ":10300", "AXLE_WYOMING_MODEL": "ears"}, nil,
+			func(e settings) bool { return e.wyoming == ":10300" && e.server.WyomingModel == "ears" }, ""},
+		{map[string]string{"AXLE_WYOMING": ":10300"}, []string{"--wyoming", ""}, func(e settings) bool { return e.wyoming == "" }, ""},
+		{nil, []string{"--wyoming", "10300"}, nil, "--wyoming: \"10300\" is not host:port"},
 		{nil, []string{"--metrics-addr", ":66000"}, nil, "--metrics-addr: \"66000\" is no port"},
 	} {
 		var given flags

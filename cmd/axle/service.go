@@ -47,6 +47,7 @@ type service struct {
 	main    net.Listener
 	old     net.Listener  // the vendor's API's; nil: none
 	figures net.Listener  // of metrics and health; nil: none of their own
+	rooms   net.Listener  // of voice satellites; nil: none
 	lost    chan error    // the card is lost
 	ending  chan struct{} // closed when no more work is taken
 	machine *machine
@@ -76,7 +77,7 @@ func runService(ctx context.Context, o serviceOptions) error {
 		ln    net.Listener
 		what  string
 		serve func(context.Context, net.Listener, time.Duration) error
-	}{{s.old, "vendor", s.server.ServeVendor}, {s.figures, "metrics", s.server.ServeMetrics}} {
+	}{{s.old, "vendor", s.server.ServeVendor}, {s.figures, "metrics", s.server.ServeMetrics}, {s.rooms, "wyoming", s.server.ServeWyoming}} {
 		if at.ln != nil {
 			s.log.Info("listening", zap.String("address", at.ln.Addr().String()), zap.String("api", at.what))
 			others.Go(func() { _ = at.serve(run, at.ln, graceTime) })
@@ -106,22 +107,26 @@ func (s *service) listen() (err error) {
 	case err != nil:
 		return fmt.Errorf("serve: %w; --host or AXLE_HOST chooses another address", err)
 	}
-	if addr := s.vendor; addr != "" {
-		if strings.HasPrefix(addr, ":") {
-			addr = "127.0.0.1" + addr
-		}
-		if s.old, err = net.Listen("tcp", addr); err != nil {
-			return errors.Join(fmt.Errorf("serve: --vendor-api: %w", err), s.main.Close())
-		}
+	vendor := s.vendor
+	if strings.HasPrefix(vendor, ":") {
+		vendor = "127.0.0.1" + vendor
 	}
-	if addr := s.metricsAddr; addr != "" {
-		if s.figures, err = net.Listen("tcp", addr); err != nil {
-			err = errors.Join(fmt.Errorf("serve: --metrics-addr: %w", err), s.main.Close())
-			if s.old != nil {
-				err = errors.Join(err, s.old.Close())
+	opened := []net.Listener{s.main}
+	for _, at := range []struct {
+		flag, addr string
+		ln         *net.Listener
+	}{{"vendor-api", vendor, &s.old}, {"metrics-addr", s.metricsAddr, &s.figures}, {"wyoming", s.wyoming, &s.rooms}} {
+		if at.addr == "" {
+			continue
+		}
+		if *at.ln, err = net.Listen("tcp", at.addr); err != nil {
+			err = fmt.Errorf("serve: --%s: %w", at.flag, err)
+			for _, ln := range opened {
+				err = errors.Join(err, ln.Close())
 			}
 			return err
 		}
+		opened = append(opened, *at.ln)
 	}
 	return nil
 }
@@ -151,6 +156,10 @@ func (s *service) build() (err error) {
 	if s.figures != nil && s.keys != nil && !isLoopback(s.figures.Addr()) {
 		s.log.Warn("metrics are told beyond this machine without a key: anyone who reaches this port sees which models "+
 			"and keys there are, and how much they are used", zap.String("address", s.figures.Addr().String()))
+	}
+	if s.rooms != nil && !isLoopback(s.rooms.Addr()) {
+		s.log.Warn("voice satellites are answered beyond this machine: anyone who reaches this port may have speech written down, "+
+			"without a key", zap.String("address", s.rooms.Addr().String()))
 	}
 	so := s.settings.server
 	if s.tlsSelf {

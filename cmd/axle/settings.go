@@ -25,6 +25,7 @@ type settings struct {
 	runsOn      machineOptions
 	host        string // host:port to listen on
 	vendor      string // address of the vendor's older API; "": it is not answered
+	wyoming     string // address of the Wyoming protocol; "": it is not answered
 	metricsAddr string // address of metrics and health apart from the API; "": there is none
 	keysFile    string
 	tlsCert     string
@@ -179,10 +180,23 @@ var table = []setting{
 		example: "127.0.0.1:9091",
 		read: func(s *settings, v string) (err error) {
 			if s.metricsAddr = v; v != "" {
-				s.metricsAddr, err = server.ParseMetricsAddr(v)
+				s.metricsAddr, err = server.ParseAddr(v)
 			}
 			return err
 		}},
+	{flag: "wyoming", kind: "address",
+		text:    "also answer voice satellites on this address: the Wyoming protocol, without keys and TLS",
+		more:    "Home Assistant dials it; docs/home-assistant.md says how. Everyone who reaches the port may have speech written down.",
+		example: ":10300",
+		read: func(s *settings, v string) (err error) {
+			if s.wyoming = v; v != "" {
+				s.wyoming, err = server.ParseAddr(v)
+			}
+			return err
+		}},
+	{flag: "wyoming-model", kind: "model", text: "the model that writes down what satellites send, where they name none",
+		more: "The default is the first model that hears, by name.", example: "sensevoice",
+		read: text(func(s *settings) *string { return &s.server.WyomingModel })},
 	{flag: "vendor-api", kind: "address", text: "also answer the vendor's older API on this address", example: ":8000",
 		read: text(func(s *settings) *string { return &s.vendor })},
 	{flag: "debug", text: "log more", read: yes(func(s *settings) *bool { return &s.debug })},

@@ -35,7 +35,8 @@ func TestTroubleshooting(t *testing.T) {
 		"prefix", "tokenizer", "sampler", "axmodel",
 		"server", "server/access", "server/answer", "server/catalog", "server/request", "server/pool", "server/monitor", "server/manage",
 		"server/ollama", "server/body", "server/prompt", "server/ollamatype",
-		"server/openai", "server/anthropic", "server/vendor", "server/local", "cmd/internal/benchmark", "cmd/internal/diagnosis",
+		"server/openai", "server/anthropic", "server/vendor", "server/wyoming",
+		"server/local", "cmd/internal/benchmark", "cmd/internal/diagnosis",
 		"cmd/internal/inspection", "cmd/internal/singlenet",
 		"cmd/internal/transcript", "cmd/internal/watch", "cmd/axle"} {
 		for _, r := range texts(t, dir) {
@@ -69,6 +70,7 @@ const (
 
 // plainErrors are those texts.
 var plainErrors = map[string]string{
+	"the satellite left":        "nobody is there to read it",
 	"closed":                    misuse,
 	"models: package is closed": misuse,
 	"engine: closed":            misuse,

@@ -43,6 +43,8 @@ type (
 	Uses     struct{} // server/access: whose uses are counted
 	Use      struct{} // server/access: what a key has used
 
+	Wyoming struct{} // server/wyoming: who writes to a connection
+
 	Templates struct{} // engine: templates that requests brought
 )
 
@@ -75,4 +77,6 @@ func (Monitor) place() (int, string)  { return 23, "view" }
 func (Uses) place() (int, string)     { return 24, "keys" }
 func (Use) place() (int, string)      { return 25, "key's use" }
 
-func (Templates) place() (int, string) { return 26, "templates" }
+func (Wyoming) place() (int, string) { return 26, "satellite" }
+
+func (Templates) place() (int, string) { return 27, "templates" }

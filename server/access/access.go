@@ -84,6 +84,10 @@ type Key struct {
 	use    *use
 }
 
+// Own is the key of clients that cannot send one: all of them are one client, which may ask. No key
+// of a file has its owner.
+func Own(name string) *Key { return &Key{Name: name, Owner: "own:" + name, Role: Ask, use: new(use)} }
+
 // May reports whether the key has the role.
 func (k *Key) May(r Role) bool { return k == nil || k.Role >= r }
 

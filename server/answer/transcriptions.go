@@ -13,6 +13,7 @@ import (
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/audio"
 	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/prompt"
 	"github.com/axle-llm/axle/server/request"
 )
@@ -124,8 +125,13 @@ func (t *transcription) find() (err error) {
 	if t.model, err = t.a.find(t.x, t.q, prompt.ErrUnnamed, prompt.Missing); err != nil {
 		return err
 	}
-	if !t.q.entry.Caps.Audio {
-		return body.Fail(http.StatusBadRequest, "%s does not support audio", t.q.entry.Name.Full())
+	return hears(t.q.entry)
+}
+
+// hears refuses a model that does not hear.
+func hears(e *catalog.Entry) error {
+	if !e.Caps.Audio {
+		return body.Fail(http.StatusBadRequest, "%s does not support audio", e.Name.Full())
 	}
 	return nil
 }
@@ -239,11 +245,17 @@ func (t *transcription) hear(sound *counted, r *request.Reply) error {
 	return nil
 }
 
-// unheard is why a sound could not be decoded, or the model not hear it.
+// unheard is unheard, or why the form could not be read.
 func (t *transcription) unheard(err error) error {
-	switch {
-	case t.slow.Err != nil:
+	if t.slow.Err != nil {
 		return t.slow.Err
+	}
+	return unheard(err)
+}
+
+// unheard is why a sound could not be decoded, or the model not hear it.
+func unheard(err error) error {
+	switch {
 	case errors.Is(err, audio.ErrLimit):
 		return body.Fail(http.StatusRequestEntityTooLarge, "cannot hear this: %s", strings.TrimPrefix(err.Error(), "audio: "))
 	case errors.Is(err, audio.ErrFormat), errors.Is(err, audio.ErrUnsupported), errors.Is(err, audio.ErrDamaged):

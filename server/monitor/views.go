@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"context"
 	"errors"
 	"math"
 	"net/http"
@@ -58,6 +59,13 @@ func (v *Views) owner(x *request.Exchange) (Owner, error) {
 		err = request.Error(http.StatusBadRequest, err.Error())
 	}
 	return o, err
+}
+
+// See lists an answer to who cannot send a session: nobody but who has key's owner can end it. The
+// answer uses the context and calls end when it is over.
+func (v *Views) See(ctx context.Context, key, route string) (c context.Context, end func()) {
+	c, stream := v.streams.Begin(ctx, Owner{key: key, keyed: true}, route)
+	return c, stream.End
 }
 
 // Seen frames each request that a model answers: it is listed, and its owner can end it.

@@ -120,16 +120,10 @@ type word struct {
 // Add takes the next segment, and returns the event of a streamed answer.
 func (t *Transcription) Add(s ask.Segment) ([]byte, error) {
 	t.segments = append(t.segments, s)
-	delta := s.Text
-	if t.text.Len() > 0 && delta != "" && !joined(s.Language) {
-		delta = " " + delta
-	}
+	delta := prompt.Spoken(t.text.Len() > 0, s)
 	t.text.WriteString(delta)
 	return event(map[string]string{"type": "transcript.text.delta", "delta": delta})
 }
-
-// joined says whether a language has no spaces between sentences.
-func joined(language string) bool { return language == "zh" || language == "yue" || language == "ja" }
 
 // Finish returns the whole answer, or the last event of a streamed one. length is that of the
 // sound.

@@ -21,3 +21,12 @@ type Hearing interface {
 	ErrorEnd(status int, text string) []byte
 	WholeType() string
 }
+
+// Spoken is a segment's text as it follows the text before it, with the space that the language
+// has between sentences.
+func Spoken(before bool, s ask.Segment) string {
+	if !before || s.Text == "" || s.Language == "zh" || s.Language == "yue" || s.Language == "ja" {
+		return s.Text
+	}
+	return " " + s.Text
+}

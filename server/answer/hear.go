@@ -1,0 +1,76 @@
+package answer
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/axle-llm/axle/ask"
+	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/monitor"
+	"github.com/axle-llm/axle/server/prompt"
+	"github.com/axle-llm/axle/server/request"
+)
+
+// Hearers are the models that hear, by name; the one called first is before the others.
+func (a *Answers) Hearers(ctx context.Context, first string) ([]*catalog.Entry, error) {
+	all, err := a.o.Store.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(e *catalog.Entry) bool { return !e.Caps.Audio || e.Says() != "" })
+	slices.SortFunc(all, func(x, y *catalog.Entry) int { return cmp.Compare(x.Name.Full(), y.Name.Full()) })
+	if first != "" {
+		if e, err := catalog.Find(a.o.Store, first, prompt.ErrUnnamed, prompt.Missing); err == nil {
+			at := slices.IndexFunc(all, func(x *catalog.Entry) bool { return x.Name == e.Name })
+			if at > 0 {
+				all = slices.Insert(slices.Delete(all, at, at+1), 0, e)
+			}
+		}
+	}
+	return all, nil
+}
+
+var errDeaf = body.Fail(404, "no installed model hears: 'axle pull' without a name lists models")
+
+// Hear writes down the whole of a sound that came in no form: its text, and the language that it
+// begins in, if the model says so. Without a name the first of the models that hear is asked.
+func (a *Answers) Hear(ctx context.Context, name, language string, sound ask.Sound) (text, spoken string, err error) {
+	if name == "" {
+		all, err := a.Hearers(ctx, "")
+		if err != nil {
+			return "", "", err
+		}
+		if len(all) == 0 {
+			return "", "", errDeaf
+		}
+		name = all[0].Name.String()
+	}
+	q := &checked{model: name}
+	m, err := a.find(nil, q, prompt.ErrUnnamed, prompt.Missing)
+	if err == nil {
+		err = hears(q.entry)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	monitor.Of(ctx).Named(q.entry.Name.String())
+	if _, err := a.acquire(ctx, q, m, nil, nil); err != nil {
+		return "", "", err
+	}
+	defer q.release()
+	var all strings.Builder
+	for s, err := range q.lease.Transcribe(ctx, ask.TranscribeRequest{Sound: sound, Language: language, Key: request.OwnerOf(ctx)}) {
+		if err != nil {
+			return "", "", unheard(err)
+		}
+		all.WriteString(prompt.Spoken(all.Len() > 0, s))
+		spoken = cmp.Or(spoken, s.Language)
+	}
+	if err := ctx.Err(); err != nil { // who hears may end without a word then
+		return "", "", err
+	}
+	return all.String(), spoken, nil
+}
