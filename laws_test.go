@@ -47,6 +47,7 @@ var forbidden = []struct{ who, what, why string }{
 	{"audio", "os", "a sound is bytes; nothing is opened"},
 	{"audio/features", module, "arithmetic on samples depends on nothing"},
 	{"audio/onnx", module, "a file format knows nothing of its users"},
+	{"audio/phonemes", module, "how English is read depends on nothing"},
 	{"audio/vad", module + "axcl", "where speech is, the processor finds"},
 	{"audio/vad", module + "engine", "where speech is, does not depend on who recognises it"},
 	{"audio/vad", module + "models", "weights are bytes, wherever a package keeps them"},
