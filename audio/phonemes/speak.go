@@ -31,6 +31,9 @@ func (l *Lexicon) Pieces(text string) iter.Seq[string] {
 				piece := rest
 				if utf8.RuneCountInString(rest) > MaxSymbols {
 					piece = rest[:cut(rest, 0, MaxSymbols)]
+					if piece == "" { // a long row of punctuation has no spaces
+						piece = string([]rune(rest)[:MaxSymbols])
+					}
 				}
 				rest = strings.TrimSpace(rest[len(piece):])
 				if piece = strings.TrimSpace(piece); strings.ContainsAny(piece, vowels) && !yield(piece) {

@@ -76,6 +76,7 @@ func FuzzPieces(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(strings.Repeat("Hello, world! the-cat's X ", 50) + strings.Repeat("q", 300) + " ssssS 's '")
+	f.Add("cat" + strings.Repeat(".,", 100))
 	for _, line := range strings.Split(readings, "|")[:50] {
 		f.Add(line)
 	}
