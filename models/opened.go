@@ -6,13 +6,14 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/axle-llm/axle/axcl"
 )
 
 // Opened is a package of a kind that axle runs. A *Package is a language model, a *TextEncoder
-// gives vectors, a *SenseVoice writes speech down. Package engine says how each kind is put on a
-// card.
+// gives vectors, a *SenseVoice and a *Whisper write speech down. Package engine says how each kind
+// is put on a card.
 type Opened interface {
 	// Info is what there is to say of it.
 	Info() Info
@@ -103,14 +104,22 @@ func (b *base) Close() error {
 
 func (b *base) self() *base { return b }
 
-// memory notes what a package of one net takes on a card: the net's weights are the file but for
-// little.
-func (b *base) memory(file int64, buffers ...axcl.Tensor) {
+// NetFile is the file of a net, and the tensors that it says it has.
+type NetFile struct {
+	Path    string // its real path; its name in the package where there is none
+	Size    int64  // bytes; 0: not noted
+	In, Out []axcl.Tensor
+}
+
+// memory notes what a package's nets take on a card: their weights are the files but for little.
+func (b *base) memory(files []int64, buffers ...axcl.Tensor) {
 	m := &b.info.Memory
-	m.Layers = pages(file)
+	for _, size := range files {
+		m.Layers += pages(size)
+	}
 	for _, t := range buffers {
 		m.IO += pages(int64(t.Size))
 	}
 	m.Card = m.Layers + m.IO
-	m.Load = max(m.Card, m.Layers+pages(file)) // the library holds the file beside what it loads
+	m.Load = max(m.Card, m.Layers+pages(slices.Max(files))) // the library holds a file beside what it loads
 }

@@ -44,7 +44,7 @@ var kinds = []kind{
 	{name: "FireRedASR", does: "speech recognition", nets: single(func(n net) bool {
 		return n.takes("encoder_input") && n.gives("cross_attn_mask")
 	})},
-	{name: "Whisper", does: "speech recognition", nets: single(whisper)},
+	{name: "Whisper", does: "speech recognition", nets: single(whisper), open: openWhisper},
 	{name: "SenseVoice", does: "speech recognition", nets: single(sensesVoice), open: openSenseVoice},
 	{name: "Fun-ASR", does: "speech recognition", nets: single(func(n net) bool { return n.takes("speech", "speech_lengths") })},
 	{name: "Zipformer", does: "streaming speech recognition", nets: single(func(n net) bool {

@@ -212,6 +212,6 @@ func (s *SenseVoice) describe(file int64) {
 	slices.Sort(i.Languages)
 	i.Vocab = s.Logits.Shape[2]
 	i.Groups = []string{fmt.Sprintf("%.1f s of speech", 0.06*float64(s.Rows))}
-	s.memory(file, s.Speech, s.Mask, s.Spoken, s.Logits)
+	s.memory([]int64{file}, s.Speech, s.Mask, s.Spoken, s.Logits)
 	i.Quantization = cmp.Or(i.Quantization, quantizationOf(s.Net))
 }

@@ -129,7 +129,7 @@ func (e *TextEncoder) describe(file int64) {
 	}
 	i.Context, i.Hidden, i.Vocab = e.Most(), e.Dims, e.tok.Vocab()
 	i.Groups = []string{fmt.Sprintf("%d tokens", e.Most())}
-	e.memory(file, e.Input, e.Output)
+	e.memory([]int64{file}, e.Input, e.Output)
 	i.Quantization = cmp.Or(i.Quantization, quantizationOf(e.Net))
 }
 

@@ -134,6 +134,37 @@ func Recognisers() []Kind {
 	}
 }
 
+// Whispers are Whisper's packages in its three layouts, whole but for the weights.
+func Whispers() []Kind {
+	whole := Whisper{Full: true}
+	words := map[string]string{"tokens.txt": whole.list()}
+	selfs, crosses, outs, rows := "", "", "", ""
+	for i := range 4 {
+		selfs += fmt.Sprintf("; self_k_%d f32 1,448,384; self_v_%d f32 1,448,384", i, i)
+		crosses += fmt.Sprintf("; cross_k_%d f32 1,1500,384; cross_v_%d f32 1,1500,384", i, i)
+		outs += fmt.Sprintf("; out_cross_k_%d f32 1,1500,384; out_cross_v_%d f32 1,1500,384", i, i)
+		rows += fmt.Sprintf("; this_self_k_%d f32 1,1,384; this_self_v_%d f32 1,1,384", i, i)
+	}
+	all := []Kind{
+		Kind{"Whisper", "A", nets("small-encoder: mel f32 1,80,3000"+
+			" -> n_layer_cross_k f32 12,1,1500,768; n_layer_cross_v f32 12,1,1500,768",
+			"small-decoder-main: tokens i32 1,4; n_layer_cross_k f32 12,1,1500,768; n_layer_cross_v f32 12,1,1500,768"+
+				" -> logits f32 1,4,51865; out_n_layer_self_k_cache f32 12,1,448,768; out_n_layer_self_v_cache f32 12,1,448,768",
+			"small-decoder-loop: tokens i32 1,1; in_n_layer_self_k_cache f32 12,1,448,768; in_n_layer_self_v_cache f32 12,1,448,768;"+
+				" n_layer_cross_k f32 12,1,1500,768; n_layer_cross_v f32 12,1,1500,768; positional_embedding f32 1,768; mask f32 448"+
+				" -> logits f32 1,1,51865; out_n_layer_self_k_cache f32 12,1,448,768; out_n_layer_self_v_cache f32 12,1,448,768"),
+		}.with(words),
+		Kind{"Whisper", "B", nets("turbo-encoder: mel f32 1,128,3000 -> cross_k f32 4,1,1500,1280; cross_v f32 4,1,1500,1280",
+			"turbo-decoder: tokens i32 1,1; self_k f32 4,1,448,1280; self_v f32 4,1,448,1280; cross_k f32 4,1,1500,1280;"+
+				" cross_v f32 4,1,1500,1280; offset i32 1; mask i32 448"+
+				" -> logits f32 1,1,51866; this_self_k f32 4,1,1,1280; this_self_v f32 4,1,1,1280")}.with(words),
+		Kind{"Whisper", "C", nets("tiny-encoder: tiny-mel f32 1,80,3000 -> "+outs[2:],
+			"tiny-decoder: token i32 1,1"+selfs+crosses+"; offset i32 1; mask i32 448 -> logits f32 1,1,51865"+rows)}.with(words),
+	}
+	all[0].with(map[string]string{"small-positional_embedding.bin": strings.Repeat("\x00", 4*448*768)})
+	return all
+}
+
 // Kinds are one of every kind and layout that axle does not run.
 func Kinds() []Kind {
 	states := "x f32 1,103,80"
@@ -145,12 +176,6 @@ func Kinds() []Kind {
 			states += fmt.Sprintf("; cached_%s_%d %s", name, i, shape)
 			after += fmt.Sprintf("; new_cached_%s_%d %s", name, i, shape)
 		}
-	}
-	selfs, crosses, outs := "", "", ""
-	for i := range 4 {
-		selfs += fmt.Sprintf("; self_k_%d f32 1,448,384; self_v_%d f32 1,448,384", i, i)
-		crosses += fmt.Sprintf("; cross_k_%d f32 1,1500,384; cross_v_%d f32 1,1500,384", i, i)
-		outs += fmt.Sprintf("; out_cross_k_%d f32 1,1500,384; out_cross_v_%d f32 1,1500,384", i, i)
 	}
 	kokoro := func(dir string) map[string][]byte {
 		return nets(dir+"kokoro_part1_96: input_ids i32 1,96; ref_s f32 1,256; text_mask u8 1,96 -> duration f32 1,96,50; d f32 1,96,640",
@@ -174,18 +199,6 @@ func Kinds() []Kind {
 		return text(c)
 	}
 	all := []Kind{
-		{"Whisper", "A", nets("small-encoder: mel f32 1,80,3000 -> n_layer_cross_k f32 12,1,1500,768; n_layer_cross_v f32 12,1,1500,768",
-			"small-decoder-main: tokens i32 1,4; n_layer_cross_k f32 12,1,1500,768; n_layer_cross_v f32 12,1,1500,768"+
-				" -> logits f32 1,4,51865; out_n_layer_self_k_cache f32 12,1,448,768; out_n_layer_self_v_cache f32 12,1,448,768",
-			"small-decoder-loop: tokens i32 1,1; in_n_layer_self_k_cache f32 12,1,448,768; in_n_layer_self_v_cache f32 12,1,448,768;"+
-				" n_layer_cross_k f32 12,1,1500,768; n_layer_cross_v f32 12,1,1500,768; positional_embedding f32 1,768; mask f32 448"+
-				" -> logits f32 1,1,51865; out_n_layer_self_k_cache f32 12,1,448,768; out_n_layer_self_v_cache f32 12,1,448,768")},
-		{"Whisper", "B", nets("turbo-encoder: mel f32 1,128,3000 -> cross_k f32 4,1,1500,1280; cross_v f32 4,1,1500,1280",
-			"turbo-decoder: tokens i32 1,1; self_k f32 4,1,448,1280; self_v f32 4,1,448,1280; cross_k f32 4,1,1500,1280;"+
-				" cross_v f32 4,1,1500,1280; offset i32 1; mask i32 448"+
-				" -> logits f32 1,1,51866; this_self_k f32 4,1,1,1280; this_self_v f32 4,1,1,1280")},
-		{"Whisper", "C", nets("tiny-encoder: tiny-mel f32 1,80,3000 -> "+outs[2:],
-			"tiny-decoder: token i32 1,1"+selfs+crosses+"; offset i32 1; mask i32 448 -> logits f32 1,1,51865")},
 		Kind{"Qwen3-ASR", "", nets("conv_frontend: input_features f32 1,3000,128 -> conv_output f32 1,390,896",
 			"encoder: input_features f32 1,390,896; feature_attention_mask f32 1,390 -> output f32 1,390,1024")}.
 			layers("qwen3_asr_p64_l%d_together.axmodel", 2, 20),
@@ -224,7 +237,6 @@ func Kinds() []Kind {
 		Kind{"LoRA", "", map[string][]byte{}}.layers("qwen3_vl_text_p128_l%d_together.axmodel", 2, 20, lora()...),
 	}
 	more := map[string]map[string]string{
-		"Whisper": {"tokens.txt": "IQ== 0\n"},
 		"Qwen3-ASR": {"config.json": text(map[string]any{"architectures": []string{"ForConditionalGeneration"}, "vocab_size": 20}),
 			"post_config.json": "{}", "qwen3_tokenizer.txt": "430 1\n"},
 		"Qwen3-TTS": {"config.json": "{}"},

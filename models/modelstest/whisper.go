@@ -150,15 +150,20 @@ func (e Whisper) Write(dir string) error {
 			return err
 		}
 	}
-	var list strings.Builder
-	for i, token := range e.Tokens() {
-		fmt.Fprintf(&list, "%s %d\n", base64.StdEncoding.EncodeToString([]byte(token)), i)
-	}
-	f.text(e.size()+"-tokens.txt", list.String())
+	f.text(e.size()+"-tokens.txt", e.list())
 	if !e.Bare {
 		f.text(e.size()+"_config.json", text(e.config()))
 	}
 	return f.err
+}
+
+// list is the file of tokens.
+func (e Whisper) list() string {
+	var list strings.Builder
+	for i, token := range e.Tokens() {
+		fmt.Fprintf(&list, "%s %d\n", base64.StdEncoding.EncodeToString([]byte(token)), i)
+	}
+	return list.String()
 }
 
 func (e Whisper) config() map[string]any {
