@@ -13,6 +13,10 @@ type TranscribeRequest struct {
 	Sound    Sound
 	Language string // ISO 639-1; empty: the model finds it
 	Key      string // keys take turns, one piece of speech each
+
+	Translate   bool    // into English
+	Prompt      string  // what was said before, or words that may come; models that take none ignore it
+	Temperature float64 // 0: the most likely tokens, and others only where these make no sense
 }
 
 // Segment is a part of speech, as text.
@@ -25,6 +29,12 @@ type Segment struct {
 	Words      []Word
 	Tokens     []int32
 	Logprob    float64 // the mean of the tokens' log probabilities
+
+	// What Whisper says of the piece of speech that the segment is from.
+	Seek        time.Duration // where the piece begins
+	NoSpeech    float64       // the probability that nobody speaks
+	Compression float64       // how many times smaller zlib makes the text; 0: not computed
+	Temperature float64       // at which the tokens were drawn
 }
 
 // Word is a word of a segment, or a character of a language that is written without spaces.

@@ -26,33 +26,32 @@ func OpenAny(ctx context.Context, p models.Opened, o OpenOptions) (*Model, error
 		return openTextEncoder(ctx, p, o)
 	case *models.SenseVoice:
 		return openSenseVoice(ctx, p, o)
+	case *models.Whisper:
+		return openWhisper(ctx, p, o)
 	}
 	return nil, fmt.Errorf("%w: %s: no card is told what to do with a %T", ErrUnsupported, p.Info().Name, p)
 }
 
-// netBackend is a model that is a single net on a card. Each kind of such models embeds it, and
+// netBackend is a model of one or several nets on a card. Each kind of such models embeds it, and
 // overrides what the kind can do.
 type netBackend struct {
 	info    Info
-	net     *Net
-	closer  func() error // called after the net has left the card
-	turns   *fair.Line   // turns of keys, one call of the net at a time
-	most    int64        // the most requests that may wait
-	waiting atomic.Int64 // requests
+	card    *Card
+	nets    []*Net        // in the order of their files
+	buffers []axcl.Buffer // what stays on the card between calls
+	closer  func() error  // called after the nets have left the card
+	turns   *fair.Line    // turns of keys
+	most    int64         // the most requests that may wait
+	waiting atomic.Int64  // requests
 	calls   atomic.Uint64
 	closed  atomic.Bool
 	called  string // what a call does, in the statistics
 }
 
-// netFile is the file of a net, and the tensors that it says it has.
-type netFile struct {
-	path    string
-	in, out []axcl.Tensor
-}
-
-// openNet puts a model of one net on a card. set is called with what the kinds have in common, and
-// returns the backend.
-func openNet(ctx context.Context, p models.Opened, f netFile, info Info, o OpenOptions, set func(n *netBackend) Backend) (*Model, error) {
+// openNets puts a model's nets on a card. set is called with what the kinds have in common, and
+// returns the backend. Whatever it put on the card is taken off again if it fails.
+func openNets(ctx context.Context, p models.Opened, files []models.NetFile, info Info, o OpenOptions,
+	set func(n *netBackend) (Backend, error)) (*Model, error) {
 	if o.Draft != nil {
 		return nil, fmt.Errorf("%w: %s takes no draft model: it writes no text", ErrUnsupported, info.Name)
 	}
@@ -62,51 +61,85 @@ func openNet(ctx context.Context, p models.Opened, f netFile, info Info, o OpenO
 		info.Context = min(info.Context, o.Context)
 	}
 	one := func(c *Card, closer func() error) (*Model, error) {
-		n := &netBackend{info: info, closer: closer, turns: fair.New(1, 0), most: int64(o.MaxQueue)}
+		n := &netBackend{info: info, card: c, closer: closer, turns: fair.New(1, 0), most: int64(o.MaxQueue)}
 		if n.info.Device = c.Info().ID; n.most <= 0 {
 			n.most = 512
 		}
-		if err := n.load(ctx, c, f, o); err != nil {
+		var b Backend
+		if err := c.makingRoom(o, info.Memory.Load, func() (err error) {
+			n.nets, n.buffers = nil, nil
+			if err = n.load(ctx, files, o); err == nil {
+				b, err = set(n)
+			}
+			if err != nil {
+				err = errors.Join(err, n.unload())
+			}
+			return err
+		}); err != nil {
 			return nil, err
 		}
-		return New(set(n), Options{Name: info.Name}), nil
+		c.ours.Add(info.Memory.Card)
+		return New(b, Options{Name: info.Name}), nil
 	}
 	choose := func(all []*Card) *Card { return cmp.Or(Place(all, info.Memory.Load), all[0]) }
 	return openOn(p, o, choose, one, one)
 }
 
-// load loads the net onto a card. If memory was lacking and Room made some, it tries once more.
-func (b *netBackend) load(ctx context.Context, c *Card, f netFile, o OpenOptions) error {
+// load loads the nets onto the card, one after the other.
+func (b *netBackend) load(ctx context.Context, files []models.NetFile, o OpenOptions) error {
 	need := b.info.Memory.Load
-	at := Progress{Model: b.info.Name, File: f.path, Total: 1, Of: b.info.Memory.Layers, Needs: need}
-	told := func(done int) {
-		at.Done, at.Bytes = done, int64(done)*at.Of
+	at := Progress{Model: b.info.Name, Total: len(files), Of: b.info.Memory.Layers, Needs: need}
+	told := func() {
 		if o.Progress != nil {
 			o.Progress(at)
 		}
 	}
-	if err := c.makingRoom(o, need, func() (err error) {
-		b.net, err = loadNet(ctx, c, f.path, func() error {
-			told(0)
-			if err := c.Refresh(); err != nil {
+	for i, f := range files {
+		at.File = f.Path
+		n, err := loadNet(ctx, b.card, f.Path, func() error {
+			if i > 0 {
+				return nil
+			}
+			told()
+			if err := b.card.Refresh(); err != nil {
 				return err
 			}
-			return c.room(b.info.Name, need, need)
+			return b.card.room(b.info.Name, need, need)
 		})
-		return err
-	}); err != nil {
-		return err
+		if err != nil {
+			return err
+		}
+		b.nets = append(b.nets, n)
+		if err := b.agree(n, f); err != nil {
+			return err
+		}
+		if at.Done, at.Bytes = i+1, at.Bytes+f.Size; at.Done == at.Total {
+			at.Bytes = at.Of
+		}
+		told()
 	}
-	if err := b.agree(f); err != nil {
-		return errors.Join(err, b.net.Close())
-	}
-	told(1)
-	c.ours.Add(b.info.Memory.Card)
 	return nil
 }
 
+// unload takes the nets off the card, and then the buffers that they were bound to.
+func (b *netBackend) unload() error {
+	var errs []error
+	for _, n := range b.nets {
+		errs = append(errs, n.Close())
+	}
+	if len(b.buffers) > 0 {
+		errs = append(errs, b.card.Do(context.Background(), func(axcl.Device) (err error) {
+			for _, x := range b.buffers {
+				err = errors.Join(err, b.card.Unload(x))
+			}
+			return err
+		}))
+	}
+	return errors.Join(errs...)
+}
+
 // agree compares the card's tensors with the file's. The net may give more than is asked for.
-func (b *netBackend) agree(f netFile) error {
+func (b *netBackend) agree(n *Net, f models.NetFile) error {
 	all := func(got, want []axcl.Tensor) bool {
 		return !slices.ContainsFunc(want, func(w axcl.Tensor) bool {
 			return !slices.ContainsFunc(got, func(t axcl.Tensor) bool {
@@ -114,9 +147,9 @@ func (b *netBackend) agree(f netFile) error {
 			})
 		})
 	}
-	if ins, outs := b.net.Tensors(0); len(ins) != len(f.in) || !all(ins, f.in) || !all(outs, f.out) {
+	if ins, outs := n.Tensors(0); len(ins) != len(f.In) || !all(ins, f.In) || !all(outs, f.Out) {
 		return fmt.Errorf("engine: %w: %s: the card says %v and %v of its tensors, the file %v and %v", axcl.ErrModel, b.info.Name, ins,
-			outs, f.in, f.out)
+			outs, f.In, f.Out)
 	}
 	return nil
 }
@@ -130,9 +163,9 @@ func (b *netBackend) queue() (done func(), err error) {
 	return func() { b.waiting.Add(-1) }, nil
 }
 
-// call calls the net.
+// call calls the first net.
 func (b *netBackend) call(ctx context.Context, in, out map[string][]byte) error {
-	if _, err := b.net.run(ctx, 0, in, out); err != nil {
+	if _, err := b.nets[0].run(ctx, 0, in, out); err != nil {
 		return err
 	}
 	b.calls.Add(1)
@@ -161,13 +194,13 @@ func (b *netBackend) Info() Info               { return b.info }
 func (b *netBackend) Sampling() sampler.Params { return sampler.Defaults() }
 
 func (b *netBackend) Stats() Stats {
-	info := b.net.card.Info()
+	info := b.card.Info()
 	st := Stats{State: "ready", Queued: int(b.waiting.Load()), Passes: map[string]uint64{b.called: b.calls.Load()}, CardFree: info.FreeCMM,
 		CardTotal: info.TotalCMM, Temperature: info.Temperature, NPULoad: info.NPULoad}
 	switch {
 	case b.closed.Load():
 		st.State = "closed"
-	case b.net.card.Err() != nil:
+	case b.card.Err() != nil:
 		st.State = "lost"
 	}
 	return st
@@ -177,8 +210,8 @@ func (b *netBackend) Close() error {
 	if b.closed.Swap(true) {
 		return ErrClosed
 	}
-	b.net.card.ours.Add(-b.info.Memory.Card)
-	if err := errors.Join(b.net.Close(), b.closer()); err != nil {
+	b.card.ours.Add(-b.info.Memory.Card)
+	if err := errors.Join(b.unload(), b.closer()); err != nil {
 		return fmt.Errorf("engine: closing %s: %w", b.info.Name, err)
 	}
 	return nil

@@ -85,10 +85,20 @@ func (n *Net) Run(ctx context.Context, group int, in map[string][]byte) (out map
 
 // run calls the net for the outputs in out.
 func (n *Net) run(ctx context.Context, group int, in, out map[string][]byte) (took time.Duration, err error) {
+	took, err = n.piece(ctx, func(axcl.Device) error { return n.net.Run(group, in, out) })
+	if errors.Is(err, axcl.ErrPass) {
+		err = fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	return took, err
+}
+
+// piece runs f on the worker as one piece of the net's turns. f may call this net and others on the
+// card, bind their tensors and use buffers. It should be about as long each time.
+func (n *Net) piece(ctx context.Context, f func(axcl.Device) error) (took time.Duration, err error) {
 	last := time.Duration(n.took.Load())
-	err = n.line.Do(ctx, card.Turn, last, func(axcl.Device) error {
+	err = n.line.Do(ctx, card.Turn, last, func(dev axcl.Device) error {
 		t0 := n.card.Now()
-		err := n.card.Watched(20*last, func() error { return n.net.Run(group, in, out) })
+		err := n.card.Watched(20*last, func() error { return f(dev) })
 		if took = n.card.Now() - t0; err == nil {
 			n.took.Store(int64(took))
 		}
@@ -97,9 +107,6 @@ func (n *Net) run(ctx context.Context, group int, in, out map[string][]byte) (to
 		}
 		return errors.Join(err, n.card.Strike(err))
 	})
-	if errors.Is(err, axcl.ErrPass) {
-		err = fmt.Errorf("%w: %w", ErrRequest, err)
-	}
 	return took, err
 }
 

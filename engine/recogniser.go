@@ -41,14 +41,14 @@ type recogniser struct {
 }
 
 func openSenseVoice(ctx context.Context, p *models.SenseVoice, o OpenOptions) (*Model, error) {
-	f := netFile{p.Net, []axcl.Tensor{p.Speech, p.Spoken}, []axcl.Tensor{p.Logits}}
+	f := models.NetFile{Path: p.Net, In: []axcl.Tensor{p.Speech, p.Spoken}, Out: []axcl.Tensor{p.Logits}}
 	if p.Mask.Name != "" {
-		f.in = append(f.in, p.Mask)
+		f.In = append(f.In, p.Mask)
 	}
 	info := Info{Name: p.Name, Vocab: len(p.Tokens), Capabilities: ask.Capabilities{Audio: true}}
-	return openNet(ctx, p, f, info, o, func(n *netBackend) Backend {
+	return openNets(ctx, p, []models.NetFile{f}, info, o, func(n *netBackend) (Backend, error) {
 		n.called = "transcribe"
-		return &recogniser{n, p}
+		return &recogniser{n, p}, nil
 	})
 }
 

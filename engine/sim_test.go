@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"runtime"
 	"strings"
@@ -16,12 +17,15 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/axcl/native"
 	"github.com/axle-llm/axle/axcl/native/simhook"
+	"github.com/axle-llm/axle/axcl/simcard"
 	"github.com/axle-llm/axle/axcl/simcard/simcardtest"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/modelstest"
 )
 
 // TestRerankNative is TestRerank through the vendor's ABI.
@@ -45,6 +49,48 @@ func TestSenseVoiceNative(t *testing.T) {
 	lane.NoRace(t)
 	open, _ := onSim(t, "hazards=strict")
 	testSenseVoice(t, open)
+}
+
+// TestWhisperNative is TestWhisper through the vendor's ABI, of the card and of the board.
+func TestWhisperNative(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
+	t.Run("card", func(t *testing.T) {
+		open, _ := onSim(t, "hazards=strict")
+		testWhisper(t, open)
+	})
+	t.Run("board", func(t *testing.T) {
+		onSim(t, "hazards=strict")
+		libs, err := simcard.Build("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv(native.EnvEngine, filepath.Dir(libs.Engine))
+		testWhisper(t, func() (axcl.Device, string, error) { return cards.Open("axengine") })
+	})
+}
+
+// TestWhisperLink: of what is heard and said before, nothing crosses the link. A token costs layout
+// A four transfers, and layout B two and the rows of each layer in addition.
+func TestWhisperLink(t *testing.T) {
+	lane.NoRace(t)
+	for _, e := range []modelstest.Whisper{{Seed: 1, Layout: "A", Layers: 2}, {Seed: 2, Layout: "B", Layers: 2}} {
+		t.Run(e.Layout, func(t *testing.T) {
+			open, sim := onSim(t, "hazards=strict")
+			m, _, _ := onCard(t, e.Write, open, OpenOptions{})
+			copied, calls := sim.Crossings(), m.Stats().Passes["transcribe"]
+			heardAll(t, m, babble(1, 5), "en")
+			copied, calls = sim.Crossings()-copied, m.Stats().Passes["transcribe"]-calls
+			each := uint64(4) // the token, its place and the mask up, logits down
+			if e.Layout == "B" {
+				each = 4 + 2 + 2*2 // new rows down, and up again for each layer
+			}
+			t.Logf("%d copies in %d calls", copied, calls)
+			if copied == 0 || copied > each*calls || calls < 5 {
+				t.Errorf("%d copies in %d calls: at most %d each are expected", copied, calls, each)
+			}
+		})
+	}
 }
 
 // onSim configures the simulated card for one test, and gives what opens it.

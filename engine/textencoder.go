@@ -26,10 +26,10 @@ type textEncoder struct {
 
 func openTextEncoder(ctx context.Context, p *models.TextEncoder, o OpenOptions) (*Model, error) {
 	info := Info{Name: p.Name, Context: p.Most(), Vocab: p.Tokenizer().Vocab(), Hidden: p.Dims, Embedding: true}
-	f := netFile{p.Net, []axcl.Tensor{p.Input}, []axcl.Tensor{p.Output}}
-	return openNet(ctx, p, f, info, o, func(n *netBackend) Backend {
+	f := models.NetFile{Path: p.Net, In: []axcl.Tensor{p.Input}, Out: []axcl.Tensor{p.Output}}
+	return openNets(ctx, p, []models.NetFile{f}, info, o, func(n *netBackend) (Backend, error) {
 		n.called = "encode"
-		return &textEncoder{n, p}
+		return &textEncoder{n, p}, nil
 	})
 }
 

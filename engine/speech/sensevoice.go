@@ -41,9 +41,13 @@ const (
 // Transcribe cuts the sound where it is quiet, into pieces that the net takes in one call, and
 // yields the segments of each as it is recognised. It reads no more of the sound than the next
 // piece. Silent pieces are left out. Errors: ask.ErrRequest for a language that the model does not
-// know; the sound's; the net's; ErrNonsense.
+// know, or a translation; the sound's; the net's; ErrNonsense.
 func (s *SenseVoice) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.Seq2[ask.Segment, error] {
 	return func(yield func(ask.Segment, error) bool) {
+		if r.Translate {
+			yield(ask.Segment{}, fmt.Errorf("%w: %s does not translate: use a Whisper model", ask.ErrRequest, s.p.Name))
+			return
+		}
 		language, ok := s.p.Language(r.Language)
 		if !ok {
 			yield(ask.Segment{}, fmt.Errorf("%w: %s does not know the language %q: it knows zh, en, yue, ja and ko", ask.ErrRequest,
