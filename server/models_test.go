@@ -138,7 +138,6 @@ func TestModelsOfOtherKinds(t *testing.T) {
 func TestUnbuilt(t *testing.T) {
 	r := newRig(t)
 	for path, want := range map[string]string{"/v1/audio/speech": "does not speak yet",
-		"/v1/audio/translations": "does not translate speech yet",
 		"/v1/images/generations": "does not make or change pictures yet", "/v1/images/edits": "pictures yet",
 		"/v1/images/variations": "pictures yet", "/v1/realtime": "Realtime API yet", "/v1/realtime/client_secrets": "Realtime API yet"} {
 		for _, method := range []string{"GET", "POST"} {

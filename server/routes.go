@@ -79,6 +79,7 @@ func (s *Server) table() []route {
 		{"GET", "/v1/models", ask, plain, try(models.OpenAIModels)},
 		{"GET", "/v1/models/*model", ask, plain, try(models.OpenAIModel)},
 		{"POST", "/v1/audio/transcriptions", ask, asked, try(answers.Transcriptions(openai.NewTranscription))},
+		{"POST", "/v1/audio/translations", ask, asked, try(answers.Transcriptions(openai.NewTranslation))},
 
 		{"GET", "/api/axle/state", ask, plain, try(views.State)},
 		{"GET", "/api/axle/cells", ask, plain, try(views.Cells)},

@@ -50,7 +50,9 @@ func TestTranscriptions(t *testing.T) {
 			`data: {"delta":"Second 1 is 50%.","type":"transcript.text.delta"}` + "\n\n" + `data: {"delta":" Second 2`, 200},
 		{"the end of a stream", model + field("stream", "true") + sound + end,
 			`data: {"text":"Second 1 is 50%. Second 2 is 50%. Second 3 is 50%.","type":"transcript.text.done"}`, 200},
-		{"fields that mean nothing", model + field("prompt", "axle") + field("colour", "red") + sound + end, `{"text":`, 200},
+		{"a prompt", model + field("prompt", "axle") + sound + end, `{"text":"Second 1 is 50%. After axle. Second 2`, 200},
+		{"warm", model + field("response_format", "verbose_json") + field("temperature", "0.5") + sound + end, `"temperature":0.5,`, 200},
+		{"fields that mean nothing", model + field("colour", "red") + sound + end, `{"text":`, 200},
 
 		{"no model", sound + end, "model is required", 400},
 		{"no file", model + end, "file is required: http: no such file", 400},
@@ -81,6 +83,10 @@ func TestTranscriptions(t *testing.T) {
 		if a.code != tt.code || !strings.Contains(a.body, tt.want) {
 			t.Errorf("%s: got %d %.400s, want %d %s", tt.name, a.code, a.body, tt.code, tt.want)
 		}
+	}
+	a := r.post("/v1/audio/translations", model+field("response_format", "verbose_json")+sound+end, "Content-Type", formKind)
+	if want := `{"task":"translate","language":"english","duration":2.5,"text":"In English: Second 1`; !strings.HasPrefix(a.body, want) {
+		t.Errorf("a translation: %d %.200s", a.code, a.body)
 	}
 	if a := r.post("/v1/audio/transcriptions", "{}"); a.code != 400 ||
 		!strings.Contains(a.body, "request Content-Type isn't multipart/form-data") {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/audio"
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/catalog"
@@ -218,7 +217,8 @@ func (t *transcription) answer() error {
 
 // hear answers with what the model hears.
 func (t *transcription) hear(sound *counted, r *request.Reply) error {
-	req := ask.TranscribeRequest{Sound: sound, Language: t.h.Language(), Key: t.x.Owner()}
+	req := t.h.Request()
+	req.Sound, req.Key = sound, t.x.Owner()
 	for s, err := range t.q.lease.Transcribe(t.x.Ctx(), req) {
 		if err != nil {
 			return t.unheard(err)

@@ -17,10 +17,11 @@ import (
 // Transcription is a request to write speech down, and its answer. It implements
 // [prompt.Hearing]. It belongs to one goroutine.
 type Transcription struct {
-	model, language string
-	format          string // json, text, srt, vtt or verbose_json; "": json
-	stream          bool
-	words, times    bool // verbose_json has words, and segments
+	model        string
+	request      ask.TranscribeRequest
+	format       string // json, text, srt, vtt or verbose_json; "": json
+	stream       bool
+	words, times bool // verbose_json has words, and segments
 
 	segments []ask.Segment
 	text     strings.Builder
@@ -29,11 +30,16 @@ type Transcription struct {
 // NewTranscription returns a request without fields.
 func NewTranscription() prompt.Hearing { return new(Transcription) }
 
+// NewTranslation returns one for a text in English, whatever is spoken.
+func NewTranslation() prompt.Hearing {
+	return &Transcription{request: ask.TranscribeRequest{Translate: true}}
+}
+
 // Model is the name of the model that is to hear.
 func (t *Transcription) Model() string { return t.model }
 
-// Language is the language that is spoken, by its ISO code; empty: it is to be found.
-func (t *Transcription) Language() string { return t.language }
+// Request is what the fields ask of the model.
+func (t *Transcription) Request() ask.TranscribeRequest { return t.request }
 
 // Streams reports whether the answer is sent as it comes.
 func (t *Transcription) Streams() bool { return t.stream }
@@ -45,7 +51,9 @@ func (t *Transcription) Set(name, value string) (err error) {
 	case "model":
 		t.model = value
 	case "language":
-		t.language = strings.ToLower(strings.TrimSpace(value))
+		t.request.Language = strings.ToLower(strings.TrimSpace(value))
+	case "prompt":
+		t.request.Prompt = value
 	case "response_format":
 		switch value {
 		case "", "json", "text", "srt", "vtt", "verbose_json":
@@ -58,7 +66,8 @@ func (t *Transcription) Set(name, value string) (err error) {
 			return body.Fail(400, "stream must be true or false, got %q", value)
 		}
 	case "temperature":
-		if f, err := strconv.ParseFloat(value, 64); err != nil || !(f >= 0 && f <= 1) {
+		f := &t.request.Temperature
+		if *f, err = strconv.ParseFloat(value, 64); err != nil || !(*f >= 0 && *f <= 1) {
 			return body.Fail(400, "temperature must be between 0 and 1, got %q", value)
 		}
 	case "timestamp_granularities[]", "timestamp_granularities":
@@ -166,15 +175,22 @@ func (t *Transcription) ErrorEnd(status int, text string) []byte {
 func (t *Transcription) WholeType() string { return whole }
 
 func (t *Transcription) verbose(length time.Duration) verbose {
-	v := verbose{Task: "transcribe", Language: languageName(t.language), Duration: seconds(length), Text: t.text.String()}
+	v := verbose{Task: "transcribe", Language: languageName(t.request.Language), Duration: seconds(length), Text: t.text.String()}
+	if t.request.Translate {
+		v.Task = "translate"
+	}
 	for i, s := range t.segments {
+		seek, compression := s.Seek, s.Compression
+		if compression == 0 { // the model has neither
+			seek, compression = s.Start, 1
+		}
 		if v.Language == "" {
 			v.Language = languageName(s.Language)
 		}
 		if t.times || !t.words {
-			v.Segments = append(v.Segments, segment{ID: i, Seek: int(s.Start / (10 * time.Millisecond)), Start: seconds(s.Start),
+			v.Segments = append(v.Segments, segment{ID: i, Seek: int(seek / (10 * time.Millisecond)), Start: seconds(s.Start),
 				End: seconds(s.End), Text: s.Text, Tokens: s.Tokens, Logprob: s.Logprob, Language: s.Language, Emotion: s.Emotion,
-				Event: s.Event, Compression: 1})
+				Event: s.Event, Temperature: s.Temperature, Compression: compression, NoSpeech: s.NoSpeech})
 		}
 		if t.words {
 			for _, w := range s.Words {

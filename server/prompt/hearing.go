@@ -12,7 +12,7 @@ type Hearing interface {
 	Set(name, value string) error // a field; one that means nothing is left out
 	Check() error
 	Model() string
-	Language() string
+	Request() ask.TranscribeRequest // without its sound and key
 	Streams() bool
 	Add(s ask.Segment) (event []byte, err error)
 	Finish(length time.Duration) ([]byte, error) // the whole answer, or a stream's last event

@@ -50,7 +50,14 @@ func (b *Backend) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.
 				start := time.Duration(n-1) * time.Second
 				end := start + time.Duration(length)*time.Second/rate
 				text := fmt.Sprintf("Second %d is %.0f%%.", n, 100*loudest)
-				if !yield(ask.Segment{Start: start, End: end, Text: text, Language: "en", Tokens: []int32{int32(n)}, Logprob: -0.5,
+				if r.Translate {
+					text = "In English: " + text
+				}
+				if r.Prompt != "" {
+					text += " After " + r.Prompt + "."
+				}
+				if !yield(ask.Segment{Start: start, End: end, Text: text, Language: "en", Tokens: []int32{int32(n)},
+					Logprob: -0.5, Temperature: r.Temperature,
 					Words: []ask.Word{{Text: "Second", Start: start, End: start + 100*time.Millisecond}}}, ctx.Err()) || ctx.Err() != nil {
 					return
 				}
