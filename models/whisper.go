@@ -400,6 +400,10 @@ func (w *Whisper) readPlaces(t *tree) (err error) {
 func (w *Whisper) describe(t *tree, nets []*net) {
 	i := &w.info
 	i.Says, i.Capabilities, i.Vocab = "", []string{"audio"}, w.Vocab
+	for _, l := range w.Languages {
+		i.Languages = append(i.Languages, l.Code)
+	}
+	slices.Sort(i.Languages)
 	i.Groups = []string{fmt.Sprintf("%d layers of %d, %d mels, %d languages", w.Layers, w.Width, w.Mels, len(w.Languages))}
 	var files []int64
 	var buffers []axcl.Tensor
