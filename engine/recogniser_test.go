@@ -170,17 +170,18 @@ func TestTranscribeFaults(t *testing.T) {
 	//proves:D7 of a recogniser
 	//proves:D8 of a recogniser
 	failed := &axcl.Error{Op: "Run", Layer: -1, Code: 0x8030070c}
+	gone := fmt.Errorf("%w: the link is down", axcl.ErrLost)
 	for _, c := range []struct {
 		name string
-		fail func() error
+		fail func(hang <-chan struct{}) error
 		want error
 		lost bool
 		took time.Duration // at most
 	}{
-		{"a call fails", func() error { return failed }, failed, false, 0},
+		{"a call fails", func(<-chan struct{}) error { return failed }, failed, false, 0},
 		{"NaN", nil, speech.ErrNonsense, false, 0},
-		{"the card is lost", func() error { return fmt.Errorf("%w: the link is down", axcl.ErrLost) }, axcl.ErrLost, true, 0},
-		{"a call that never returns", func() error { <-time.After(time.Hour); return nil }, axcl.ErrLost, true, 11 * time.Second},
+		{"the card is lost", func(<-chan struct{}) error { return gone }, axcl.ErrLost, true, 0},
+		{"a call that never returns", func(hang <-chan struct{}) error { <-hang; return failed }, axcl.ErrLost, true, 11 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -193,8 +194,10 @@ func TestTranscribeFaults(t *testing.T) {
 				hear := func(seed uint64) ([]Segment, error) {
 					return transcribed(context.Background(), m, TranscribeRequest{Sound: &sound{samples: babble(seed, 5), err: io.EOF}})
 				}
+				hang := make(chan struct{})
 				if c.fail != nil {
-					d.fail.Store(&c.fail)
+					fail := func() error { return c.fail(hang) }
+					d.fail.Store(&fail)
 				} else {
 					d.put.Store(math.Float32bits(float32(math.NaN())))
 				}
@@ -223,9 +226,8 @@ func TestTranscribeFaults(t *testing.T) {
 				if st := m.Stats().State; (st == "lost") != c.lost {
 					t.Errorf("the state is %s", st)
 				}
-				if c.took > 0 {
-					time.Sleep(time.Hour) // until the call returns after all
-				}
+				close(hang)
+				synctest.Wait()
 			})
 		})
 	}
