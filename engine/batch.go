@@ -315,8 +315,6 @@ func (m *batch) makeLow(n int) {
 	if lands > m.wideReach && after > 0 {
 		one = m.lone(m.wideReach + 1)
 		worth = float64(after) * one
-	} else if m.passes < m.highUntil {
-		return
 	} else if m.proven.Mixed && float64(len(m.running))*one > wide {
 		below = m.shape.Groups[g].Cells
 		dear := float64(len(m.running)) * one
@@ -325,14 +323,24 @@ func (m *batch) makeLow(n int) {
 		}
 		worth = (dear - wide) * passesToCome
 	}
+	evict := func(below int) bool {
+		return m.cells.Places().EvictBelow(n, below, func(drop, length int) bool {
+			far := min(max(length-m.wideReach-m.wide, 0), drop)
+			return (float64(far)*one+float64(drop-far)/float64(m.wide)*wide)*chance <= worth
+		})
+	}
 	if lands <= below || worth <= 0 {
 		return
 	}
-	if !m.cells.Places().EvictBelow(n, below, func(drop, length int) bool {
-		far := min(max(length-m.wideReach-m.wide, 0), drop)
-		return (float64(far)*one+float64(drop-far)/float64(m.wide)*wide)*chance <= worth
-	}) {
+	if below < m.wideReach && m.passes >= m.highUntil {
+		if evict(below) {
+			return
+		}
 		m.highUntil = m.passes + 16 // the search walks all branches, so it is not repeated at once
+	}
+	//rule:G16 TestShiftsAnywhere$ false
+	if lands > m.wideReach { // any cell that wide passes see is better
+		evict(m.wideReach)
 	}
 }
 

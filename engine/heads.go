@@ -145,7 +145,7 @@ func (h *heads) source(p *models.Package, o OpenOptions) (s hosthead.Source, why
 	case h.shape.Out <= 1 || p.Embedding:
 		return s, "the model gives no logits"
 	case !ok || e.Cols != h.shape.Hidden || e.Rows < h.shape.Out:
-		return s, "the embedding table is not the head's matrix: it has other sizes"
+		return s, "the table is not the head's matrix: it has other sizes"
 	}
 	tokens := h.shape.Out
 	if h.tokenizer != nil {

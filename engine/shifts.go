@@ -16,8 +16,8 @@ import (
 const shiftAhead = 64
 
 // shift sends the youngest answers back to the queue if near cells run out and that is faster. None
-// is sent back while others of an earlier shift still wait: no answer waits longer than the others
-// need for the cells that it left them.
+// is sent back while others of an earlier shift still wait. So an answer waits until others have
+// ended, or have used up the near cells and go alone.
 func (m *layout) shift() {
 	if m.wide == 0 || !m.limits.Together || !m.proven.Mixed || !m.proven.Chunk || !m.proven.Scatter {
 		return

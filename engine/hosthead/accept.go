@@ -78,7 +78,7 @@ func (h *Head) Accept(rows [][]uint16, logits []uint16) (Report, error) {
 	}
 	//rule:G27 TestRefused false
 	if !(rep.Token <= max(mostToken, perRest*rep.Rest)) {
-		return rep, refuse("its row %d of the embedding table is not the card's: its logits are off by %.2f of their deviation", rep.Worst,
+		return rep, refuse("row %d of the table is not the card's: its logits are off by %.2f of their deviation", rep.Worst,
 			rep.Token)
 	}
 	return rep, nil
@@ -172,7 +172,7 @@ func (h *Head) compare(rows [][]uint16, card []float32) (rep Report, err error) 
 	rep.Bits = roundings[best].bits
 	//rule:G27 TestRefused false
 	if !(rep.Rest <= rep.Limit) {
-		return rep, refuse("the embedding table is not its matrix, or it computes something else: the card's logits are off by %.3f of "+
+		return rep, refuse("the table is not its matrix, or it computes something else: the card's logits are off by %.3f of "+
 			"their deviation, and rounding explains %.3f", rep.Rest, rep.Limit)
 	}
 	// y = a·z + b·z³ by least squares.

@@ -88,7 +88,7 @@ func Fit(ctx context.Context, s Source, logits []uint16) (*Fitted, error) {
 		}
 		//rule:G27 TestFitFails false
 		if residual > mostFit*mostFit { // whatever the rounding
-			return nil, refuse("the embedding table is not its matrix: %.2f of the card's logits for probe rows are not explained",
+			return nil, refuse("the table is not its matrix: %.2f of the card's logits for probe rows are not explained",
 				math.Sqrt(residual))
 		}
 		if residual < least {
