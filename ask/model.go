@@ -22,6 +22,7 @@ type Model interface {
 	Embed(ctx context.Context, r EmbedRequest) (Embeddings, error)
 	Rerank(ctx context.Context, r RerankRequest) (Ranking, error)
 	Transcribe(ctx context.Context, r TranscribeRequest) iter.Seq2[Segment, error]
+	Speak(ctx context.Context, r SpeakRequest) iter.Seq2[Speech, error]
 	Maps(ctx context.Context) []CellMap
 	Close() error
 }
@@ -35,8 +36,10 @@ type Info struct {
 	Hidden       int
 	Layers       int
 	Capabilities Capabilities
-	Think        Think  // what a request that does not say gets; zero: on where the model can
-	Embedding    bool   // gives vectors, no text
+	Think        Think // what a request that does not say gets; zero: on where the model can
+	Embedding    bool  // gives vectors, no text
+	Voices       []Voice
+	SampleRate   int    // of what it speaks
 	CardBytes    int64  // card memory it takes
 	Memory       Memory // of what; zero where the backend does not tell
 	DraftBytes   int64  // card memory that the draft model takes in addition

@@ -33,6 +33,7 @@ type Capabilities struct {
 	Vision   bool
 	System   bool
 	Audio    bool // writes speech down
+	Speech   bool // speaks
 }
 
 // Template is the text of a template, which the engine compiles. The zero Template is the model's

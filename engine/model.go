@@ -292,18 +292,18 @@ func cutMiddle(ids []int32, ctx, keep int) []int32 {
 }
 
 // fillIn sets the request's defaults, and refuses what the model cannot answer.
-func (m *Model) fillIn(r *Request, isChat bool) error {
-	if m.info.Embedding {
-		return fmt.Errorf("%w: %s gives embeddings, no text", ErrUnsupported, m.info.Name)
+func fillIn(r *Request, isChat bool, info Info, usual sampler.Params) error {
+	if info.Embedding {
+		return fmt.Errorf("%w: %s gives embeddings, no text", ErrUnsupported, info.Name)
 	}
 	if reflect.ValueOf(&r.Sampling).Elem().IsZero() {
-		r.Sampling = m.Sampling()
+		r.Sampling = usual
 	}
 	if err := r.Sampling.Check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrRequest, err)
 	}
-	if r.NumCtx <= 0 || r.NumCtx > m.info.Context {
-		r.NumCtx = m.info.Context
+	if r.NumCtx <= 0 || r.NumCtx > info.Context {
+		r.NumCtx = info.Context
 	}
 	if isChat && len(r.Messages) == 0 {
 		return fmt.Errorf("%w: there is no message; a bare prompt is for Generate", ErrRequest)
@@ -325,7 +325,7 @@ type asked struct {
 // the answer's constraints.
 func (m *Model) ask(ctx context.Context, r *Request, isChat bool) (*asked, error) {
 	a := &asked{start: time.Now()}
-	if err := m.fillIn(r, isChat); err != nil {
+	if err := fillIn(r, isChat, m.info, m.Sampling()); err != nil {
 		return nil, err
 	}
 	ids, pieces, images, err := m.promptInTurn(ctx, r, isChat, prompting(), &a.cut)
