@@ -11,7 +11,7 @@ CROSS    := aarch64-linux-gnu-gcc
 .DEFAULT_GOAL := help
 GOBUILD   = $(GO) build -trimpath -buildvcs=false -buildmode=pie -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
-.PHONY: help build run test quick ci ci-long lint race nocgo asan sweep mutants fuzz rules sim scripted clients-ci clients arm64 bench bench-check bench-torch bench-llamacpp bench-profile ui ui-quick ui-soak ui-vendor proxies settings template-goldens template-truth soak kill-loops valgrind tokenizer-truth pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
+.PHONY: help build run test quick ci ci-long lint race nocgo asan sweep mutants fuzz rules sim scripted clients-ci clients arm64 bench bench-check bench-torch bench-llamacpp bench-profile ui ui-quick ui-soak ui-vendor proxies settings template-goldens template-truth soak kill-loops valgrind tokenizer-truth pocket hearing pocket-goldens build-arm64 deb deb-arm64 deb-test dist
 ##@ Everyday
 
 build: ## bin/axle (needs Go and gcc, no SDK and no card)
@@ -55,6 +55,7 @@ ci: ## every lane that CI runs, three at a time; their output is in build/ci
 ci-long: ## what does not fit into ci: a day of requests, all loads compared with a fresh card, minutes of hostile clients, all goldens
 	AXLE_TEST_DAY=10000 AXLE_TEST_FRESH=1 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestDay$$|TestAsFresh$$' -v ./engine
 	AXLE_TEST_MIX=100 AXLE_TEST_GOLDENS=1 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestMemoryOfMix$$|TestGoldens$$' -v ./cmd/axle
+	AXLE_TEST_HEARD=300 $(GO) test -tags '$(TAGS)' -count=1 -timeout 20m -run 'TestFresh$$' -v ./models/hearing
 
 # The race detector can find something only where a goroutine is started or waited for. The C of axcl/simcard has a lane of its own, asan.
 #proves:D16 each pass comes from the card's own thread (tag invariants)
@@ -197,6 +198,16 @@ pocket: build ## train the built-in model: three hours, needs python3-torch and 
 	test -n "$(TRYING)" || rm -rf $(INTO)
 	bin/axle compile --from $(BUILD)/pocket/hf --out $(INTO) --context 1023 --chunk 64 --history 0,64,192,448,896 --quant int8 --picture 96x96 --name pocket
 	test -n "$(TRYING)" || $(MAKE) pocket-goldens
+
+# Minutes of the processor, and the folders that are written. As above, what was trained for less must go elsewhere.
+HEARING ?= 30
+HEARD   ?= models/hearing
+hearing: ## train the built-in recogniser of speech: 45 minutes, needs python3-torch and espeak-ng (HEARING=1 HEARD=build/try to try)
+	@/usr/bin/python3 -c 'import torch' && command -v espeak-ng >/dev/null || { echo "hearing: apt-get install python3-torch libopenblas0-pthread python3-numpy espeak-ng"; exit 1; }
+	@test "$(HEARING)" = 30 || test "$(HEARD)" != models/hearing || { echo "hearing: with other minutes than what ships took, say HEARD=build/try"; exit 1; }
+	OMP_NUM_THREADS=1 /usr/bin/python3 testdata/hearing/train.py --out $(BUILD)/hearing --minutes $(HEARING)
+	OMP_NUM_THREADS=1 /usr/bin/python3 testdata/hearing/recordings.py $(BUILD)/hearing
+	$(GO) run -tags '$(TAGS)' ./testdata/hearing $(BUILD)/hearing $(HEARD)/pocket-hearing $(HEARD)/testdata
 
 pocket-goldens: ## pocket's golden answers, from the weights in the tree
 	$(GO) test -tags '$(TAGS)' -count=1 ./models/pocket -run 'TestGoldens$$|TestReferenceAnswers$$' -v -update
