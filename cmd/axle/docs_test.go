@@ -18,7 +18,9 @@ func TestDocs(t *testing.T) {
 	t.Setenv("AXLE_MODELS", t.TempDir())
 	t.Setenv("AXLE_HOST", "127.0.0.1:1")
 	t.Setenv("AXLE_DEVICE", "soft")
-	for _, l := range docLines(t) {
+	lines := docLines(t)
+	t.Chdir("../..") // where their reader is
+	for _, l := range lines {
 		t.Run(l.where, func(t *testing.T) {
 			root := newRootCmd()
 			c, rest, err := root.Find(l.args)

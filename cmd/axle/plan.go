@@ -146,7 +146,11 @@ func planShape(name string) (plan.Model, error) {
 	case errors.As(err, &not) && not.entry != nil:
 		return plan.Listed(*not.entry), nil
 	case errors.As(err, &kind) && kind.Runs():
-		return plan.Net(kind.Info), nil
+		m := plan.Net(kind.Info)
+		if _, err := os.Stat(name); err != nil { // a name in the store, whose folder has another
+			m.Name = name
+		}
+		return m, nil
 	}
 	if _, there := os.Stat(name); there == nil || errors.Is(err, models.ErrKind) || errors.As(err, new(*lockedError)) {
 		return plan.Model{}, err

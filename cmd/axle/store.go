@@ -7,16 +7,17 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/axle-llm/axle/models/hearing"
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/pocket"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/catalog"
 )
 
-// storeOptions are the store of this machine, with the model that ships inside the program.
+// storeOptions are the store of this machine, with the models that ship inside the program.
 func storeOptions() store.Options {
 	o := store.FromEnv()
-	o.Builtin = map[string]fs.FS{"pocket": pocket.FS()}
+	o.Builtin = map[string]fs.FS{pocket.Name: pocket.FS(), hearing.Name: hearing.FS()}
 	return o
 }
 

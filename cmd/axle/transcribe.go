@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ollama/ollama/api"
 	"github.com/ollama/ollama/types/model"
 	"github.com/spf13/cobra"
 
 	"github.com/axle-llm/axle/cmd/internal/client"
+	"github.com/axle-llm/axle/models/hearing"
 )
 
 func init() { register(newTranscribeCmd) }
@@ -28,7 +28,8 @@ func newTranscribeCmd() *cobra.Command {
 		Long: `Transcribe writes down what is said in sound files: WAV, FLAC, MP3, Ogg
 Vorbis or Ogg Opus. The text appears while the file is being read. With - for
 the file it reads standard input, also from a microphone. Without --model it
-takes the first installed model that hears.`,
+takes the newest installed model that hears. The one inside the program,
+pocket-hearing, knows the digits and twelve commands in English.`,
 		Example: `  axle transcribe talk.mp3
   axle transcribe --format srt talk.flac >talk.srt
   arecord -q -f S16_LE -r 16000 -c 1 | axle transcribe -`,
@@ -42,7 +43,7 @@ takes the first installed model that hears.`,
 			}
 			return with(c.Context(), false, func(conn *connection) (err error) {
 				if s.Model == "" {
-					if s.Model, err = hearing(c.Context(), conn); err != nil {
+					if s.Model, err = hearer(c.Context(), conn); err != nil {
 						return err
 					}
 				}
@@ -62,22 +63,26 @@ takes the first installed model that hears.`,
 	return cmd
 }
 
-// hearing finds a model that hears.
-func hearing(ctx context.Context, conn *connection) (string, error) {
+// hearer finds a model that hears: the newest, and the one that ships inside the program only if
+// there is no other, since it knows few words.
+func hearer(ctx context.Context, conn *connection) (name string, err error) {
 	all, err := conn.List(ctx)
 	if err != nil {
 		return "", client.Error(err)
 	}
 	for _, m := range all {
-		if m.Says != "" {
-			continue
-		}
-		r, err := conn.Show(ctx, &api.ShowRequest{Model: m.Name})
-		if err == nil && slices.ContainsFunc(r.Capabilities, func(c model.Capability) bool { return c == model.CapabilityAudio }) {
+		switch {
+		case m.Says != "" || !slices.Contains(m.Capabilities, model.CapabilityAudio):
+		case m.Name == hearing.Name+":latest":
+			name = m.Name
+		default:
 			return m.Name, nil
 		}
 	}
-	return "", errors.New("no installed model hears: 'axle pull' without a name lists models")
+	if name == "" {
+		return "", errors.New("no installed model hears: 'axle pull' without a name lists models")
+	}
+	return name, nil
 }
 
 // transcribeFile prints what is said in a file; named: under its name.

@@ -76,6 +76,47 @@ func TestTranscribe(t *testing.T) {
 	}
 }
 
+// TestTranscribeBuiltin: the recogniser inside the program hears, from a file to its text, where no
+// other is installed. All commands know it by its name.
+func TestTranscribeBuiltin(t *testing.T) {
+	lane.NoRace(t)
+	place := t.TempDir()
+	t.Setenv("AXLE_MODELS", t.TempDir())
+	t.Setenv("AXLE_MODEL_PATH", place)
+	t.Setenv("AXLE_HOST", "127.0.0.1:1")
+	said := map[string]string{}
+	list, err := os.ReadFile("../../models/hearing/testdata/said.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(list)) {
+		file, text, _ := strings.Cut(line, "\t")
+		said[file] = text
+	}
+	for _, c := range []struct{ args, want string }{
+		{"transcribe ../../models/hearing/testdata/0.flac", said["0.flac"]},
+		{"transcribe -m pocket-hearing ../../models/hearing/testdata/1.flac", said["1.flac"]},
+		{"list", "pocket-hearing:latest"},
+		{"show pocket-hearing", "audio"},
+		{"plan pocket --with pocket-hearing", "axle serve --preload pocket,pocket-hearing\n"},
+		{"run pocket-hearing hello", "does not support generate: it writes speech down"},
+	} {
+		got, _, err := command(t, strings.Fields(c.args)...)
+		if err != nil {
+			got += err.Error()
+		}
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s, want %q", c.args, got, c.want)
+		}
+	}
+	if err := (modelstest.SenseVoice{Seed: 1, Layout: "Axera"}).Write(filepath.Join(place, "sense")); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := command(t, "transcribe", "../../models/hearing/testdata/0.flac"); err != nil || got == said["0.flac"] {
+		t.Errorf("beside another recogniser: %q, %v", got, err)
+	}
+}
+
 // TestTranscribeBreaksOff: an answer that ends before its last event, or with an error, is a
 // failure.
 func TestTranscribeBreaksOff(t *testing.T) {

@@ -14,14 +14,23 @@ import (
 	"github.com/axle-llm/axle/server/request"
 )
 
-// Hearers are the models that hear, by name; the one called first is before the others.
+// Hearers are the models that hear: the one called first, the others by name, and at the end one
+// that ships inside the program, since it knows few words.
 func (a *Answers) Hearers(ctx context.Context, first string) ([]*catalog.Entry, error) {
 	all, err := a.o.Store.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(e *catalog.Entry) bool { return !e.Caps.Audio || e.Says() != "" })
-	slices.SortFunc(all, func(x, y *catalog.Entry) int { return cmp.Compare(x.Name.Full(), y.Name.Full()) })
+	slices.SortFunc(all, func(x, y *catalog.Entry) int {
+		switch {
+		case x.Builtin() == y.Builtin():
+			return cmp.Compare(x.Name.Full(), y.Name.Full())
+		case x.Builtin():
+			return 1
+		}
+		return -1
+	})
 	if first != "" {
 		if e, err := catalog.Find(a.o.Store, first, prompt.ErrUnnamed, prompt.Missing); err == nil {
 			at := slices.IndexFunc(all, func(x *catalog.Entry) bool { return x.Name == e.Name })

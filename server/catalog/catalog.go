@@ -53,6 +53,9 @@ func (e *Entry) Says() string {
 	return e.Info.Says
 }
 
+// Builtin says whether the model ships inside the program.
+func (e *Entry) Builtin() bool { return e.Model != nil && e.Model.Builtin }
+
 // Window is the context that an answer has where its request asks for none: what the Modelfile
 // says, else def, else the model's, and no more than that.
 func (e *Entry) Window(def int) int {

@@ -34,7 +34,10 @@ func Show(w io.Writer, r *api.ShowResponse, part string, verbose bool) error {
 		return err
 	}
 	arch, _ := r.ModelInfo["general.architecture"].(string)
-	model := [][]string{{"architecture", arch}, {"parameters", r.Details.ParameterSize}}
+	model := [][]string{{"architecture", arch}}
+	if r.Details.ParameterSize != "" {
+		model = append(model, []string{"parameters", r.Details.ParameterSize})
+	}
 	says, _ := r.ModelInfo["general.description"].(string)
 	if says != "" { // axle does not run it
 		model = [][]string{{"kind", says}}
@@ -44,7 +47,7 @@ func Show(w io.Writer, r *api.ShowResponse, part string, verbose bool) error {
 			model = append(model, []string{key, fmt.Sprintf("%.0f", v)})
 		}
 	}
-	if says == "" {
+	if says == "" && r.Details.QuantizationLevel != "" {
 		model = append(model, []string{"quantization", r.Details.QuantizationLevel})
 	}
 	switch with, _ := r.ModelInfo["axle.compared"].(string); with {

@@ -10,8 +10,8 @@ import { t } from './words.js';
 // open is {chat, turns, path, saved}; path is what is shown. It is replaced whole, never changed in place.
 export const open = signal(null);
 
-// talks says whether a model answers: one that embeds does not, nor one of a kind that is not run.
-export const talks = (m) => !m.says && !(m.capabilities ?? []).includes('embedding');
+// talks says whether a model answers: one that embeds or hears does not, nor one of a kind that is not run.
+export const talks = (m) => !m.says && (m.capabilities ?? ['completion']).includes('completion');
 
 // usual is the model for a new conversation: the one used last, else the newest that talks.
 export function usual() {
