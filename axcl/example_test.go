@@ -10,7 +10,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/soft"
-	"github.com/axle-llm/axle/axmodel/graphtest"
+	"github.com/axle-llm/axle/axmodel/graph"
 )
 
 // A net that goes on from what it kept: its state stays on the card, in two buffers that are its input and its output in turn.
@@ -21,7 +21,7 @@ func ExampleNet_Bind() {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "sum.axmodel")
-	g := graphtest.New()
+	g := graph.New()
 	sum := g.Add(g.Input("before", axcl.FP32, 1), g.Input("x", axcl.FP32, 1))
 	g.Output("after", axcl.FP32, sum)
 	if err := g.Save(path); err != nil {

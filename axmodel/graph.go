@@ -11,7 +11,7 @@ import (
 )
 
 // This file is the software cards' nets: a graph of operations for each shape group, in
-// docs/axmodel-format.md under Nets. Package graphtest makes some. What is read here is checked
+// docs/axmodel-format.md under Nets. Package graph makes some. What is read here is checked
 // whole: operands, attributes and every shape that follows from them, so that a card computes
 // without looking again.
 

@@ -11,7 +11,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
-	graph "github.com/axle-llm/axle/axmodel/graphtest"
+	"github.com/axle-llm/axle/axmodel/graph"
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 

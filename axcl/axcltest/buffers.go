@@ -10,13 +10,13 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/soft"
-	"github.com/axle-llm/axle/axmodel/graphtest"
+	"github.com/axle-llm/axle/axmodel/graph"
 )
 
 // stepNet keeps a state from call to call: next is half the state and x, y is next and one. All its
 // numbers are exact.
-func stepNet(width int) *graphtest.Graph {
-	g := graphtest.New()
+func stepNet(width int) *graph.Graph {
+	g := graph.New()
 	state, x := g.Input("state", axcl.FP32, 1, width), g.Input("x", axcl.FP32, 1, width)
 	next := g.Add(g.Mul(state, g.Scalar(0.5)), x)
 	g.Output("next", axcl.FP32, next)
@@ -25,8 +25,8 @@ func stepNet(width int) *graphtest.Graph {
 }
 
 // doubleNet gives twice what it is given.
-func doubleNet(width int) *graphtest.Graph {
-	g := graphtest.New()
+func doubleNet(width int) *graph.Graph {
+	g := graph.New()
 	g.Output("twice", axcl.FP32, g.Mul(g.Input("once", axcl.FP32, 1, width), g.Scalar(2)))
 	return g
 }
@@ -54,7 +54,7 @@ func checkBuffers(t TB, d axcl.Device) {
 	checkBufferBytes(t, d)
 	widths := []int{3, 8}
 	dir := t.TempDir()
-	load := func(name string, of func(int) *graphtest.Graph) axcl.Net {
+	load := func(name string, of func(int) *graph.Graph) axcl.Net {
 		path := filepath.Join(dir, name)
 		if err := of(widths[0]).Save(path, of(widths[1])); err != nil {
 			t.Fatalf("making a net: %v", err)

@@ -10,16 +10,16 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/axmodel"
-	"github.com/axle-llm/axle/axmodel/graphtest"
+	"github.com/axle-llm/axle/axmodel/graph"
 )
 
 // graphNet is a net with several inputs and outputs, in each type that tensors cross the border in:
 // a picture in bytes and a row of numbers are convolved, added to what an id names, and normalised;
 // a length is counted up.
-func graphNet(rng *rand.Rand, width int) *graphtest.Graph {
+func graphNet(rng *rand.Rand, width int) *graph.Graph {
 	const channels = 6
-	g := graphtest.New()
-	weight := func(dims ...int) graphtest.Value {
+	g := graph.New()
+	weight := func(dims ...int) graph.Value {
 		n := 1
 		for _, d := range dims {
 			n *= d
@@ -28,19 +28,19 @@ func graphNet(rng *rand.Rand, width int) *graphtest.Graph {
 		for i := range v {
 			v[i] = float32(rng.NormFloat64() / 2)
 		}
-		return g.Const(graphtest.Float32(v, dims...))
+		return g.Const(graph.Float32(v, dims...))
 	}
 	picture := g.Mul(g.Float(g.Input("picture", axcl.Uint8, 1, 3, 5, width)), g.Scalar(1.0/255))
 	row := g.Input("row", axcl.FP32, 1, width, channels)
 	half := g.Input("half", axcl.BF16, 1, width, channels)
 	id, length := g.Input("id", axcl.Int32, 1), g.Input("length", axcl.Uint32, 1)
-	x := g.Conv2D(picture, weight(channels, 3, 5, 3), weight(channels), graphtest.Conv{Sides: &[4]int{0, 1, 0, 1}})
+	x := g.Conv2D(picture, weight(channels, 3, 5, 3), weight(channels), graph.Conv{Sides: &[4]int{0, 1, 0, 1}})
 	x = g.Transpose(g.Reshape(g.SiLU(x), 1, channels, width), 0, 2, 1)
 	x = g.Add(g.Add(x, g.Add(row, half)), g.Gather(weight(4, channels), id, 0))
-	x = g.LayerNorm(g.Attention(x, row, x, graphtest.Value{}, 2, 0.5), weight(channels), weight(channels), 1e-5)
+	x = g.LayerNorm(g.Attention(x, row, x, graph.Value{}, 2, 0.5), weight(channels), weight(channels), 1e-5)
 	g.Output("rows", axcl.FP32, x)
 	g.Output("sum", axcl.BF16, g.Sum(x, 1))
-	g.Output("next", axcl.Uint32, g.Add(length, g.Const(graphtest.Ints([]int32{int32(width)}, 1))))
+	g.Output("next", axcl.Uint32, g.Add(length, g.Const(graph.Ints([]int32{int32(width)}, 1))))
 	return g
 }
 
@@ -125,7 +125,7 @@ func checkGraphNet(t TB, d axcl.Device) {
 		t.Errorf("close: %v", err)
 	}
 	bad := filepath.Join(t.TempDir(), "bad.axmodel")
-	if err := graphtest.New().Save(bad); !errors.Is(err, axcl.ErrModel) {
+	if err := graph.New().Save(bad); !errors.Is(err, axcl.ErrModel) {
 		t.Errorf("a net of nothing is written: %v", err)
 	}
 	if err := axmodel.WriteFile(bad, axmodel.Header{Kind: axmodel.Net}, []axmodel.SoftGroup{{Rows: 1}}, nil); err == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/axle-llm/axle/axcl/native/simhook"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
-	"github.com/axle-llm/axle/axmodel/graphtest"
+	"github.com/axle-llm/axle/axmodel/graph"
 )
 
 // TestOracleGraphs: nets of random operations give on the simulated card what float64 gives, over
@@ -135,7 +135,7 @@ func TestGraphReaders(t *testing.T) {
 				t.Fatal(err)
 			}
 			var b bytes.Buffer
-			if err := graphtest.Write(&b, axmodel.Header{}, c.Graphs...); err != nil {
+			if err := graph.Write(&b, axmodel.Header{}, c.Graphs...); err != nil {
 				t.Fatal(err)
 			}
 			for range 60 {

@@ -11,7 +11,7 @@ import (
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/axcl/soft/kernel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
-	"github.com/axle-llm/axle/axmodel/graphtest"
+	"github.com/axle-llm/axle/axmodel/graph"
 	"github.com/axle-llm/axle/internal/lane"
 )
 
@@ -77,7 +77,7 @@ func TestGraphSameBits(t *testing.T) {
 // A net whose tensors are called as a layer's, or a whole decoder's, is not loaded as one.
 func TestGraphInDisguise(t *testing.T) {
 	d := open(t, soft.Options{Threads: 1})
-	layer := func(g *graphtest.Graph) {
+	layer := func(g *graph.Graph) {
 		x := g.Input("input", axcl.BF16, 1, 1, 8)
 		g.Input("indices", axcl.Uint32, 1, 1)
 		g.Input("mask", axcl.BF16, 1, 1, 5)
@@ -86,7 +86,7 @@ func TestGraphInDisguise(t *testing.T) {
 		g.Output("V_cache_out", axcl.BF16, g.Slice(v, 1, 0, 1))
 		g.Output("output", axcl.BF16, x)
 	}
-	whole := func(g *graphtest.Graph) {
+	whole := func(g *graph.Graph) {
 		x := g.Input("input_embeds", axcl.BF16, 1, 1, 8)
 		g.Input("indices", axcl.Uint32, 1, 1)
 		g.Input("mask", axcl.BF16, 1, 1, 5)
@@ -95,8 +95,8 @@ func TestGraphInDisguise(t *testing.T) {
 		g.Output("v_cache", axcl.BF16, g.Slice(v, 2, 0, 1))
 		g.Output("logits", axcl.BF16, x)
 	}
-	for name, make := range map[string]func(*graphtest.Graph){"layer": layer, "whole": whole} {
-		g, path := graphtest.New(), filepath.Join(t.TempDir(), "net.axmodel")
+	for name, make := range map[string]func(*graph.Graph){"layer": layer, "whole": whole} {
+		g, path := graph.New(), filepath.Join(t.TempDir(), "net.axmodel")
 		make(g)
 		if err := g.Save(path); err != nil {
 			t.Fatal(err)

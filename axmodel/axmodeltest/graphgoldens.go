@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/axle-llm/axle/axcl"
-	graph "github.com/axle-llm/axle/axmodel/graphtest"
+	"github.com/axle-llm/axle/axmodel/graph"
 )
 
 // golden is what an operation gives, worked out by hand or with the library that nets come from:

@@ -12,12 +12,12 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
-	"github.com/axle-llm/axle/axmodel/graphtest"
+	"github.com/axle-llm/axle/axmodel/graph"
 )
 
 // GraphCase is a net of operations to try: its shape groups, and for each the inputs.
 type GraphCase struct {
-	Graphs []*graphtest.Graph
+	Graphs []*graph.Graph
 	In     []map[string][]byte
 	Ops    []string // what is in it, for people
 }
@@ -155,9 +155,9 @@ func RandomGraph(op string, seed uint64) (*GraphCase, error) {
 	pick := func(ts ...axcl.Type) axcl.Type { return ts[rng.IntN(len(ts))] }
 	xt, nt := pick(axcl.FP32, axcl.FP32, axcl.BF16, axcl.FP16), pick(axcl.Int32, axcl.Int32, axcl.Uint32, axcl.Uint8)
 	yt, zt := pick(axcl.FP32, axcl.FP32, axcl.BF16, axcl.FP16), pick(axcl.Int32, axcl.Uint32, axcl.Uint8)
-	shared := &shelf{known: map[string]*graphtest.Weight{}}
+	shared := &shelf{known: map[string]*graph.Weight{}}
 	for range 1 + rng.IntN(3) {
-		r := &grower{rng: rng, g: graphtest.New(), shelf: shared, left: 1200}
+		r := &grower{rng: rng, g: graph.New(), shelf: shared, left: 1200}
 		dims, ids := r.dims(1+rng.IntN(4), 300), r.dims(1+rng.IntN(2), 12)
 		x := r.g.Input("x", xt, dims...)
 		r.ids = r.g.Input("n", nt, ids...)
@@ -203,14 +203,14 @@ var GraphOps = []string{"conv1d", "conv2d", "depthwise", "transposed1d", "transp
 	"lstm"}
 
 // shelf is where the groups of a case share weights.
-type shelf struct{ known map[string]*graphtest.Weight }
+type shelf struct{ known map[string]*graph.Weight }
 
 // grower adds operations to a graph, of whatever fits.
 type grower struct {
 	*shelf
 	rng  *rand.Rand
-	g    *graphtest.Graph
-	ids  graphtest.Value
+	g    *graph.Graph
+	ids  graph.Value
 	left int // elements that a value may have
 }
 
@@ -223,7 +223,7 @@ func (r *grower) values(n int, scale float64) []float64 {
 }
 
 // weight is a constant, in bf16 or not, which groups share where they ask for the same.
-func (r *grower) weight(scale float64, dims ...int) graphtest.Value {
+func (r *grower) weight(scale float64, dims ...int) graph.Value {
 	key := fmt.Sprint(dims, scale)
 	if w := r.known[key]; w != nil && r.rng.IntN(2) == 0 {
 		return r.g.Const(w)
@@ -232,18 +232,18 @@ func (r *grower) weight(scale float64, dims ...int) graphtest.Value {
 	for i := range v {
 		v[i] = float32(r.rng.NormFloat64() * scale)
 	}
-	w := graphtest.Float32(v, dims...)
+	w := graph.Float32(v, dims...)
 	if r.rng.IntN(2) == 0 {
-		w = graphtest.BFloat16(v, dims...)
+		w = graph.BFloat16(v, dims...)
 	}
 	r.known[key] = w
 	return r.g.Const(w)
 }
 
 // perhaps is a weight, or nothing.
-func (r *grower) perhaps(scale float64, dims ...int) graphtest.Value {
+func (r *grower) perhaps(scale float64, dims ...int) graph.Value {
 	if r.rng.IntN(3) == 0 {
-		return graphtest.Value{}
+		return graph.Value{}
 	}
 	return r.weight(scale, dims...)
 }
@@ -260,7 +260,7 @@ func (r *grower) dims(rank, most int) []int {
 }
 
 // as gives x another rank, and keeps its first values where that needs fewer.
-func (r *grower) as(x graphtest.Value, rank int) graphtest.Value {
+func (r *grower) as(x graph.Value, rank int) graph.Value {
 	n := product(r.g.Dims(x))
 	if n > r.left {
 		x, n = r.g.Slice(r.g.Reshape(x, n), 0, 0, r.left), r.left
@@ -291,16 +291,16 @@ func (r *grower) divisor(n int) int {
 }
 
 // whole is something of integers.
-func (r *grower) whole() graphtest.Value {
+func (r *grower) whole() graph.Value {
 	n := r.ids
 	d := r.g.Dims(n)
 	switch r.rng.IntN(5) {
 	case 0:
-		n = r.g.Add(n, r.g.Const(graphtest.Ints([]int32{math.MaxInt32}, 1)))
+		n = r.g.Add(n, r.g.Const(graph.Ints([]int32{math.MaxInt32}, 1)))
 	case 1:
-		n = r.g.Sub(r.g.Mul(n, n), r.g.Const(graphtest.Ints([]int32{7}, 1)))
+		n = r.g.Sub(r.g.Mul(n, n), r.g.Const(graph.Ints([]int32{7}, 1)))
 	case 2:
-		n = r.g.Max(r.g.Min(n, r.g.Const(graphtest.Ints([]int32{3}, 1))), r.g.Const(graphtest.Ints([]int32{-2}, 1)))
+		n = r.g.Max(r.g.Min(n, r.g.Const(graph.Ints([]int32{3}, 1))), r.g.Const(graph.Ints([]int32{-2}, 1)))
 	case 3:
 		n = r.g.Int(r.g.Mul(r.g.Float(n), r.g.Scalar(-1.5)))
 	default:
@@ -311,7 +311,7 @@ func (r *grower) whole() graphtest.Value {
 }
 
 // other is a value that goes together with x.
-func (r *grower) other(x graphtest.Value) graphtest.Value {
+func (r *grower) other(x graph.Value) graph.Value {
 	dims := append([]int(nil), r.g.Dims(x)...)
 	for i := range dims {
 		if r.rng.IntN(3) == 0 {
@@ -322,7 +322,7 @@ func (r *grower) other(x graphtest.Value) graphtest.Value {
 }
 
 // op applies an operation to x, which is made to fit.
-func (r *grower) op(name string, x graphtest.Value) graphtest.Value {
+func (r *grower) op(name string, x graph.Value) graph.Value {
 	g, n := r.g, r.rng.IntN
 	if g.Err() != nil {
 		return x
@@ -367,7 +367,7 @@ func (r *grower) op(name string, x graphtest.Value) graphtest.Value {
 		heads := r.divisor(d[2])
 		keys, e := 1+n(50), heads*(1+n(6))
 		k, v := r.weight(1, d[0], keys, d[2]), r.weight(1, d[0], keys, e)
-		mask := graphtest.Value{}
+		mask := graph.Value{}
 		if n(2) == 0 {
 			m := []int{d[0], heads, d[1], keys}
 			for i := range m {
@@ -386,7 +386,7 @@ func (r *grower) op(name string, x graphtest.Value) graphtest.Value {
 					hide[i] = float32(math.Inf(-1))
 				}
 			}
-			mask = g.Const(graphtest.Float32(hide, keys, keys))
+			mask = g.Const(graph.Float32(hide, keys, keys))
 		}
 		return g.Attention(x, k, v, mask, heads, float32(1/math.Sqrt(float64(d[2]/heads))))
 	case "layer norm", "RMS norm":
@@ -441,8 +441,8 @@ func (r *grower) op(name string, x graphtest.Value) graphtest.Value {
 		if len(d) == 4 {
 			h = d[2]
 		}
-		p := graphtest.Pool{Window: graphtest.Pair{1 + n(min(h, 4)), 1 + n(min(w, 4))}}
-		p.Stride = graphtest.Pair{1 + n(p.Window[0]), 1 + n(p.Window[1])}
+		p := graph.Pool{Window: graph.Pair{1 + n(min(h, 4)), 1 + n(min(w, 4))}}
+		p.Stride = graph.Pair{1 + n(p.Window[0]), 1 + n(p.Window[1])}
 		for i := range p.Sides {
 			p.Sides[i] = n(p.Window[i%2])
 		}
@@ -509,17 +509,17 @@ func (r *grower) op(name string, x graphtest.Value) graphtest.Value {
 		x = r.as(x, 3)
 		d := g.Dims(x)
 		h, dirs := 1+n(12), 1+n(2)
-		state := func() graphtest.Value { return r.perhaps(1, dirs, d[0], h) }
+		state := func() graph.Value { return r.perhaps(1, dirs, d[0], h) }
 		y, hn, cn := g.LSTM(x, r.weight(1/math.Sqrt(float64(d[2])), dirs, 4*h, d[2]), r.weight(1/math.Sqrt(float64(h)), dirs, 4*h, h),
 			r.perhaps(1, dirs, 4*h), state(), state(), dirs == 2)
-		flat := func(v graphtest.Value) graphtest.Value { return g.Reshape(v, product(g.Dims(v))) }
+		flat := func(v graph.Value) graph.Value { return g.Reshape(v, product(g.Dims(v))) }
 		return g.Concat(0, flat(hn), flat(y), flat(cn))
 	}
-	type one = func(graphtest.Value) graphtest.Value
-	type two = func(a, b graphtest.Value) graphtest.Value
+	type one = func(graph.Value) graph.Value
+	type two = func(a, b graph.Value) graph.Value
 	if f := map[string]one{"relu": g.ReLU, "sigmoid": g.Sigmoid, "tanh": g.Tanh, "silu": g.SiLU, "gelu": g.GELU, "gelu tanh": g.GELUTanh,
 		"gelu fast": g.GELUFast, "sin": g.Sin, "cos": g.Cos,
-		"leaky": func(x graphtest.Value) graphtest.Value { return g.LeakyReLU(x, 0.2) }}[name]; f != nil {
+		"leaky": func(x graph.Value) graph.Value { return g.LeakyReLU(x, 0.2) }}[name]; f != nil {
 		return f(x)
 	}
 	f := map[string]two{"add": g.Add, "sub": g.Sub, "mul": g.Mul, "min": g.Min, "max": g.Max}[name]
@@ -529,7 +529,7 @@ func (r *grower) op(name string, x graphtest.Value) graphtest.Value {
 	return f(x, r.other(x))
 }
 
-func (r *grower) conv(name string, x graphtest.Value) graphtest.Value {
+func (r *grower) conv(name string, x graph.Value) graph.Value {
 	g, n := r.g, r.rng.IntN
 	plane := name == "conv2d" || name == "transposed2d" || n(2) == 0 && (name == "depthwise" || name == "transposed depthwise")
 	rank := 3
@@ -538,7 +538,7 @@ func (r *grower) conv(name string, x graphtest.Value) graphtest.Value {
 	}
 	x = r.as(x, rank)
 	d := g.Dims(x)
-	c := graphtest.Conv{Stride: graphtest.Pair{1 + n(3), 1 + n(3)}, Dilation: graphtest.Pair{1 + n(2), 1 + n(3)}, Groups: r.divisor(d[1])}
+	c := graph.Conv{Stride: graph.Pair{1 + n(3), 1 + n(3)}, Dilation: graph.Pair{1 + n(2), 1 + n(3)}, Groups: r.divisor(d[1])}
 	if n(2) == 0 {
 		c.Groups = 1
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/axmodel/graphtest"
+	"github.com/axle-llm/axle/axmodel/graph"
 	"github.com/axle-llm/axle/internal/npy"
 )
 
@@ -116,7 +116,7 @@ func (e Kokoro) Write(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(e.Path(dir, 1)), 0o755); err != nil {
 		return err
 	}
-	for i, g := range []*graphtest.Graph{e.part1(w), e.part2(w), e.part3(w)} {
+	for i, g := range []*graph.Graph{e.part1(w), e.part2(w), e.part3(w)} {
 		if err := g.Save(e.Path(dir, i+1)); err != nil {
 			return err
 		}
@@ -335,61 +335,61 @@ func (w *weights) snakes(name string, channels, k int) {
 // kokoroNet is a part in the making.
 type kokoroNet struct{ builder }
 
-func (g kokoroNet) lstm(x graphtest.Value, name string) graphtest.Value {
-	y, _, _ := g.LSTM(x, g.weight(name+".w"), g.weight(name+".r"), g.weight(name+".b"), graphtest.Value{}, graphtest.Value{}, true)
+func (g kokoroNet) lstm(x graph.Value, name string) graph.Value {
+	y, _, _ := g.LSTM(x, g.weight(name+".w"), g.weight(name+".r"), g.weight(name+".b"), graph.Value{}, graph.Value{}, true)
 	return y
 }
 
 // style is half of a voice: the first is for the sound, the second for the melody.
-func (g kokoroNet) style(which int) graphtest.Value {
+func (g kokoroNet) style(which int) graph.Value {
 	return g.Slice(g.Input("ref_s", axcl.FP32, 1, 2*kokoroStyle), 1, which*kokoroStyle, kokoroStyle)
 }
 
 // scaled makes (1 + γ)·x + β, γ and β from a voice, of shape dims.
-func (g kokoroNet) scaled(x, style graphtest.Value, name string, dims ...int) graphtest.Value {
+func (g kokoroNet) scaled(x, style graph.Value, name string, dims ...int) graph.Value {
 	h := g.linear(style, name)
 	n := g.Dims(h)
 	both := g.Split(h, 1, n[1]/2, n[1]/2)
 	return g.Add(g.Mul(g.Add(g.Reshape(both[0], dims...), g.Scalar(1)), x), g.Reshape(both[1], dims...))
 }
 
-func (g kokoroNet) adain(x, style graphtest.Value, name string) graphtest.Value {
+func (g kokoroNet) adain(x, style graph.Value, name string) graph.Value {
 	c := g.w.get(name + ".weight").dims[0]
 	n := g.GroupNorm(x, g.weight(name+".weight"), g.weight(name+".bias"), c, kokoroEps)
 	return g.scaled(n, style, name+".fc", 1, c, 1)
 }
 
-func (g kokoroNet) residual(x, style graphtest.Value, name string) graphtest.Value {
+func (g kokoroNet) residual(x, style graph.Value, name string) graph.Value {
 	width := g.Dims(x)[2]
 	y, short := g.LeakyReLU(g.adain(x, style, name+".norm1"), 0.2), x
 	if g.w.has(name + ".pool.weight") {
-		by := graphtest.Conv{Stride: graphtest.Both(2), Pad: 1, More: graphtest.Both(1), Groups: g.Dims(y)[1]}
+		by := graph.Conv{Stride: graph.Both(2), Pad: 1, More: graph.Both(1), Groups: g.Dims(y)[1]}
 		y = g.ConvTranspose1D(y, g.weight(name+".pool.weight"), g.weight(name+".pool.bias"), by)
 		short = g.Nearest(short, 1, 2*width)
 	}
-	y = g.conv(y, name+".conv1", graphtest.Conv{Pad: 1})
-	y = g.conv(g.LeakyReLU(g.adain(y, style, name+".norm2"), 0.2), name+".conv2", graphtest.Conv{Pad: 1})
+	y = g.conv(y, name+".conv1", graph.Conv{Pad: 1})
+	y = g.conv(g.LeakyReLU(g.adain(y, style, name+".norm2"), 0.2), name+".conv2", graph.Conv{Pad: 1})
 	if g.w.has(name + ".short.weight") {
-		short = g.conv(short, name+".short", graphtest.Conv{})
+		short = g.conv(short, name+".short", graph.Conv{})
 	}
 	return g.Mul(g.Add(y, short), g.Scalar(float32(1/math.Sqrt2)))
 }
 
 // snake is x + sin(αx)² / α.
-func (g kokoroNet) snake(x graphtest.Value, name string) graphtest.Value {
+func (g kokoroNet) snake(x graph.Value, name string) graph.Value {
 	a := g.weight(name)
 	s := g.Sin(g.Mul(x, a))
 	return g.Add(x, g.Div(g.Mul(s, s), a))
 }
 
-func (g kokoroNet) snakes(x, style graphtest.Value, name string) graphtest.Value {
+func (g kokoroNet) snakes(x, style graph.Value, name string) graph.Value {
 	for i, dilation := range kokoroDilations {
 		y := x
 		for half, dilation := range []int{dilation, 1} {
 			at := fmt.Sprintf("%s.%d.%d", name, i, half+1)
 			y = g.snake(g.adain(y, style, at), at+".alpha")
 			k := g.w.get(at + ".conv.weight").dims[2]
-			y = g.conv(y, at+".conv", graphtest.Conv{Pad: dilation * (k - 1) / 2, Dilation: graphtest.Both(dilation)})
+			y = g.conv(y, at+".conv", graph.Conv{Pad: dilation * (k - 1) / 2, Dilation: graph.Both(dilation)})
 		}
 		x = g.Add(x, y)
 	}
@@ -397,7 +397,7 @@ func (g kokoroNet) snakes(x, style graphtest.Value, name string) graphtest.Value
 }
 
 // part1 gives durations, and what they are made of.
-func (e Kokoro) part1(w *weights) *graphtest.Graph {
+func (e Kokoro) part1(w *weights) *graph.Graph {
 	g := kokoroNet{newBuilder(w)}
 	const n = kokoroIDs
 	ids := g.Reshape(g.Input("input_ids", axcl.Int32, 1, n), n)
@@ -414,11 +414,11 @@ func (e Kokoro) part1(w *weights) *graphtest.Graph {
 	}
 	real := g.Reshape(g.Sub(g.Scalar(1), padding), 1, n, 1)
 	voice := g.Expand(g.Reshape(style, 1, 1, kokoroStyle), 1, n, kokoroStyle)
-	with := func(x graphtest.Value) graphtest.Value { return g.Mul(g.Concat(2, x, voice), real) }
+	with := func(x graph.Value) graph.Value { return g.Mul(g.Concat(2, x, voice), real) }
 	x = with(g.linear(x, "bert_encoder"))
 	for i := range 2 {
 		y := g.linear(g.lstm(x, fmt.Sprint("text.lstm", i)), fmt.Sprint("text.wide", i))
-		y = g.LayerNorm(y, graphtest.Value{}, graphtest.Value{}, kokoroEps)
+		y = g.LayerNorm(y, graph.Value{}, graph.Value{}, kokoroEps)
 		x = with(g.scaled(y, style, fmt.Sprint("text.ada", i), 1, 1, kokoroText))
 	}
 	g.Output("duration", axcl.FP32, g.linear(g.lstm(x, "duration.lstm"), "duration"))
@@ -427,7 +427,7 @@ func (e Kokoro) part1(w *weights) *graphtest.Graph {
 }
 
 // part2 gives the melody, and the symbols stretched to frames.
-func (e Kokoro) part2(w *weights) *graphtest.Graph {
+func (e Kokoro) part2(w *weights) *graph.Graph {
 	g := kokoroNet{newBuilder(w)}
 	const n = kokoroIDs
 	en := g.Input("en", axcl.FP32, 1, kokoroText+kokoroStyle, kokoroFrames)
@@ -441,12 +441,12 @@ func (e Kokoro) part2(w *weights) *graphtest.Graph {
 		for i := range 3 {
 			x = g.residual(x, style, fmt.Sprint(name, ".", i))
 		}
-		g.Output(name+"_pred", axcl.FP32, g.Reshape(g.conv(x, name+".proj", graphtest.Conv{}), 1, 2*kokoroFrames))
+		g.Output(name+"_pred", axcl.FP32, g.Reshape(g.conv(x, name+".proj", graph.Conv{}), 1, 2*kokoroFrames))
 	}
 	x := g.Reshape(g.Gather(g.weight("encoder.embed"), ids, 0), 1, n, kokoroDim)
 	x = g.Mul(g.Transpose(x, 0, 2, 1), real)
 	for i := range 3 {
-		x = g.conv(x, fmt.Sprint("encoder.conv", i), graphtest.Conv{Pad: 2})
+		x = g.conv(x, fmt.Sprint("encoder.conv", i), graph.Conv{Pad: 2})
 		x = g.Transpose(g.norm(g.Transpose(x, 0, 2, 1), fmt.Sprint("encoder.norm", i), kokoroEps), 0, 2, 1)
 		x = g.Mul(g.LeakyReLU(x, 0.2), real)
 	}
@@ -457,36 +457,36 @@ func (e Kokoro) part2(w *weights) *graphtest.Graph {
 }
 
 // part3 gives the spectrum.
-func (e Kokoro) part3(w *weights) *graphtest.Graph {
+func (e Kokoro) part3(w *weights) *graph.Graph {
 	g := kokoroNet{newBuilder(w)}
 	asr := g.Input("asr", axcl.FP32, 1, kokoroText, kokoroFrames)
-	curve := func(name, conv string) graphtest.Value {
+	curve := func(name, conv string) graph.Value {
 		x := g.Reshape(g.Input(name, axcl.FP32, 1, 2*kokoroFrames), 1, 1, 2*kokoroFrames)
-		return g.conv(x, conv, graphtest.Conv{Stride: graphtest.Both(2), Pad: 1})
+		return g.conv(x, conv, graph.Conv{Stride: graph.Both(2), Pad: 1})
 	}
 	f0, energy := curve("F0_pred", "decoder.F0_conv"), curve("N_pred", "decoder.N_conv")
 	style := g.style(0)
 	har := g.Input("har", axcl.FP32, 1, kokoroBins, kokoroWave)
 	x := g.residual(g.Concat(1, asr, f0, energy), style, "decoder.encode")
-	rest := g.conv(asr, "decoder.asr_res", graphtest.Conv{})
+	rest := g.conv(asr, "decoder.asr_res", graph.Conv{})
 	for i := range 2 {
 		x = g.residual(g.Concat(1, x, rest, f0, energy), style, fmt.Sprint("decoder.decode", i))
 	}
 	for i, up := range kokoroUps {
 		x = g.LeakyReLU(x, 0.1)
-		source := g.conv(har, fmt.Sprint("generator.noise", i), graphtest.Conv{Stride: graphtest.Both(up.noise), Pad: up.noise / 2})
+		source := g.conv(har, fmt.Sprint("generator.noise", i), graph.Conv{Stride: graph.Both(up.noise), Pad: up.noise / 2})
 		source = g.snakes(source, style, fmt.Sprint("generator.noise_res", i))
 		name := fmt.Sprint("generator.up", i)
 		x = g.ConvTranspose1D(x, g.weight(name+".weight"), g.weight(name+".bias"),
-			graphtest.Conv{Stride: graphtest.Both(up.rate), Pad: up.rate / 2})
+			graph.Conv{Stride: graph.Both(up.rate), Pad: up.rate / 2})
 		if i == len(kokoroUps)-1 {
 			x = g.Reflect(x, []int{0, 0, 1}, []int{0, 0, 0})
 		}
 		x = g.Add(x, source)
-		var sum graphtest.Value
+		var sum graph.Value
 		for _, k := range kokoroKernels {
 			y := g.snakes(x, style, fmt.Sprintf("generator.res%d.%d", i, k))
-			if sum == (graphtest.Value{}) {
+			if sum == (graph.Value{}) {
 				sum = y
 			} else {
 				sum = g.Add(sum, y)
@@ -494,7 +494,7 @@ func (e Kokoro) part3(w *weights) *graphtest.Graph {
 		}
 		x = g.Mul(sum, g.Scalar(1/float32(len(kokoroKernels))))
 	}
-	g.Output("x", axcl.FP32, g.conv(g.LeakyReLU(x, 0.01), "generator.post", graphtest.Conv{Pad: 3}))
+	g.Output("x", axcl.FP32, g.conv(g.LeakyReLU(x, 0.01), "generator.post", graph.Conv{Pad: 3}))
 	return g.Graph
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/axmodel/graphtest"
+	"github.com/axle-llm/axle/axmodel/graph"
 )
 
 // SenseVoice says how a recogniser of speech is made: a SenseVoiceSmall of random weights, with all
@@ -184,11 +184,11 @@ func (e SenseVoice) teach(w *weights) {
 	bias[0] += float32(tops[len(tops)/2])
 }
 
-func (e SenseVoice) graph(w *weights) *graphtest.Graph {
+func (e SenseVoice) graph(w *weights) *graph.Graph {
 	g, n := newBuilder(w), e.n()
 	const d = senseState
 	total := n + senseExtra
-	var x, prompt, hidden, real graphtest.Value
+	var x, prompt, hidden, real graph.Value
 	if e.Layout == "sherpa" {
 		x = g.Input("x", axcl.FP32, 1, n, senseWidth)
 		x = g.Mul(g.Add(x, g.weight("shift")), g.weight("scale"))
@@ -199,11 +199,11 @@ func (e SenseVoice) graph(w *weights) *graphtest.Graph {
 		// 0 where a row counts, and what leaves nothing of a score where it does not.
 		hidden = g.Reshape(g.Mul(g.Sub(mask, g.Scalar(1)), g.Scalar(1e9)), 1, 1, 1, total)
 		real = g.Reshape(mask, 1, total, 1)
-		prompt = g.Concat(0, g.Input("language", axcl.Int32, 1), g.Const(graphtest.Ints([]int32{1, 2, 14}, 3)))
+		prompt = g.Concat(0, g.Input("language", axcl.Int32, 1), g.Const(graph.Ints([]int32{1, 2, 14}, 3)))
 	}
 	x = g.Concat(1, g.Reshape(g.Gather(g.weight("embed.weight"), prompt, 0), 1, senseExtra, senseWidth), x)
-	x = g.Add(g.Mul(x, g.Scalar(8)), g.Const(graphtest.Float32(sinusoids(1, total, senseWidth), total, senseWidth)))
-	counted := func(v graphtest.Value) graphtest.Value {
+	x = g.Add(g.Mul(x, g.Scalar(8)), g.Const(graph.Float32(sinusoids(1, total, senseWidth), total, senseWidth)))
+	counted := func(v graph.Value) graph.Value {
 		if e.Layout == "sherpa" {
 			return v
 		}
@@ -212,7 +212,7 @@ func (e SenseVoice) graph(w *weights) *graphtest.Graph {
 	for i, name := range senseLayers {
 		qkv := g.Split(g.linear(g.norm(x, name+".norm1", senseEps), name+".self_attn.linear_q_k_v"), 2, d, d, d)
 		v := counted(qkv[2])
-		memory := g.conv(g.Transpose(v, 0, 2, 1), name+".self_attn.fsmn_block", graphtest.Conv{Pad: senseKernel / 2, Groups: d})
+		memory := g.conv(g.Transpose(v, 0, 2, 1), name+".self_attn.fsmn_block", graph.Conv{Pad: senseKernel / 2, Groups: d})
 		memory = counted(g.Add(g.Transpose(memory, 0, 2, 1), v))
 		a := g.Attention(qkv[0], qkv[1], qkv[2], hidden, senseHeads, float32(1/root(d/senseHeads)))
 		a = g.Add(g.linear(a, name+".self_attn.linear_out"), memory)

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/axmodel/graphtest"
+	"github.com/axle-llm/axle/axmodel/graph"
 )
 
 // TextEncoder says how a text encoder is made.
@@ -41,10 +41,10 @@ func (e TextEncoder) Write(dir string) error {
 }
 
 // graph is the net.
-func (e TextEncoder) graph() *graphtest.Graph {
+func (e TextEncoder) graph() *graph.Graph {
 	r := rand.New(rand.NewPCG(e.Seed, 1))
-	g, d, n := graphtest.New(), e.Dims, e.Length
-	weight := func(scale float64, dims ...int) graphtest.Value {
+	g, d, n := graph.New(), e.Dims, e.Length
+	weight := func(scale float64, dims ...int) graph.Value {
 		size := 1
 		for _, k := range dims {
 			size *= k
@@ -53,16 +53,16 @@ func (e TextEncoder) graph() *graphtest.Graph {
 		for i := range v {
 			v[i] = float32(r.NormFloat64() * scale)
 		}
-		return g.Const(graphtest.Float32(v, dims...))
+		return g.Const(graph.Float32(v, dims...))
 	}
 	ones := make([]float32, d)
 	for i := range ones {
 		ones[i] = 1
 	}
-	norm := func(x graphtest.Value) graphtest.Value {
-		return g.LayerNorm(x, g.Const(graphtest.Float32(ones, d)), weight(0.1, d), 1e-5)
+	norm := func(x graph.Value) graph.Value {
+		return g.LayerNorm(x, g.Const(graph.Float32(ones, d)), weight(0.1, d), 1e-5)
 	}
-	linear := func(x graphtest.Value, in, out int) graphtest.Value {
+	linear := func(x graph.Value, in, out int) graph.Value {
 		return g.Linear(x, weight(1/math.Sqrt(float64(in)), out, in), weight(0.1, out))
 	}
 	ids := g.Input("input_ids", axcl.Int32, 1, n)

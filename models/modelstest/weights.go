@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/axle-llm/axle/axmodel/graphtest"
+	"github.com/axle-llm/axle/axmodel/graph"
 )
 
 // weights are the tensors of a package's nets, by name. A graph takes them as they are; an oracle
@@ -23,7 +23,7 @@ type weights struct {
 type weight struct {
 	dims []int
 	v    []float32
-	once *graphtest.Weight // as graphs have it: the graphs of one file share it
+	once *graph.Weight // as graphs have it: the graphs of one file share it
 }
 
 // drawn are the weights of packages, which take longer to draw than many a call that needs them.
@@ -57,7 +57,7 @@ func (w *weights) set(name string, v []float32, dims ...int) {
 	if w.has(name) {
 		panic(name + " is there twice")
 	}
-	w.all[name] = weight{dims, v, graphtest.Float32(v, dims...)}
+	w.all[name] = weight{dims, v, graph.Float32(v, dims...)}
 }
 
 func (w *weights) has(name string) bool { _, ok := w.all[name]; return ok }
@@ -103,31 +103,31 @@ func (w *weights) norm(name string, n int) {
 
 // builder is a graph in the making, and the weights it takes.
 type builder struct {
-	*graphtest.Graph
+	*graph.Graph
 	w *weights
 }
 
-func newBuilder(w *weights) builder { return builder{graphtest.New(), w} }
+func newBuilder(w *weights) builder { return builder{graph.New(), w} }
 
-func (n builder) weight(name string) graphtest.Value { return n.Const(n.w.get(name).once) }
+func (n builder) weight(name string) graph.Value { return n.Const(n.w.get(name).once) }
 
 // bias is a weight that may be missing.
-func (n builder) bias(name string) graphtest.Value {
+func (n builder) bias(name string) graph.Value {
 	if !n.w.has(name) {
-		return graphtest.Value{}
+		return graph.Value{}
 	}
 	return n.weight(name)
 }
 
-func (n builder) linear(x graphtest.Value, name string) graphtest.Value {
+func (n builder) linear(x graph.Value, name string) graph.Value {
 	return n.Linear(x, n.weight(name+".weight"), n.bias(name+".bias"))
 }
 
-func (n builder) norm(x graphtest.Value, name string, eps float32) graphtest.Value {
+func (n builder) norm(x graph.Value, name string, eps float32) graph.Value {
 	return n.LayerNorm(x, n.weight(name+".weight"), n.weight(name+".bias"), eps)
 }
 
-func (n builder) conv(x graphtest.Value, name string, c graphtest.Conv) graphtest.Value {
+func (n builder) conv(x graph.Value, name string, c graph.Conv) graph.Value {
 	return n.Conv1D(x, n.weight(name+".weight"), n.bias(name+".bias"), c)
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/axmodel/graphtest"
+	"github.com/axle-llm/axle/axmodel/graph"
 )
 
 // Whisper says how a recogniser of speech is made: a Whisper of random weights, with all of its
@@ -137,7 +137,7 @@ func (e Whisper) Write(dir string) error {
 		return err
 	}
 	w := e.weights()
-	nets := map[string]*graphtest.Graph{"encoder": e.encoder(w)}
+	nets := map[string]*graph.Graph{"encoder": e.encoder(w)}
 	f := &writer{dir: dir}
 	if e.Layout == "A" {
 		nets["decoder-main"], nets["decoder-loop"] = e.first(w), e.loop(w)
@@ -248,38 +248,38 @@ type whisperNet struct {
 	e Whisper
 }
 
-func (g whisperNet) ln(x graphtest.Value, name string) graphtest.Value {
+func (g whisperNet) ln(x graph.Value, name string) graph.Value {
 	return g.norm(x, name, whisperEps)
 }
 
 // attention is a block's, of x's own normalised rows q to the rows k and v.
-func (g whisperNet) attention(q, k, v, mask graphtest.Value, name string) graphtest.Value {
+func (g whisperNet) attention(q, k, v, mask graph.Value, name string) graph.Value {
 	a := g.Attention(g.linear(q, name+".query"), k, v, mask, whisperHeads, float32(1/root(whisperState/whisperHeads)))
 	return g.linear(a, name+".out")
 }
 
-func (g whisperNet) mlp(x graphtest.Value, name string) graphtest.Value {
+func (g whisperNet) mlp(x graph.Value, name string) graph.Value {
 	return g.Add(x, g.linear(g.GELU(g.linear(g.ln(x, name+".mlp_ln"), name+".mlp.0")), name+".mlp.2"))
 }
 
-func (e Whisper) encoder(w *weights) *graphtest.Graph {
+func (e Whisper) encoder(w *weights) *graph.Graph {
 	g := whisperNet{newBuilder(w), e}
 	input := "mel"
 	if e.Layout == "C" {
 		input = e.size() + "-mel"
 	}
 	x := g.Input(input, axcl.FP32, 1, e.mels(), whisperFrames)
-	x = g.GELU(g.conv(x, "encoder.conv1", graphtest.Conv{Pad: 1}))
-	x = g.GELU(g.conv(x, "encoder.conv2", graphtest.Conv{Stride: graphtest.Both(2), Pad: 1}))
+	x = g.GELU(g.conv(x, "encoder.conv1", graph.Conv{Pad: 1}))
+	x = g.GELU(g.conv(x, "encoder.conv2", graph.Conv{Stride: graph.Both(2), Pad: 1}))
 	x = g.Add(g.Transpose(x, 0, 2, 1), g.weight("encoder.positional_embedding"))
 	for i := range e.layers() {
 		name := fmt.Sprintf("encoder.blocks.%d", i)
 		a := g.ln(x, name+".attn_ln")
-		x = g.Add(x, g.attention(a, g.linear(a, name+".attn.key"), g.linear(a, name+".attn.value"), graphtest.Value{}, name+".attn"))
+		x = g.Add(x, g.attention(a, g.linear(a, name+".attn.key"), g.linear(a, name+".attn.value"), graph.Value{}, name+".attn"))
 		x = g.mlp(x, name)
 	}
 	x = g.ln(x, "encoder.ln_post")
-	var k, v []graphtest.Value
+	var k, v []graph.Value
 	for i := range e.layers() {
 		name := fmt.Sprintf("decoder.blocks.%d.cross_attn", i)
 		k, v = append(k, g.linear(x, name+".key")), append(v, g.linear(x, name+".value"))
@@ -301,8 +301,8 @@ func (e Whisper) encoder(w *weights) *graphtest.Graph {
 }
 
 // stack puts the rows of all layers into one value, and unstack takes them out.
-func (g whisperNet) stack(rows []graphtest.Value) graphtest.Value {
-	var all []graphtest.Value
+func (g whisperNet) stack(rows []graph.Value) graph.Value {
+	var all []graph.Value
 	for _, x := range rows {
 		d := g.Dims(x)
 		all = append(all, g.Reshape(x, 1, 1, d[1], d[2]))
@@ -310,7 +310,7 @@ func (g whisperNet) stack(rows []graphtest.Value) graphtest.Value {
 	return g.Concat(0, all...)
 }
 
-func (g whisperNet) unstack(x graphtest.Value) (rows []graphtest.Value) {
+func (g whisperNet) unstack(x graph.Value) (rows []graph.Value) {
 	d := g.Dims(x)
 	for i := range d[0] {
 		rows = append(rows, g.Reshape(g.Slice(x, 0, i, 1), 1, d[2], d[3]))
@@ -319,12 +319,12 @@ func (g whisperNet) unstack(x graphtest.Value) (rows []graphtest.Value) {
 }
 
 // stacked is an input of the rows of all layers.
-func (g whisperNet) stacked(name string, n int) []graphtest.Value {
+func (g whisperNet) stacked(name string, n int) []graph.Value {
 	return g.unstack(g.Input(name, axcl.FP32, g.e.layers(), 1, n, whisperState))
 }
 
 // tokens are the embedded tokens of an input, which stand at places.
-func (g whisperNet) tokens(tokens, places graphtest.Value) graphtest.Value {
+func (g whisperNet) tokens(tokens, places graph.Value) graph.Value {
 	n := g.Dims(tokens)[1]
 	x := g.Gather(g.weight("decoder.token_embedding.weight"), g.Reshape(tokens, n), 0)
 	return g.Reshape(g.Add(x, places), 1, n, whisperState)
@@ -332,21 +332,21 @@ func (g whisperNet) tokens(tokens, places graphtest.Value) graphtest.Value {
 
 // says is the decoder: the logits of all rows of x. seen has the rows that layer i's attention sees
 // for the new ones.
-func (g whisperNet) says(x, mask graphtest.Value, crossK, crossV []graphtest.Value,
-	seen func(i int, k, v graphtest.Value) (_, _ graphtest.Value)) graphtest.Value {
+func (g whisperNet) says(x, mask graph.Value, crossK, crossV []graph.Value,
+	seen func(i int, k, v graph.Value) (_, _ graph.Value)) graph.Value {
 	for i := range g.e.layers() {
 		name := fmt.Sprintf("decoder.blocks.%d", i)
 		a := g.ln(x, name+".attn_ln")
 		k, v := seen(i, g.linear(a, name+".attn.key"), g.linear(a, name+".attn.value"))
 		x = g.Add(x, g.attention(a, k, v, mask, name+".attn"))
-		x = g.Add(x, g.attention(g.ln(x, name+".cross_attn_ln"), crossK[i], crossV[i], graphtest.Value{}, name+".cross_attn"))
+		x = g.Add(x, g.attention(g.ln(x, name+".cross_attn_ln"), crossK[i], crossV[i], graph.Value{}, name+".cross_attn"))
 		x = g.mlp(x, name)
 	}
-	return g.Linear(g.ln(x, "decoder.ln"), g.weight("decoder.token_embedding.weight"), graphtest.Value{})
+	return g.Linear(g.ln(x, "decoder.ln"), g.weight("decoder.token_embedding.weight"), graph.Value{})
 }
 
 // first is layout A's decoder of the first four tokens.
-func (e Whisper) first(w *weights) *graphtest.Graph {
+func (e Whisper) first(w *weights) *graph.Graph {
 	g := whisperNet{newBuilder(w), e}
 	const n = 4
 	tokens := g.Input("tokens", axcl.Int32, 1, n)
@@ -357,12 +357,12 @@ func (e Whisper) first(w *weights) *graphtest.Graph {
 			after[i] = float32(math.Inf(-1))
 		}
 	}
-	var ks, vs []graphtest.Value
-	atEnd := func(x graphtest.Value) graphtest.Value {
+	var ks, vs []graph.Value
+	atEnd := func(x graph.Value) graph.Value {
 		return g.Pad(x, 0, []int{0, whisperContext - n, 0}, []int{0, 0, 0})
 	}
 	x := g.tokens(tokens, g.Slice(g.weight("decoder.positional_embedding"), 0, 0, n))
-	logits := g.says(x, g.Const(graphtest.Float32(after, n, n)), crossK, crossV, func(_ int, k, v graphtest.Value) (_, _ graphtest.Value) {
+	logits := g.says(x, g.Const(graph.Float32(after, n, n)), crossK, crossV, func(_ int, k, v graph.Value) (_, _ graph.Value) {
 		ks, vs = append(ks, atEnd(k)), append(vs, atEnd(v))
 		return k, v
 	})
@@ -373,18 +373,18 @@ func (e Whisper) first(w *weights) *graphtest.Graph {
 }
 
 // loop is layout A's decoder of one token more.
-func (e Whisper) loop(w *weights) *graphtest.Graph {
+func (e Whisper) loop(w *weights) *graph.Graph {
 	g := whisperNet{newBuilder(w), e}
 	tokens := g.Input("tokens", axcl.Int32, 1, 1)
 	oldK, oldV := g.stacked("in_n_layer_self_k_cache", whisperContext), g.stacked("in_n_layer_self_v_cache", whisperContext)
 	crossK, crossV := g.stacked("n_layer_cross_k", whisperRows), g.stacked("n_layer_cross_v", whisperRows)
 	x := g.tokens(tokens, g.Input("positional_embedding", axcl.FP32, 1, whisperState))
 	mask := g.Input("mask", axcl.FP32, whisperContext)
-	var ks, vs []graphtest.Value
-	shifted := func(old, x graphtest.Value) graphtest.Value {
+	var ks, vs []graph.Value
+	shifted := func(old, x graph.Value) graph.Value {
 		return g.Concat(1, g.Slice(old, 1, 1, whisperContext-1), x)
 	}
-	logits := g.says(x, mask, crossK, crossV, func(i int, k, v graphtest.Value) (_, _ graphtest.Value) {
+	logits := g.says(x, mask, crossK, crossV, func(i int, k, v graph.Value) (_, _ graph.Value) {
 		ks, vs = append(ks, shifted(oldK[i], k)), append(vs, shifted(oldV[i], v))
 		return ks[i], vs[i]
 	})
@@ -396,13 +396,13 @@ func (e Whisper) loop(w *weights) *graphtest.Graph {
 
 // decoder is the decoder of the layouts B and C, of one token: its row is given out, and seen with
 // those of the cache that are not hidden.
-func (e Whisper) decoder(w *weights) *graphtest.Graph {
+func (e Whisper) decoder(w *weights) *graph.Graph {
 	g := whisperNet{newBuilder(w), e}
-	var tokens graphtest.Value
-	var oldK, oldV, crossK, crossV []graphtest.Value
+	var tokens graph.Value
+	var oldK, oldV, crossK, crossV []graph.Value
 	if e.Layout == "C" {
 		tokens = g.Input("token", axcl.Int32, 1, 1)
-		pair := func(of string, n int) (k, v []graphtest.Value) {
+		pair := func(of string, n int) (k, v []graph.Value) {
 			for i := range e.layers() {
 				k = append(k, g.Input(fmt.Sprint(of, "_k_", i), axcl.FP32, 1, n, whisperState))
 				v = append(v, g.Input(fmt.Sprint(of, "_v_", i), axcl.FP32, 1, n, whisperState))
@@ -419,8 +419,8 @@ func (e Whisper) decoder(w *weights) *graphtest.Graph {
 	x := g.tokens(tokens, g.Gather(g.weight("decoder.positional_embedding"), g.Input("offset", axcl.Int32, 1), 0))
 	mask := g.Mul(g.Float(g.Input("mask", axcl.Int32, whisperContext)), g.Scalar(-1e9))
 	mask = g.Pad(mask, 0, []int{0}, []int{1})
-	var ks, vs []graphtest.Value
-	logits := g.says(x, mask, crossK, crossV, func(i int, k, v graphtest.Value) (_, _ graphtest.Value) {
+	var ks, vs []graph.Value
+	logits := g.says(x, mask, crossK, crossV, func(i int, k, v graph.Value) (_, _ graph.Value) {
 		ks, vs = append(ks, k), append(vs, v)
 		return g.Concat(1, oldK[i], k), g.Concat(1, oldV[i], v)
 	})

@@ -17,7 +17,7 @@ import (
 
 	"github.com/axle-llm/axle/audio"
 	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/axmodel/graphtest"
+	"github.com/axle-llm/axle/axmodel/graph"
 )
 
 // As in speech.py and model.py.
@@ -98,8 +98,8 @@ func recordings(from, into string) error {
 }
 
 // net is the graph. A tensor that is missing, or of another shape, is the graph's mistake.
-func net(w weights, tokens []string) *graphtest.Graph {
-	g := graphtest.New()
+func net(w weights, tokens []string) *graph.Graph {
+	g := graph.New()
 	vocab := len(tokens)
 	table := make([]float32, prompts*vocab)
 	for id, token := range said {
@@ -114,12 +114,12 @@ func net(w weights, tokens []string) *graphtest.Graph {
 	}
 	x := g.Input("x", axcl.FP32, 1, rows, width)
 	prompt := g.Input("prompt", axcl.Int32, extra)
-	head := g.Reshape(g.Gather(g.Const(graphtest.Float32(table, prompts, vocab)), prompt, 0), 1, extra, vocab)
+	head := g.Reshape(g.Gather(g.Const(graph.Float32(table, prompts, vocab)), prompt, 0), 1, extra, vocab)
 
-	linear := func(x graphtest.Value, name string) graphtest.Value {
+	linear := func(x graph.Value, name string) graph.Value {
 		return g.Linear(x, g.Const(w[name+".weight"]), g.Const(w[name+".bias"]))
 	}
-	norm := func(x graphtest.Value, name string) graphtest.Value {
+	norm := func(x graph.Value, name string) graph.Value {
 		return g.LayerNorm(x, g.Const(w[name+".weight"]), g.Const(w[name+".bias"]), eps)
 	}
 	one := g.Scalar(1)
@@ -131,7 +131,7 @@ func net(w weights, tokens []string) *graphtest.Graph {
 		h := g.Mul(g.SiLU(linear(norm(x, name+"norm"), name+"up")), real)
 		wide := g.Dims(h)[len(g.Dims(h))-1]
 		h = g.Conv1D(g.Transpose(h, 0, 2, 1), g.Const(w[name+"near.weight"]), g.Const(w[name+"near.bias"]),
-			graphtest.Conv{Pad: kernel / 2, Groups: wide})
+			graph.Conv{Pad: kernel / 2, Groups: wide})
 		h = g.SiLU(g.Transpose(h, 0, 2, 1))
 		whole := g.Sum(g.Mul(h, part), 1)
 		h = g.Mul(h, g.Sigmoid(linear(g.ReLU(linear(whole, name+"gate_in")), name+"gate_out")))
@@ -145,7 +145,7 @@ func net(w weights, tokens []string) *graphtest.Graph {
 }
 
 // weights are tensors by name: matrices are kept in bf16, the others as they are.
-type weights map[string]*graphtest.Weight
+type weights map[string]*graph.Weight
 
 // read reads a file that train.py wrote: the length of a header, the header, and float32 values.
 func read(path string) (weights, error) {
@@ -176,9 +176,9 @@ func read(path string) (weights, error) {
 			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 		}
 		if len(t.Shape) > 1 {
-			w[name] = graphtest.BFloat16(values, t.Shape...)
+			w[name] = graph.BFloat16(values, t.Shape...)
 		} else {
-			w[name] = graphtest.Float32(values, t.Shape...)
+			w[name] = graph.Float32(values, t.Shape...)
 		}
 	}
 	return w, nil

@@ -1,16 +1,16 @@
-// Package graphtest makes nets for tests: .axmodel files of the software cards that hold a graph of
-// operations for each shape group.
+// Package graph makes nets: .axmodel files of the software cards that hold a graph of operations
+// for each shape group.
 //
-//	g := graphtest.New()
+//	g := graph.New()
 //	x := g.Input("x", axcl.FP32, 1, 80, 3000)
-//	y := g.GELU(g.Conv1D(x, g.Const(weight), g.Const(bias), graphtest.Conv{Pad: 1}))
+//	y := g.GELU(g.Conv1D(x, g.Const(weight), g.Const(bias), graph.Conv{Pad: 1}))
 //	g.Output("y", axcl.FP32, y)
 //	err := g.Save("net.axmodel")
 //
 // [Graph.Err] is the first mistake, with its node. After one, all that is added is ignored, so a
 // graph is built without looking at errors on the way. A Graph belongs to one goroutine; nothing is
 // closed.
-package graphtest
+package graph
 
 import (
 	"fmt"
