@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -188,12 +187,7 @@ func tokenList(b []byte, vocab int) (tokens []string, err error) {
 
 // only reads the file of that name that lies highest in the package, if it is no larger than limit.
 func (t *tree) only(name string, limit int64) (at string, b []byte, err error) {
-	for _, n := range t.names {
-		if path.Base(n) == name && (at == "" || strings.Count(n, "/") < strings.Count(at, "/")) {
-			at = n
-		}
-	}
-	if at == "" {
+	if at = t.highest(func(base string) bool { return base == name }); at == "" {
 		return name, nil, t.missing(name, "fetch the whole package")
 	}
 	b, err = t.read(at, limit)

@@ -95,12 +95,7 @@ func namesOf(nets []net) (all []string) {
 // readTokenizer opens the tokenizer.json that lies highest in the package, and finds the id that
 // fills up: the one that the tokenizer of its family pads with.
 func (e *TextEncoder) readTokenizer(p *plan) error {
-	at := ""
-	for _, name := range p.t.names {
-		if path.Base(name) == "tokenizer.json" && (at == "" || strings.Count(name, "/") < strings.Count(at, "/")) {
-			at = name
-		}
-	}
+	at := p.t.highest(func(base string) bool { return base == "tokenizer.json" })
 	if at == "" {
 		return &Error{Path: p.t.where("."), What: "no tokenizer.json",
 			Fix: "put the one of the model that the net was made of into the folder", Err: ErrMissing}

@@ -284,6 +284,16 @@ func (t *tree) exists(name string) bool {
 	return slices.ContainsFunc(t.names, func(f string) bool { return strings.HasPrefix(f, name+"/") })
 }
 
+// highest is the file that lies highest in the package of those whose names fit; empty: none.
+func (t *tree) highest(fits func(base string) bool) (at string) {
+	for _, n := range t.names {
+		if fits(path.Base(n)) && (at == "" || strings.Count(n, "/") < strings.Count(at, "/")) {
+			at = n
+		}
+	}
+	return at
+}
+
 // in lists the files directly inside folder.
 func (t *tree) in(folder string) []string {
 	var out []string

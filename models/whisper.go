@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -311,19 +310,13 @@ func (w *Whisper) checkFirst(n net) error {
 
 // ending is the package's file of that name, or the highest whose name ends so; empty: none.
 func (t *tree) ending(name string) (at string) {
-	for _, n := range t.names {
-		base := path.Base(n)
-		if base != name && !strings.HasSuffix(base, "-"+name) && !strings.HasSuffix(base, "_"+name) {
-			continue
-		}
-		if at == "" || strings.Count(n, "/") < strings.Count(at, "/") {
-			at = n
-		}
-	}
-	return at
+	return t.highest(func(base string) bool {
+		return base == name || strings.HasSuffix(base, "-"+name) || strings.HasSuffix(base, "_"+name)
+	})
 }
 
-// readTokens reads the bytes of the text tokens: in each line base64, a space, and the id.
+// readTokens reads the bytes of the text tokens: in each line base64, a space, and the id. The last
+// token of OpenAI's list has no bytes, and stands there as "=".
 func (w *Whisper) readTokens(t *tree) error {
 	at := t.ending("tokens.txt")
 	if at == "" {
@@ -351,6 +344,9 @@ func whisperTokens(b []byte, count int) ([]string, error) {
 		text, number, _ := strings.Cut(line, " ")
 		id, err := strconv.ParseUint(number, 10, 31)
 		token, wrong := base64.StdEncoding.DecodeString(text)
+		if text == "=" {
+			wrong = nil
+		}
 		switch {
 		case err != nil || wrong != nil:
 			return nil, fmt.Errorf("line %d is no token: base64, a space and a number are expected", n)
@@ -441,12 +437,7 @@ func (k Kept) Rows() int { return elements(k.From) / k.From.Shape[len(k.From.Sha
 
 // readConfig reads the tokens with a meaning. Where no file says them, the vocabulary does.
 func (w *Whisper) readConfig(p *plan) error {
-	at := ""
-	for _, n := range p.t.names {
-		if strings.HasSuffix(path.Base(n), "_config.json") && (at == "" || strings.Count(n, "/") < strings.Count(at, "/")) {
-			at = n
-		}
-	}
+	at := p.t.highest(func(base string) bool { return strings.HasSuffix(base, "_config.json") })
 	if at == "" {
 		ids, ok := usualWhisper(w.Vocab)
 		if !ok {
@@ -514,8 +505,15 @@ func (w *Whisper) configured(o object) error {
 			return errors.New("the tokens with a meaning do not lie between eot and the times")
 		}
 	}
-	w.NonSpeech, err = w.idList(o, "non_speech_tokens")
-	return err
+	if w.NonSpeech, err = w.idList(o, "non_speech_tokens"); err != nil {
+		return err
+	}
+	for _, id := range w.NonSpeech {
+		if id == w.EOT || id >= w.Stamp { // a text needs them
+			return fmt.Errorf("non_speech_tokens has %d, which is the end or a time", id)
+		}
+	}
+	return nil
 }
 
 // idList reads ids with commas between them.

@@ -56,7 +56,7 @@ func TestWhisper(t *testing.T) {
 		if _, ok := w.Language("yue"); ok != (i == 1) {
 			t.Errorf("%s: knows Cantonese: %v", k.Layout, ok)
 		}
-		if len(w.Tokens) != 50257 || w.Tokens[0] != "!" || w.Tokens[220] != " " {
+		if len(w.Tokens) != 50257 || w.Tokens[0] != "!" || w.Tokens[220] != " " || w.Tokens[50256] != "" {
 			t.Errorf("%d tokens, the first %q", len(w.Tokens), w.Tokens[0])
 		}
 		about := o.Info()
@@ -103,6 +103,7 @@ func TestWhisperConfigured(t *testing.T) {
 		`"sot_prev":`: `"sot_before":`, `"no_timestamps":`: `"no_timestamps":2000,"x":`,
 		`"all_language_codes":"en,`:    `"all_language_codes":"`,
 		`"all_language_tokens":"1058,`: `"all_language_tokens":"7,`, `"non_speech_tokens":"1,`: `"non_speech_tokens":"one,`,
+		`"non_speech_tokens":"1,2,`: `"non_speech_tokens":"1,2,1056,`, `"non_speech_tokens":"1,2,7,`: `"non_speech_tokens":"1,2,7,1163,`,
 	} {
 		changed := bytes.Replace(config, []byte(from), []byte(to), 1)
 		if bytes.Equal(changed, config) {
@@ -162,6 +163,7 @@ func TestWhisperRefused(t *testing.T) {
 			[]string{"token 50256 is not there"}},
 		"a token twice": {0, set("tokens.txt", append([]byte("IQ== 0\n"), list...)), []string{"line 2 has token 0 again"}},
 		"no base64":     {1, set("tokens.txt", []byte("?? 1\n")), []string{"tokens.txt", "line 1 is no token"}},
+		"a token of =":  {1, set("tokens.txt", []byte("== 1\n")), []string{"line 1 is no token"}},
 		"a negative id": {1, set("tokens.txt", []byte("IQ== -1\n")), []string{"line 1 is no token"}},
 		"a long token":  {1, set("tokens.txt", bytes.Repeat([]byte("a"), 1<<17)), []string{"line 1"}},
 		"a huge list":   {1, set("tokens.txt", make([]byte, 9<<20)), []string{"limit"}},

@@ -1,6 +1,7 @@
 package modelstest
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func (e Whisper) IDs() WhisperIDs {
 }
 
 // Tokens are the bytes of the text tokens, by id: first single bytes, in the order of Whisper's own
-// table, and then words, most of them with a space in front.
+// table, and then words, most of them with a space in front. The last of the real ones is empty.
 func (e Whisper) Tokens() []string {
 	var all []string
 	visible := func(b int) bool { return b > 32 && b < 127 || b > 160 && b != 173 }
@@ -90,6 +91,9 @@ func (e Whisper) Tokens() []string {
 			word = " " + word
 		}
 		all = append(all, word)
+	}
+	if e.Full {
+		all[len(all)-1] = ""
 	}
 	return all
 }
@@ -161,7 +165,7 @@ func (e Whisper) Write(dir string) error {
 func (e Whisper) list() string {
 	var list strings.Builder
 	for i, token := range e.Tokens() {
-		fmt.Fprintf(&list, "%s %d\n", base64.StdEncoding.EncodeToString([]byte(token)), i)
+		fmt.Fprintf(&list, "%s %d\n", cmp.Or(base64.StdEncoding.EncodeToString([]byte(token)), "="), i)
 	}
 	return list.String()
 }
