@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -34,8 +35,9 @@ func openWhisper(ctx context.Context, p *models.Whisper, o OpenOptions) (*Model,
 	return openNets(ctx, p, files, info, o, func(n *netBackend) (Backend, error) {
 		n.called = "transcribe"
 		b := &whisper{netBackend: n, p: p}
-		_, err := b.decoder().piece(ctx, b.keep)
-		return b, err
+		return b, n.card.InPieces(ctx, func(dev axcl.Device, _ func() error) error {
+			return n.card.Refused(n.card.Watched(0, func() error { return b.keep(dev) }))
+		})
 	})
 }
 
@@ -124,7 +126,7 @@ func (b *whisperTurns) Turn(ctx context.Context) (done func(error), err error) {
 		return nil, err
 	}
 	return func(err error) {
-		b.spoiled = b.spoiled || err != nil && ctx.Err() == nil
+		b.spoiled = b.spoiled || err != nil && !errors.Is(err, ctx.Err())
 		b.turns.Done(b.key, 1, 1)
 	}, nil
 }
@@ -132,18 +134,21 @@ func (b *whisperTurns) Turn(ctx context.Context) (done func(error), err error) {
 // Hear calls the encoder. Rows that a decoder does not see count as 0 times what they hold, which
 // must be a number.
 func (b *whisperTurns) Hear(ctx context.Context, mel []byte) error {
+	var old []models.Kept
+	if b.spoiled && !b.stacked() {
+		old = b.p.Self
+	}
 	_, err := b.encoder().piece(ctx, func(axcl.Device) error {
-		for i, k := range b.p.Self {
-			if !b.spoiled || b.stacked() {
-				break
-			}
+		for i, k := range old {
 			if err := b.self[i][0].Write(0, make([]byte, k.Size())); err != nil {
 				return err
 			}
 		}
-		b.spoiled = false
 		return b.encoder().net.Run(0, map[string][]byte{b.p.Mel.Name: mel}, nil)
 	})
+	if err == nil {
+		b.spoiled = false
+	}
 	return b.counted(err)
 }
 

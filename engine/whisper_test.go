@@ -20,6 +20,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/speech"
 	"github.com/axle-llm/axle/internal/lane"
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
@@ -376,6 +377,91 @@ func TestWhisperRefused(t *testing.T) {
 	}
 }
 
+// TestWhisperRoom: too little memory for what stays on the card is no fault of the card. Nothing is
+// left there, and where room is made it opens.
+func TestWhisperRoom(t *testing.T) {
+	dir := t.TempDir()
+	if err := (modelstest.Whisper{Seed: 2, Layout: "A", Layers: 1}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	p, err := models.OpenAny(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	d := &cramped{}
+	c, err := OpenCard(func() (axcl.Device, string, error) {
+		soft, why, err := softCard()
+		d.Device = soft
+		return d, why, err
+	}, CardOptions{Check: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	now := func() int64 {
+		if err := c.Do(t.Context(), func(axcl.Device) error { return c.Refresh() }); err != nil {
+			t.Fatal(err)
+		}
+		return c.Info().FreeCMM
+	}
+	free := now()
+	for range 4 { // three strikes lose a card
+		d.left = 5 // of six buffers
+		if _, err := OpenAny(t.Context(), p, OpenOptions{Card: c}); !errors.Is(err, axcl.ErrMemory) {
+			t.Fatal(err)
+		}
+		if left := now(); left != free {
+			t.Fatalf("%d bytes are free of %d", left, free)
+		}
+	}
+	d.left = 5
+	m, err := OpenAny(t.Context(), p, OpenOptions{Card: c, Room: func(int64, int64) bool { d.left = 6; return true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := heardAll(t, m, babble(1, 3), ""); len(got) == 0 {
+		t.Error("it hears nothing")
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := now(); left != free || c.ours.Load() != 0 {
+		t.Errorf("%d bytes are free of %d, %d are ours", left, free, c.ours.Load())
+	}
+}
+
+// TestWhisperSpoiled: a turn that fails leaves caches that are cleared before the next one, also
+// where its caller has left meanwhile. One that only ended early leaves numbers.
+func TestWhisperSpoiled(t *testing.T) {
+	m, _, _ := onCard(t, modelstest.Whisper{Seed: 2, Layout: "B", Layers: 1}.Write, softCard, OpenOptions{})
+	b := m.b.(*whisper)
+	for _, c := range []struct {
+		left    bool
+		err     error
+		spoiled bool
+	}{
+		{false, nil, false},
+		{true, context.Canceled, false},
+		{false, speech.ErrNonsense, true},
+		{true, speech.ErrNonsense, true},
+	} {
+		ctx, leave := context.WithCancel(t.Context())
+		b.spoiled = false
+		done, err := (&whisperTurns{b, "key"}).Turn(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.left {
+			leave()
+		}
+		if done(c.err); b.spoiled != c.spoiled {
+			t.Errorf("%+v: spoiled is %v", c, b.spoiled)
+		}
+		leave()
+	}
+}
+
 // TestWhisperClosed: closing ends a transcription that runs, and gives all memory back.
 func TestWhisperClosed(t *testing.T) {
 	e := modelstest.Whisper{Seed: 2, Layout: "A", Layers: 1}
@@ -400,4 +486,17 @@ func TestWhisperClosed(t *testing.T) {
 	if n := c.ours.Load(); n != 0 {
 		t.Errorf("%d bytes are still counted", n)
 	}
+}
+
+// cramped is a device with memory for few more buffers.
+type cramped struct {
+	axcl.Device
+	left int
+}
+
+func (d *cramped) NewBuffer(size int) (axcl.Buffer, error) {
+	if d.left--; d.left < 0 {
+		return nil, &axcl.Error{Op: "axclrtMalloc", Code: 0x80300701, Kind: axcl.ErrMemory}
+	}
+	return d.Device.NewBuffer(size)
 }
