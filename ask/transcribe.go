@@ -25,14 +25,14 @@ type Segment struct {
 	Text       string
 	Language   string // ISO 639-1; empty: the model did not say
 	Emotion    string // HAPPY, NEUTRAL …; empty: the model did not say
-	Event      string // what is heard besides words: Speech, BGM, Laughter …
+	Event      string // what is heard: Speech, BGM, Laughter …
 	Words      []Word
 	Tokens     []int32
 	Logprob    float64 // the mean of the tokens' log probabilities
 
 	// What Whisper says of the piece of speech that the segment is from.
 	Seek        time.Duration // where the piece begins
-	NoSpeech    float64       // the probability that nobody speaks
+	NoSpeech    float64       // the probability that nothing is said
 	Compression float64       // how many times smaller zlib makes the text; 0: not computed
 	Temperature float64       // at which the tokens were drawn
 }

@@ -113,7 +113,7 @@ func TestHeadGuesses(t *testing.T) {
 }
 
 // TestKeyGuessRates: an answer that another conversation of the key had comes much sooner, though
-// nothing is cached; one that nobody had comes as without guesses.
+// nothing is cached; one that no client had comes as without guesses.
 func TestKeyGuessRates(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)

@@ -96,7 +96,7 @@ func (m *layout) frees(stay, back []*seq) (n int) {
 }
 
 // returns reports whether an answer that was sent back may go on: near cells are there for it and
-// the others, or nobody uses wide passes any more.
+// the others, or no other uses wide passes any more.
 func (m *layout) returns(s *seq) bool {
 	need := s.pending() + min(max(s.room(), 0), shiftAhead)
 	together := false

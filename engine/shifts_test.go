@@ -18,7 +18,7 @@ func TestShifts(t *testing.T) {
 	for _, c := range []struct {
 		name            string
 		clients, output int
-		leave           int // the last five clients leave after so many tokens
+		leave           int // the last five clients leave after this token
 		back            int // this many are to be sent back
 		gap             time.Duration
 	}{

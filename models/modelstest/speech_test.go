@@ -134,7 +134,7 @@ func senseVoiceCall(t *testing.T, e modelstest.SenseVoice, n axcl.Net, rng *rand
 	return said
 }
 
-// speech is features with so many real rows, and their mask.
+// speech is features, the first rows real and the others zero, and the mask of the real ones.
 func speech(rng *rand.Rand, e modelstest.SenseVoice, real int) (x []float32, mask []int32) {
 	n := e.N
 	if n == 0 {
