@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -133,8 +134,42 @@ func TestTranscribeRefused(t *testing.T) {
 	}
 }
 
+// TestTranscribeReads: silence that does not end, and a sound that gives no samples, are read no
+// further when the caller leaves. Without samples a hundred times the sound counts as broken.
+// Samples that come with the end, or with an error, are heard as those that come before it.
+func TestTranscribeReads(t *testing.T) {
+	for name, write := range map[string]func(dir string) error{
+		"SenseVoice": modelstest.SenseVoice{Seed: 3, Layout: "sherpa"}.Write,
+		"Whisper":    modelstest.Whisper{Seed: 2, Layout: "B", Layers: 1}.Write,
+	} {
+		m, _, _ := onCard(t, write, softCard, OpenOptions{})
+		for _, c := range []struct {
+			n, leave int
+			want     error
+		}{{0, 50, context.Canceled}, {0, 0, io.ErrNoProgress}, {16000, 50, context.Canceled}} {
+			ctx, leave := context.WithCancel(t.Context())
+			s := &silence{n: c.n, at: c.leave, leave: leave}
+			if _, err := transcribed(ctx, m, TranscribeRequest{Sound: s}); !errors.Is(err, c.want) {
+				t.Errorf("%s, %+v: %v after %d reads", name, c, err, s.reads)
+			}
+			leave()
+		}
+		want := heardAll(t, m, babble(1, 3), "")
+		r := TranscribeRequest{Sound: &sound{samples: babble(1, 3), err: io.EOF, joined: true}}
+		got, err := transcribed(t.Context(), m, r)
+		if err != nil || len(want) == 0 || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: with the end in the last read: %+v, %v; want %+v", name, got, err, want)
+		}
+		broken := errors.New("the microphone is gone")
+		r.Sound = &sound{samples: babble(1, 3), err: broken, joined: true}
+		if _, err := transcribed(t.Context(), m, r); !errors.Is(err, broken) {
+			t.Errorf("%s: with an error in the last read: %v", name, err)
+		}
+	}
+}
+
 // TestTranscribeTogether: several hear at once as each alone, and one whose sound does not come
-// holds up nobody.
+// holds up no other.
 func TestTranscribeTogether(t *testing.T) {
 	e := modelstest.SenseVoice{Seed: 5, Layout: "Axera"}
 	m, _, dir := onCard(t, e.Write, softCard, OpenOptions{MaxQueue: 5})
@@ -233,10 +268,12 @@ func TestTranscribeFaults(t *testing.T) {
 	}
 }
 
-// sound gives samples, then err. It waits for hold before the sample at.
+// sound gives samples, then err, or err with the last of them. It waits for hold before the sample
+// at.
 type sound struct {
 	samples []float32
 	err     error
+	joined  bool
 	hold    chan struct{}
 	at, n   int
 }
@@ -246,9 +283,28 @@ func (s *sound) Read(p []float32) (int, error) {
 		<-s.hold
 	}
 	n := copy(p[:min(len(p), 1000)], s.samples[s.n:])
-	if s.n += n; n == 0 {
-		return 0, s.err
+	if s.n += n; n == 0 || s.joined && s.n == len(s.samples) {
+		return n, s.err
 	}
+	return n, nil
+}
+
+// silence is n samples a time. Its caller leaves while it is read the time at, and it fails in the
+// end.
+type silence struct {
+	n, at, reads int
+	leave        func()
+}
+
+func (s *silence) Read(p []float32) (int, error) {
+	if s.reads++; s.reads == s.at {
+		s.leave()
+	}
+	if s.reads > 200 {
+		return 0, errors.New("it was read on")
+	}
+	n := min(s.n, len(p))
+	clear(p[:n])
 	return n, nil
 }
 

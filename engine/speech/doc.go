@@ -2,8 +2,8 @@
 // sound, pieces that a net can take, and text of what it gives. It is given the nets as functions,
 // so it knows no card.
 //
-// A [SenseVoice] may be used from any goroutine and holds nothing that has to be closed. What it
-// returns is used by one goroutine.
+// A [SenseVoice] may be used from any goroutine, a [Whisper] as far as its nets may. Neither holds
+// anything that has to be closed. What they return is used by one goroutine.
 package speech
 
 import (

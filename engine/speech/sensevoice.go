@@ -41,7 +41,7 @@ const (
 // Transcribe cuts the sound where it is quiet, into pieces that the net takes in one call, and
 // yields the segments of each as it is recognised. It reads no more of the sound than the next
 // piece. Silent pieces are left out. Errors: ask.ErrRequest for a language that the model does not
-// know, or a translation; the sound's; the net's; ErrNonsense.
+// know, or a translation; the sound's; the net's; ctx's; ErrNonsense.
 func (s *SenseVoice) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.Seq2[ask.Segment, error] {
 	return func(yield func(ask.Segment, error) bool) {
 		if r.Translate {
@@ -55,7 +55,7 @@ func (s *SenseVoice) Transcribe(ctx context.Context, r ask.TranscribeRequest) it
 			return
 		}
 		c := newSenseCall(s, language)
-		for piece, err := range pieces(r.Sound, c.longest()) {
+		for piece, err := range pieces(ctx, r.Sound, c.longest()) {
 			var found []ask.Segment
 			if err == nil && !piece.Silent {
 				found, err = c.recognise(ctx, piece)
@@ -76,8 +76,22 @@ func (s *SenseVoice) Transcribe(ctx context.Context, r ask.TranscribeRequest) it
 // at is the time of a sample.
 func at(sample int) time.Duration { return time.Duration(sample) * time.Second / SampleRate }
 
+// readSound reads at least one sample, or gives an error. Sounds that give neither again and again
+// are broken, and would keep a caller who left.
+func readSound(ctx context.Context, sound ask.Sound, samples []float32) (n int, err error) {
+	for range 100 {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if n, err := sound.Read(samples); n > 0 || err != nil {
+			return n, err
+		}
+	}
+	return 0, io.ErrNoProgress
+}
+
 // pieces reads the sound and cuts it where it is quiet, into pieces of at most longest samples.
-func pieces(sound ask.Sound, longest int) iter.Seq2[vad.Piece, error] {
+func pieces(ctx context.Context, sound ask.Sound, longest int) iter.Seq2[vad.Piece, error] {
 	return func(yield func(vad.Piece, error) bool) {
 		cutter, err := vad.NewSplitter(longest)
 		if err != nil {
@@ -86,7 +100,7 @@ func pieces(sound ask.Sound, longest int) iter.Seq2[vad.Piece, error] {
 		}
 		block := make([]float32, SampleRate)
 		for {
-			n, err := sound.Read(block)
+			n, err := readSound(ctx, sound, block)
 			for _, p := range cutter.Add(block[:n]) {
 				if !yield(p, nil) {
 					return

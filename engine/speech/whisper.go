@@ -47,7 +47,7 @@ const (
 	whisperLeast   = time.Second           // from window to window, so that work is bounded
 	whisperRepeats = 2.4                   // a text that compresses better repeats itself
 	whisperUnsure  = -1.                   // the mean log probability of a text that is not taken
-	whisperNobody  = 0.6                   // the probability that nobody speaks
+	whisperSilence = 0.6                   // the probability that nothing is said
 	whisperQuiet   = 1. / (1 << 15)        // samples that are no louder are silence
 	whisperPrompt  = 2048                  // bytes of a prompt that are read, from its end
 )
@@ -57,7 +57,7 @@ var whisperHeat = []float64{0, 0.2, 0.4, 0.6, 0.8, 1}
 
 // Transcribe yields the segments of each half minute as it is recognised. It reads no more of the
 // sound than that. Silence is left out. Errors: ask.ErrRequest for a language that the model does
-// not know; the sound's; the nets'; ErrNonsense.
+// not know; the sound's; the nets'; ctx's; ErrNonsense.
 func (w *Whisper) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.Seq2[ask.Segment, error] {
 	return func(yield func(ask.Segment, error) bool) {
 		c, err := newWhisperCall(w, r)
@@ -67,7 +67,7 @@ func (w *Whisper) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.
 		}
 		for {
 			var found []ask.Segment
-			err := c.fill(r.Sound)
+			err := c.fill(ctx, r.Sound)
 			if err == nil {
 				found, err = c.window(ctx)
 			}
@@ -104,7 +104,7 @@ type whisperCall struct {
 	held      []int32 // tokens that the decoder has seen of this window
 	row       []byte  // logits
 	logits    []float64
-	nobody    float64 // the probability that nobody speaks in this window
+	silence   float64 // the probability that nothing is said in this window
 	likeliest int32   // language
 }
 
@@ -138,11 +138,11 @@ func codes(p *models.Whisper) string {
 }
 
 // fill reads the sound to the end of the window.
-func (c *whisperCall) fill(sound ask.Sound) error {
+func (c *whisperCall) fill(ctx context.Context, sound ask.Sound) error {
 	for !c.ended && len(c.sound) < features.MelSamples {
 		at := len(c.sound)
 		c.sound = append(c.sound, make([]float32, min(SampleRate, features.MelSamples-at))...)
-		n, err := sound.Read(c.sound[at:])
+		n, err := readSound(ctx, sound, c.sound[at:])
 		c.sound = c.sound[:at+n]
 		if c.ended = errors.Is(err, io.EOF); err != nil && !c.ended {
 			return err
@@ -171,7 +171,7 @@ func (c *whisperCall) window(ctx context.Context) (found []ask.Segment, err erro
 	if err != nil {
 		return nil, err
 	}
-	if said.nobody() {
+	if said.silent() {
 		c.move(length)
 		return nil, nil
 	}
@@ -194,11 +194,11 @@ type whisperText struct {
 	logprob     float64 // mean
 	compression float64
 	heat        float64
-	silence     float64 // the probability that nobody speaks
+	silence     float64 // the probability that nothing is said
 }
 
-// nobody says whether it is no text, since nobody speaks.
-func (t *whisperText) nobody() bool { return t.silence > whisperNobody && t.logprob < whisperUnsure }
+// silent says whether it is no text, since nothing is said.
+func (t *whisperText) silent() bool { return t.silence > whisperSilence && t.logprob < whisperUnsure }
 
 // recognise hears the window and says its text, at higher temperatures if it makes no sense.
 func (c *whisperCall) recognise(ctx context.Context) (t *whisperText, err error) {
@@ -226,7 +226,7 @@ func (c *whisperCall) recognise(ctx context.Context) (t *whisperText, err error)
 		if t, err = c.say(ctx, heat); err != nil {
 			return nil, err
 		}
-		if t.nobody() || t.compression <= whisperRepeats && t.logprob >= whisperUnsure {
+		if t.silent() || t.compression <= whisperRepeats && t.logprob >= whisperUnsure {
 			break
 		}
 	}
@@ -247,7 +247,7 @@ func (c *whisperCall) say(ctx context.Context, heat float64) (*whisperText, erro
 	if err := c.start(ctx, append(start, t.tokens...)); err != nil {
 		return nil, err
 	}
-	t.silence = c.nobody
+	t.silence = c.silence
 	rng := rand.New(rand.NewPCG(uint64(c.seek), math.Float64bits(heat)))
 	count := 0
 	for {
@@ -274,7 +274,7 @@ func (c *whisperCall) say(ctx context.Context, heat float64) (*whisperText, erro
 	return t, nil
 }
 
-// start has the decoder see the first tokens, of which it may have seen some. Afterwards logits are
+// start has the decoder see the first tokens, but those that it has seen. Afterwards logits are
 // those of the last, and what the start of transcripts says of the sound is noted.
 func (c *whisperCall) start(ctx context.Context, tokens []int32) error {
 	if c.p.First.Path != "" {
@@ -336,7 +336,7 @@ func (c *whisperCall) note() {
 			c.likeliest, most = l.ID, x
 		}
 	}
-	c.nobody = math.Exp(c.logits[c.p.NoSpeech] - logSum(c.logits))
+	c.silence = math.Exp(c.logits[c.p.NoSpeech] - logSum(c.logits))
 }
 
 // logSum is the logarithm of the sum of exponentials; −∞ of none.
