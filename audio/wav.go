@@ -48,6 +48,7 @@ func openWAV(in *input) (source, Info, int64, error) {
 		}
 		at += 8
 		size := int64(binary.LittleEndian.Uint32(chunk[4:]))
+		padded := size + size&1
 		switch name := string(chunk[:4]); {
 		case name == "data" && w.size == 0:
 			return fail(damaged("wav", "its sound stands before its format"))
@@ -78,14 +79,13 @@ func openWAV(in *input) (source, Info, int64, error) {
 				return fail(err)
 			}
 			at += int64(len(b))
-			size -= int64(len(b))
+			padded -= int64(len(b))
 			fallthrough
 		default:
-			size += size & 1
-			if err := in.skip(size); err != nil {
+			if err := in.skip(padded); err != nil {
 				return fail(damaged("wav", "its chunk %q is larger than the file", name))
 			}
-			at += size
+			at += padded
 		}
 	}
 }

@@ -71,6 +71,7 @@ func TestWAVHeaders(t *testing.T) {
 			-1, chunk("LIST", []byte("abc")) + chunk("fmt ", form) + chunk("odd ", []byte("x")) + chunk("data", pcm), all, nil, ""},
 		{"chunks after", -1, chunk("fmt ", form) + chunk("data", pcm) + chunk("LIST", []byte("abcdefgh")), all, nil, ""},
 		{"a format of 18 bytes", -1, chunk("fmt ", append(slices.Clone(form), 0, 0)) + chunk("data", pcm), all, nil, ""},
+		{"a format of 17 bytes", -1, chunk("fmt ", append(slices.Clone(form), 0)) + chunk("data", pcm), all, nil, ""},
 		{"extensible", -1, chunk("fmt ", ext(wavPCM, guid, 16)) + chunk("data", pcm), all, nil, ""},
 		{"both sizes 0", 0, chunk("fmt ", form) + data(0), all, nil, ""},
 		{"size 0, header's size right", 36, chunk("fmt ", form) + data(0), all, nil, ""},
