@@ -2,6 +2,7 @@ package audio
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -24,10 +25,11 @@ func newInput(r io.Reader, limit int64) *input {
 // err is what reading failed with, other than the file's end.
 func (in *input) err() error { return in.from.err }
 
-// rest is how many bytes of the file are left; −1 where that cannot be told.
+// rest is how many bytes of the file are left; −1 where that cannot be told. A Len of another type
+// may be what has come by now.
 func (in *input) rest() int64 {
-	if l, ok := in.from.r.(interface{ Len() int }); ok {
-		return int64(l.Len() + in.Buffered())
+	if b, ok := in.from.r.(*bytes.Reader); ok {
+		return int64(b.Len() + in.Buffered())
 	}
 	return -1
 }
