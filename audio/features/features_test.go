@@ -96,6 +96,43 @@ func TestMelLayout(t *testing.T) {
 	}
 }
 
+// TestMelEnds: what the last frames hear behind the samples. A frame is compared with one that
+// hears the same where nothing is left to the tail.
+func TestMelEnds(t *testing.T) {
+	features := func(tail Tail, samples []float32) []float32 {
+		m, err := NewMel(MelOptions{Mels: 80, FramesFirst: true, Tail: tail})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst := make([]float32, 80*MelFrames)
+		if _, err := m.Compute(dst, samples); err != nil {
+			t.Fatal(err)
+		}
+		return dst
+	}
+	noise := make([]float32, MelSamples)
+	r := rand.New(rand.NewPCG(7, 8))
+	for i := range noise {
+		noise[i] = (r.Float32() - 0.5) / 100
+	}
+	noise[2000] = 1 // the loudest frames of all
+	x := noise[:3210]
+	mirrored := slices.Clone(x)
+	for i := range 200 {
+		mirrored = append(mirrored, x[len(x)-2-i])
+	}
+	if !slices.Equal(features(Mirror, x)[:20*80], features(Silence, mirrored)[:20*80]) {
+		t.Error("Mirror does not reflect the end")
+	}
+	last := func(mel []float32, frame int) []float32 { return mel[frame*80:][:80] }
+	if !slices.Equal(last(features(Zeros, noise), 2999), last(features(Zeros, noise[1600:]), 2989)) {
+		t.Error("with Zeros, thirty seconds are not followed by zeros")
+	}
+	if !slices.Equal(features(Silence, noise), features(Mirror, noise)) {
+		t.Error("with Silence, thirty seconds are not reflected")
+	}
+}
+
 // TestMelSilence: nothing but silence is -1.5 in every tail's own frames.
 func TestMelSilence(t *testing.T) {
 	for _, tail := range []Tail{Silence, Zeros, Mirror} {
