@@ -29,7 +29,7 @@
 //   - flac of 4 to 32 bits, checked against its checksums. Not in Ogg.
 //   - mp3: layer III of MPEG 1 and 2, 16 to 48 kHz; MPEG 2.5 (8 to 12 kHz) is refused. What LAME's
 //     header says of silence at the ends is cut away. A frame that cannot be decoded is silence, as
-//     in players.
+//     in players. Files that were joined are one sound.
 //   - Ogg Vorbis, and Ogg Opus of one or two channels: chained streams too. Pre-skip and the length
 //     of the last page are kept to the sample.
 //

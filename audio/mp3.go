@@ -28,7 +28,8 @@ type mp3 struct {
 	tail      int             // and how many of them dec has
 	good, bad int             // frames: all good ones, and bad ones in a row
 	skip      int64           // samples that are still to be dropped
-	left      int64           // samples to come; −1: all
+	left      int64           // samples before the padding; −1: there is none to come
+	padding   int64           // samples of it
 	raw       []byte
 	out       []float32
 }
@@ -131,7 +132,7 @@ func (m *mp3) readTag(h mp3Header) (claim int64, found bool) {
 	delay, padding := int64(b[21])<<4|int64(b[22])>>4, int64(b[22]&15)<<8|int64(b[23])
 	m.skip = delay + mp3Delay
 	if rest := claim - delay - padding; frames > 0 && rest > 0 {
-		m.left = rest
+		m.left, m.padding = rest, max(0, padding-mp3Delay)
 		claim = rest
 	}
 	return claim, true
@@ -176,9 +177,6 @@ func (m *mp3) nextFrame() (mp3Header, bool) {
 }
 
 func (m *mp3) next() ([]float32, error) {
-	if m.left == 0 {
-		return nil, io.EOF
-	}
 	h, ok := m.first, len(m.frame) > 0
 	if !ok {
 		h, ok = m.nextFrame()
@@ -213,8 +211,11 @@ func (m *mp3) next() ([]float32, error) {
 	m.skip -= drop
 	out = out[drop:]
 	if m.left >= 0 {
-		out = out[:min(m.left, int64(len(out)))]
 		m.left -= int64(len(out))
+		if over := -m.left; over >= 0 { // the padding begins; another file may be joined behind it
+			out = out[:int64(len(out))-over]
+			m.left, m.skip = -1, max(0, m.padding-over)
+		}
 	}
 	return out, nil
 }
