@@ -322,6 +322,20 @@ func TestJoinedMP3(t *testing.T) {
 	}
 }
 
+// TestID3: tags before any format are passed over, with the footer that one may have.
+func TestID3(t *testing.T) {
+	data := read(t, "s16.wav")
+	want, _, err := Decode(data, 0, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tags := "ID3\x03\x00\x00\x00\x00\x01\x02" + strings.Repeat("x", 130) + "ID3\x04\x00\x10\x00\x00\x00\x00" + "3DI\x04\x00\x10\x00\x00\x00\x00"
+	got, _, err := Decode(append([]byte(tags), data...), 0, Limits{})
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%d samples, %v; want %d", len(got), err, len(want))
+	}
+}
+
 // TestRefused: what is not read is refused by name, with a way out.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {

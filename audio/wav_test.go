@@ -74,6 +74,7 @@ func TestWAVHeaders(t *testing.T) {
 		{"a format of 17 bytes", -1, chunk("fmt ", append(slices.Clone(form), 0)) + chunk("data", pcm), all, nil, ""},
 		{"extensible", -1, chunk("fmt ", ext(wavPCM, guid, 16)) + chunk("data", pcm), all, nil, ""},
 		{"both sizes 0", 0, chunk("fmt ", form) + data(0), all, nil, ""},
+		{"size 0, header's size all ones", 1<<32 - 1, chunk("fmt ", form) + data(0), all, nil, ""},
 		{"size 0, header's size right", 36, chunk("fmt ", form) + data(0), all, nil, ""},
 		{"both sizes all ones", 1<<32 - 1, chunk("fmt ", form) + data(1<<32-1), all, nil, ""},
 		{"2 GiB", 0x7fffffff, chunk("fmt ", form) + data(0x7fffffdb), all, nil, ""},
@@ -117,6 +118,17 @@ func TestWAVHeaders(t *testing.T) {
 				t.Errorf("%v, %v; want %v, %v %q", got, err, c.want, c.err, c.says)
 			}
 		})
+	}
+}
+
+// TestRF64: the size in the chunk of 64 bits ends the sound, where the other size is all ones.
+func TestRF64(t *testing.T) {
+	sizes := binary.LittleEndian.AppendUint64(make([]byte, 8), 4)
+	file := "RF64\xff\xff\xff\xffWAVE" + chunk("ds64", append(sizes, make([]byte, 12)...)) + chunk("fmt ", fmtChunk(wavPCM, 1, 16000, 16)) +
+		"data\xff\xff\xff\xff\x00\x40\x00\xc0" + chunk("LIST", []byte("abcd"))
+	got, _, err := Decode([]byte(file), 0, Limits{})
+	if err != nil || !slices.Equal(got, []float32{0.5, -0.5}) {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 
