@@ -300,9 +300,9 @@ func TestCutMP3(t *testing.T) {
 	}
 }
 
-// TestJoinedMP3: a file that is joined to another is read, too, though the first one's header counts
-// its own frames alone. Between them is the second one's header, which decodes to silence, and the
-// delay of its encoder and of the decoder.
+// TestJoinedMP3: a file that is joined to another is read, too, though the first one's header
+// counts its own frames alone. Between them is the second one's header, which decodes to silence,
+// and the delay of its encoder and of the decoder.
 func TestJoinedMP3(t *testing.T) {
 	data := read(t, "mono44.mp3")
 	one, _, err := Decode(data, 0, Limits{})
@@ -329,7 +329,8 @@ func TestID3(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tags := "ID3\x03\x00\x00\x00\x00\x01\x02" + strings.Repeat("x", 130) + "ID3\x04\x00\x10\x00\x00\x00\x00" + "3DI\x04\x00\x10\x00\x00\x00\x00"
+	tags := "ID3\x03\x00\x00\x00\x00\x01\x02" + strings.Repeat("x", 130) + "ID3\x04\x00\x10\x00\x00\x00\x00" +
+		"3DI\x04\x00\x10\x00\x00\x00\x00"
 	got, _, err := Decode(append([]byte(tags), data...), 0, Limits{})
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%d samples, %v; want %d", len(got), err, len(want))

@@ -187,11 +187,7 @@ func flacBomb(n int) []byte {
 		for range 8 {
 			w.put(0, 24) // a constant
 		}
-		var c16 uint16
-		for _, x := range w.b[start:] {
-			c16 = c16<<8 ^ crc16Table[byte(c16>>8)^x]
-		}
-		w.put(uint64(c16), 16)
+		w.flacEnd(start)
 	}
 	return w.b
 }

@@ -93,7 +93,7 @@ func flacSounds() map[string][]float32 {
 		square[i] = float32(i%2*2-1) * 2
 	}
 	return map[string][]float32{"tone": tone(24000, 24000, 440, 0.5), "noise": noise, "square": square, "silence": make([]float32, 5000),
-		"nothing": nil, "one": {0.25}, "three": {1, -1, 1}, "prime": tone(4096+4093, 24000, 100, 1),
+		"nothing": nil, "one": {0.25}, "three": {1, -1, 1}, "sixteen": tone(16, 24000, 440, 0.5), "prime": tone(4096+4093, 24000, 100, 1),
 		"long":    tone(130*4096+1, 24000, 60, 0.1),
 		"impulse": append(make([]float32, 4000), 1, -1, 1)}
 }
