@@ -1,5 +1,5 @@
-// Package compile turns a Hugging Face checkpoint into a package of models for the software cards,
-// in the vendor's layout A.
+// Package compile turns a Hugging Face checkpoint into a package of models for the software cards:
+// a language model in the vendor's layout A, Whisper in the layout B of its packages.
 //
 // [Run] may be called from any goroutine, for different outputs at once. Nothing is kept between
 // calls. A package appears under its name only when it is whole: it is written into a folder beside
@@ -29,7 +29,8 @@ func (e *Error) Error() string { return "compile: " + e.Path + ": " + e.What }
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Options say what to compile, and how. Zero values stand for the defaults named.
+// Options say what to compile, and how. Zero values stand for the defaults named. Whisper has From,
+// Out, Quant, which may be "fp32" for it, Name ("whisper"), Tool and Progress alone.
 type Options struct {
 	From string // a folder with config.json and *.safetensors
 	Out  string // the package's folder; it must not exist, or be empty
@@ -70,6 +71,7 @@ type Progress struct {
 type Result struct {
 	Dir    string
 	Layers int
+	Hears  bool // it writes speech down
 	Bytes  int64
 	Notes  []string // what the user should know
 }
@@ -89,6 +91,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if isWhisper(b) {
+		return runWhisper(ctx, o, root, b)
+	}
 	a, err := parseConfig(b)
 	if err != nil {
 		return nil, within(err, o.From)
@@ -105,7 +110,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := j.plan(); err != nil {
 		return nil, err
 	}
-	return j.write(ctx)
+	if err := j.write(ctx, j.fill); err != nil {
+		return nil, err
+	}
+	return &Result{Dir: j.Out, Layers: j.a.Layers, Bytes: j.done, Notes: j.notes}, nil
 }
 
 // job is one compilation.
@@ -186,13 +194,21 @@ func (j *job) settle() error {
 	if j.Group != 0 && j.Group != 32 && j.Group != 128 {
 		return fmt.Errorf("compile: groups of %d values: 32 and 128 are possible", j.Group)
 	}
-	if strings.ContainsAny(j.Name, "/\\%\x00") || strings.HasPrefix(j.Name, ".") || len(j.Name) > 100 {
-		return fmt.Errorf("compile: %q cannot be part of a file's name", j.Name)
+	if err := j.named(); err != nil {
+		return err
 	}
 	_, err := j.root.Stat("modules.json")
 	j.Embedding = j.Embedding || a.hfConfig.Embedding || err == nil
 	j.groups = axmodel.Ladder(j.Context, j.Chunk, j.History)
 	return j.settleWhole()
+}
+
+// named checks what the files' names begin with.
+func (j *job) named() error {
+	if strings.ContainsAny(j.Name, "/\\%\x00") || strings.HasPrefix(j.Name, ".") || len(j.Name) > 100 {
+		return fmt.Errorf("compile: %q cannot be part of a file's name", j.Name)
+	}
+	return nil
 }
 
 // settleSizes checks the context and the chunk, and chooses the histories of the prefill groups

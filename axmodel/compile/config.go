@@ -159,7 +159,7 @@ func parseConfig(b []byte) (*architecture, error) {
 		def(&a.Convolution, 4)
 		def(&a.Theta, 10_000_000)
 	default:
-		return nil, bad("model_type %q cannot be compiled: qwen2, qwen3, qwen3_5, qwen3_vl, llama, smolvlm, gemma3 and gemma4 can",
+		return nil, bad("model_type %q cannot be compiled: qwen2, qwen3, qwen3_5, qwen3_vl, llama, smolvlm, gemma3, gemma4 and whisper can",
 			a.ModelType)
 	}
 	if a.gemma { // what Hugging Face's Gemma3TextConfig assumes where the file is silent

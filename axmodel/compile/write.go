@@ -15,50 +15,50 @@ import (
 	"github.com/axle-llm/axle/internal/regular"
 )
 
-// write makes the package in a folder beside Out, and renames it.
-func (j *job) write(ctx context.Context) (*Result, error) {
+// write makes the package in a folder beside Out, which fill fills, and renames it.
+func (j *job) write(ctx context.Context, fill func(ctx context.Context, dir string) error) error {
 	if j.Out == "" {
-		return nil, errors.New("compile: no folder to write to was named")
+		return errors.New("compile: no folder to write to was named")
 	}
 	out, err := filepath.Abs(j.Out)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if names, err := os.ReadDir(out); err == nil && len(names) > 0 {
-		return nil, &Error{Path: j.Out, What: "is there already and not empty: name a new folder"}
+		return &Error{Path: j.Out, What: "is there already and not empty: name a new folder"}
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, &Error{Path: j.Out, What: "cannot be used: " + reason(err), Err: err}
+		return &Error{Path: j.Out, What: "cannot be used: " + reason(err), Err: err}
 	}
 	parent := filepath.Dir(out)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return nil, &Error{Path: parent, What: "cannot be made: " + reason(err), Err: err}
+		return &Error{Path: parent, What: "cannot be made: " + reason(err), Err: err}
 	}
 	if free, ok := freeBytes(parent); ok && free < j.total+j.total/100 {
-		return nil, &Error{Path: parent, What: fmt.Sprintf("has %d MB free, the package takes %d MB", free>>20, j.total>>20)}
+		return &Error{Path: parent, What: fmt.Sprintf("has %d MB free, the package takes %d MB", free>>20, j.total>>20)}
 	}
 	tmp, err := os.MkdirTemp(parent, "."+filepath.Base(out)+".compile-")
 	if err != nil {
-		return nil, &Error{Path: parent, What: "cannot be written: " + reason(err), Err: err}
+		return &Error{Path: parent, What: "cannot be written: " + reason(err), Err: err}
 	}
 	defer os.RemoveAll(tmp)
 	if err := os.Chmod(tmp, 0o755); err != nil {
-		return nil, err
+		return err
 	}
-	if err := j.fill(ctx, tmp); err != nil {
-		return nil, err
+	if err := fill(ctx, tmp); err != nil {
+		return err
 	}
 	// What has its name is whole, though the power fails in the next second.
 	if err := syncTree(tmp); err != nil {
-		return nil, &Error{Path: j.Out, What: "cannot be written: " + reason(err), Err: err}
+		return &Error{Path: j.Out, What: "cannot be written: " + reason(err), Err: err}
 	}
 	_ = os.Remove(out) // an empty folder
 	if err := os.Rename(tmp, out); err != nil {
-		return nil, &Error{Path: j.Out, What: "cannot be made: " + reason(err), Err: err}
+		return &Error{Path: j.Out, What: "cannot be made: " + reason(err), Err: err}
 	}
 	if err := syncFile(parent); err != nil {
-		return nil, &Error{Path: j.Out, What: "cannot be written: " + reason(err), Err: err}
+		return &Error{Path: j.Out, What: "cannot be written: " + reason(err), Err: err}
 	}
-	return &Result{Dir: j.Out, Layers: j.a.Layers, Bytes: j.done, Notes: j.notes}, nil
+	return nil
 }
 
 // syncTree brings a folder and all in it to the disk.

@@ -27,8 +27,9 @@ func newCompileCmd() *cobra.Command {
 		Short: "Make a package for the software card from a checkpoint",
 		Long: `Compile makes a package for the software card from a Hugging Face checkpoint.
 HF_DIR is a folder with config.json and *.safetensors of a Qwen2, Qwen3,
-Qwen3.5, Llama, Gemma-3 or Gemma-4 model, or of Qwen3-VL or SmolVLM2 with the
-encoder of pictures. DIR is the package's folder; it must not exist, or be
+Qwen3.5, Llama, Gemma-3 or Gemma-4 model, of Qwen3-VL or SmolVLM2 with the
+encoder of pictures, or of a Whisper of all languages, which takes --quant bf16
+or fp32 and --name alone. DIR is the package's folder; it must not exist, or be
 empty. It has its name only when it is whole.
 
 The package has the vendor's layout, so everything but the card itself works as
@@ -94,7 +95,11 @@ with the vendor's models. The NPU does not run it.`,
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d layers, %s, in %v\n", r.Dir, r.Layers, models.HumanBytes(r.Bytes),
 				time.Since(bar.start).Round(time.Second/10))
-			fmt.Fprintf(cmd.ErrOrStderr(), "run it with: axle serve --model-path %s, and then: axle run %s\n", r.Dir, filepath.Base(r.Dir))
+			then := "run " + filepath.Base(r.Dir)
+			if r.Hears {
+				then = "transcribe -m " + filepath.Base(r.Dir) + " FILE"
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "run it with: axle serve --model-path %s, and then: axle %s\n", r.Dir, then)
 			return nil
 		},
 	}

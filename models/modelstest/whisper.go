@@ -42,6 +42,9 @@ const whisperCodes = "en zh de es ru ko fr ja pt tr pl ca nl ar sv it id hi fi v
 	"ml cy sk te fa lv bn sr az sl kn et mk br eu is hy ne mn bs kk sq sw gl mr pa si km sn yo so af oc ka be tg sd gu am yi lo uz fo ht " +
 	"ps tk nn mt sa lb my bo tl mg as tt haw ln ha ba jw su"
 
+// whisperOdd are characters that are not said.
+const whisperOdd = "\"#()*+/:;<=>@[\\]^_`{|}~"
+
 // WhisperIDs are the tokens with a meaning. Text tokens come before EOT, languages from Language
 // on, time stamps from Stamp on.
 type WhisperIDs struct {
@@ -177,7 +180,7 @@ func (e Whisper) config() map[string]any {
 		languages = append(languages, id.Language+int32(i))
 	}
 	for i, token := range e.Tokens()[:256] {
-		if strings.Contains("\"#()*+/:;<=>@[\\]^_`{|}~", token) {
+		if strings.Contains(whisperOdd, token) {
 			odd = append(odd, int32(i))
 		}
 	}
