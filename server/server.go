@@ -29,7 +29,8 @@ import (
 
 // Options are a server's settings. The zero value of each field is a sound default, told beside it.
 type Options struct {
-	Version       string          // what /api/version says; "0.34.4"
+	Version       string          // the Ollama whose API is answered, which /api/version says; "": 0.34.4
+	Release       string          // axle's own version, which the Wyoming port says; "": none is said
 	Hosts         []string        // further Host names to answer to
 	Origins       []string        // further origins to allow, as OLLAMA_ORIGINS
 	Loopback      bool            // the listener is reachable from this machine only

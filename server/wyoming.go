@@ -30,7 +30,7 @@ func (s *Server) ServeWyoming(ctx context.Context, ln net.Listener, grace time.D
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	hearer := &satellites{s, access.Own("wyoming")}
-	o := wyoming.Options{Hearer: hearer, Version: s.o.Version, Tell: hearer.tell, Idle: s.o.IdleTimeout, Read: s.o.ReadTimeout,
+	o := wyoming.Options{Hearer: hearer, Version: s.o.Release, Tell: hearer.tell, Idle: s.o.IdleTimeout, Read: s.o.ReadTimeout,
 		Write: s.o.WriteTimeout}
 	limited := newLimitListener(ln, min(maxSatellites, s.o.MaxConns), min(maxSatellites, s.o.MaxPerClient), tooManyRooms)
 	failed := make(chan error, 1)

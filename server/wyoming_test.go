@@ -21,13 +21,13 @@ import (
 // TestWyoming: speech that a satellite sends is written down while it comes, by the model that it
 // names, the one that is set, or the first that hears.
 func TestWyoming(t *testing.T) {
-	r, _, done := satellites(t)
+	r, _, done := satellites(t, func(o *server.Options) { o.Version, o.Release = "0.34.4", "7.8.9" })
 	asked := make(chan string, 9)
 	r.loader.Config.Asked = func(key string) { asked <- key }
 	c := r.satellite()
 	c.say("describe", nil, "")
 	if kind, m := c.hears(); kind != "info" || !strings.Contains(m, `"models":[{"name":"scripted-hearing:latest",`) ||
-		!strings.Contains(m, `"languages":["en","de"]`) {
+		!strings.Contains(m, `"languages":["en","de"]`) || strings.Count(m, `"version":"7.8.9"`) != 2 || strings.Contains(m, "0.34.4") {
 		t.Errorf("%s %s", kind, m)
 	}
 	for name, want := range map[string]string{"": "", "scripted-hearing": "", "nope": "model 'nope' not found",

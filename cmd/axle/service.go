@@ -178,7 +178,8 @@ func (s *service) build() (err error) {
 		s.reloads = append(s.reloads, reloading{"certificate", s.tls.Reload})
 		s.log.Info("TLS", zap.Time("until", s.tls.Leaf().NotAfter), zap.String("sha256", s.tls.Fingerprint()))
 	}
-	so.Version, so.Loopback, so.Keys, so.TLS, so.Log = ollamaVersion, isLoopback(s.main.Addr()), s.keys, s.tls, s.log
+	so.Version, so.Release, so.Loopback = ollamaVersion, version, isLoopback(s.main.Addr())
+	so.Keys, so.TLS, so.Log = s.keys, s.tls, s.log
 	so.Measure, so.Ending = bench.Served, func() { close(s.ending) }
 	s.server = server.New(s.machine.store, s.machine.loader, s.machine.puller, so)
 	return nil

@@ -78,7 +78,7 @@ func TestWyoming(t *testing.T) {
 	const format = `"data":{"rate":16000,"width":2,"channels":1}`
 	fmt.Fprintf(c, "{\"type\":\"describe\"}\n")
 	if kind, data := wyomingEvent(t, in); kind != "info" || !strings.Contains(data, `"name":"sense:latest"`) ||
-		!strings.Contains(data, `"languages":["en","ja","ko","yue","zh"]`) {
+		!strings.Contains(data, `"languages":["en","ja","ko","yue","zh"]`) || !strings.Contains(data, `"version":"`+version+`"`) {
 		t.Errorf("%s %s", kind, data)
 	}
 	fmt.Fprintf(c, "{\"type\":\"transcribe\"}\n{\"type\":\"audio-start\",%s}\n", format)
