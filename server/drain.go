@@ -2,8 +2,6 @@ package server
 
 import (
 	"cmp"
-	"context"
-	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -24,17 +22,7 @@ func (s *Server) work(c *gin.Context) {
 		return
 	}
 	defer s.active.Add(-1)
-	var cut sync.WaitGroup
-	cut.Add(1)
-	stop := context.AfterFunc(c.Request.Context(), func() {
-		defer cut.Done()
-		x.StopReading()
-	})
-	defer func() {
-		if !stop() {
-			cut.Wait() // the next request has this writer
-		}
-	}()
+	defer x.Reads()()
 	c.Next()
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"net/http/httputil"
 	"os"
 	"runtime"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/audio"
 	"github.com/axle-llm/axle/internal/budget"
 	"github.com/axle-llm/axle/internal/lane"
@@ -186,6 +188,31 @@ func TestTranscriptionLive(t *testing.T) {
 	}
 }
 
+// TestTranscriptionTail: the end of a body may come after its answer; the connection ends then.
+func TestTranscriptionTail(t *testing.T) {
+	inBubble(t, 0, func(t *testing.T, b *bubble) {
+		form := field("model", "scripted-hearing") + field("stream", "true") + soundField(wav(1)) + "--x--\r\n"
+		c := b.send(t, fmt.Sprintf("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nTransfer-Encoding: "+
+			"chunked\r\n\r\n%x\r\n%s\r\n", formKind, len(form), form))
+		defer c.Close()
+		in := bufio.NewReader(c)
+		var got strings.Builder
+		for !strings.Contains(got.String(), "transcript.text.done") {
+			line, err := in.ReadString('\n')
+			if got.WriteString(line); err != nil {
+				t.Fatalf("%s, %v", got.String(), err)
+			}
+		}
+		if !strings.Contains(got.String(), "\r\nConnection: close\r\n") {
+			t.Errorf("%s", got.String())
+		}
+		go func() { _, _ = io.WriteString(c, "0\r\n\r\n") }() // a pipe takes nothing while its other end writes
+		if rest, err := io.ReadAll(in); err != nil || !strings.HasSuffix(string(rest), "0\r\n\r\n") {
+			t.Errorf("%q, %v", rest, err)
+		}
+	})
+}
+
 // TestTranscriptionsMany: of 64 uploads at once those that there is room for are heard, and the
 // others are told to come again.
 func TestTranscriptionsMany(t *testing.T) {
@@ -219,6 +246,120 @@ func TestTranscriptionsMany(t *testing.T) {
 	}
 	if heard.Load() == 0 || r.Room() != 0 {
 		t.Errorf("%d heard; %d bytes are still held", heard.Load(), r.Room())
+	}
+}
+
+// TestTranscriptionPace: a microphone may speak for as long as it likes, but what comes a byte at a
+// time ends.
+func TestTranscriptionPace(t *testing.T) {
+	//proves:T8
+	for _, tt := range []struct {
+		name, want string
+		step       int
+		every      time.Duration
+	}{
+		{"a microphone", "transcript.text.done", 3200, 100 * time.Millisecond},
+		{"a byte at a time", `"error"`, 1, time.Second},
+	} {
+		inBubble(t, 0, func(t *testing.T, b *bubble) {
+			c := b.send(t, "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: "+formKind+
+				"\r\nTransfer-Encoding: chunked\r\n\r\n")
+			defer c.Close()
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				out := httputil.NewChunkedWriter(c)
+				_, err := io.WriteString(out, field("model", "scripted-hearing")+field("stream", "true")+
+					strings.TrimSuffix(soundField(string(audio.AppendWAVHeader(nil, 16000, -1))), "\r\n"))
+				piece := make([]byte, tt.step)
+				for n := 0; n < 300*10 && err == nil; n++ {
+					_, err = out.Write(piece)
+					<-time.After(tt.every)
+				}
+				if err == nil {
+					_, _ = io.WriteString(out, "\r\n--x--\r\n")
+					_ = out.Close()
+					_, _ = io.WriteString(c, "\r\n")
+				}
+			}()
+			got, err := io.ReadAll(c)
+			if err != nil || !strings.Contains(string(got), tt.want) {
+				t.Errorf("%s: %v, %.300s … %s", tt.name, err, got, got[max(0, len(got)-200):])
+			}
+			_ = c.Close()
+			<-over
+		})
+	}
+}
+
+// TestTranscriptionLeaves: a client that leaves is heard no longer, and neither is one whose answer
+// was ended by its owner, whether its form came whole or not.
+func TestTranscriptionLeaves(t *testing.T) {
+	//proves:G7
+	r := newRig(t, func(_ *server.Options, c *scripted.Config) { c.Parallel = 1 })
+	head := "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nAxle-Session: " + session + "\r\nContent-Type: " + formKind +
+		"\r\nTransfer-Encoding: chunked\r\n\r\n"
+	chunk := func(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
+	sound := string(audio.AppendWAVHeader(nil, 16000, -1)) + wav(1)
+	form := field("model", "scripted-hearing") + soundField(sound)
+	// The model has one place. The first client has it, and does not go on.
+	speaks := r.dial(head + chunk(field("stream", "true")+strings.TrimSuffix(form, "\r\n")))
+	defer speaks.Close()
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(patience / 2); !is(); <-time.After(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: %d are still heard", what, r.Active())
+			}
+		}
+	}
+	stats := func() (s ask.Stats) {
+		for _, b := range r.loader.Backends() {
+			s = b.Stats()
+		}
+		return s
+	}
+	until("the first", func() bool { return stats().Running == 1 })
+	whole := r.dial(head + chunk(form+"--x--\r\n"))
+	until("a whole form", func() bool { return r.Active() == 2 })
+	_, _ = io.WriteString(whole, "0\r\n\r\n")
+	until("a whole form, waiting", func() bool { return stats().Queued == 1 })
+	_ = whole.Close()
+	until("a whole form, left", func() bool { return r.Active() == 1 })
+	half := r.dial(head + chunk(strings.TrimSuffix(form, "\r\n")))
+	until("half a form", func() bool { return r.Active() == 2 })
+	_ = half.Close()
+	until("half a form, left", func() bool { return r.Active() == 1 })
+	var mine state
+	r.looked("state", &mine, "Axle-Session", session)
+	if len(mine.Streams) != 1 {
+		t.Fatalf("%+v", mine.Streams)
+	}
+	if a := r.do("DELETE", "/api/axle/streams/"+mine.Streams[0].ID, "", "Axle-Session", session); a.code != 204 {
+		t.Errorf("%d %s", a.code, a.body)
+	}
+	until("ended", func() bool { return r.Active() == 0 })
+}
+
+// TestTranscriptionLong: a sound that is too long to be held is heard whole, and what is wrong with
+// it is told, also to a client that sends all before it reads.
+func TestTranscriptionLong(t *testing.T) {
+	r := newRig(t)
+	for _, tt := range []struct {
+		name, fields string
+		seconds      float64
+		want         string
+	}{
+		{"a stream", field("stream", "true"), 820, `"delta":" Second 820 is 50%."`},
+		{"a language", field("language", "tlh"), 1000, "the language \\\"tlh\\\" is not known"},
+		{"a language, a stream", field("language", "tlh") + field("stream", "1"), 1000, "the language \\\"tlh\\\" is not known"},
+	} {
+		form := field("model", "scripted-hearing") + tt.fields + soundField(wav(tt.seconds)) + "--x--\r\n"
+		out := r.raw(fmt.Sprintf("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: %s\r\n"+
+			"Content-Length: %d\r\n\r\n%s", formKind, len(form), form))
+		if !strings.Contains(out, tt.want) {
+			t.Errorf("%s: %.200s … %s", tt.name, out, out[max(0, len(out)-300):])
+		}
 	}
 }
 

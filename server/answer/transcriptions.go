@@ -24,6 +24,7 @@ const (
 	soundRate  = 16000 // samples a second that recognisers hear
 	maxField   = 64 << 10
 	maxFields  = 64
+	livePace   = 512 // bytes a second of a sound that is made as it comes: Opus has 750 of speech
 )
 
 // Transcriptions answers with the text of speech. Fields of the form may come after the sound if it
@@ -31,6 +32,7 @@ const (
 // is one of unknown length whose answer is a stream: a microphone, for example.
 func (a *Answers) Transcriptions(begin func() prompt.Hearing) func(*request.Exchange) error {
 	return func(x *request.Exchange) error {
+		defer x.Reads()() // until its owner ends it, too
 		t := &transcription{a: a, x: x, h: begin()}
 		err := t.open()
 		if err == nil {
@@ -68,6 +70,9 @@ func (t *transcription) open() error {
 	for n := 0; !t.more; n++ {
 		p, err := t.parts.NextPart()
 		if err == io.EOF { //nolint:errorlint // as NextPart has it
+			if err := t.end(); err != nil {
+				return err
+			}
 			break
 		}
 		if err != nil {
@@ -87,6 +92,18 @@ func (t *transcription) open() error {
 		return body.Fail(http.StatusBadRequest, "file is required: %s", body.Ours(http.ErrMissingFile.Error()))
 	}
 	return t.h.Check()
+}
+
+// end reads what follows the form: net/http sees that a client leaves only when its body was read
+// to the end.
+func (t *transcription) end() error {
+	switch n, err := io.CopyN(io.Discard, t.slow, maxField); {
+	case n == maxField:
+		return body.Fail(http.StatusBadRequest, "%d KiB follow the form", maxField>>10)
+	case err != io.EOF: //nolint:errorlint // as CopyN has it
+		return t.broken(err)
+	}
+	return nil
 }
 
 // part reads a part of the form.
@@ -145,8 +162,9 @@ func (t *transcription) hold(p io.Reader) error {
 			return err
 		}
 	}
-	if t.q != nil && t.h.Streams() && t.x.Request.ContentLength < 0 { // nobody knows when it will end
+	if t.q != nil && t.h.Streams() && t.x.Request.ContentLength < 0 { // its end is not known
 		t.sound, t.more, t.live = p, true, true
+		t.slow.Pace = livePace
 		return nil
 	}
 	b, whole, room, err := t.x.ReadPart(p, heldSound)
@@ -208,10 +226,16 @@ func (t *transcription) answer() error {
 		return err
 	}
 	defer t.q.release()
-	if t.live {
+	if t.more { // else net/http throws up to 256 KiB of the sound away when the answer begins
 		t.x.Duplex()
 	}
-	t.x.Answer(t.h, func(r *request.Reply) error { return t.hear(&counted{Reader: in}, r) })
+	t.x.Answer(t.h, func(r *request.Reply) error {
+		err := t.hear(&counted{Reader: in}, r)
+		if err != nil && t.more && !t.live { // who sends live also reads
+			t.x.Drain(time.Now().Add(request.DrainTime))
+		}
+		return err
+	})
 	return nil
 }
 
@@ -224,11 +248,13 @@ func (t *transcription) hear(sound *counted, r *request.Reply) error {
 			return t.unheard(err)
 		}
 		event, err := t.h.Add(s)
-		if err == nil && t.h.Streams() {
-			err = r.Part(t.h.Type(), event)
-		}
 		if err != nil {
 			return err
+		}
+		if t.h.Streams() {
+			if err := r.Part(t.h.Type(), event); err != nil {
+				return gone(err)
+			}
 		}
 	}
 	if err := t.rest(); err != nil {
@@ -239,7 +265,10 @@ func (t *transcription) hear(sound *counted, r *request.Reply) error {
 	case err != nil:
 		return err
 	case t.h.Streams():
-		return r.Part(t.h.Type(), b)
+		if err := r.Part(t.h.Type(), b); err != nil {
+			return gone(err)
+		}
+		return nil
 	}
 	r.Whole(http.StatusOK, t.h.Type(), b)
 	return nil

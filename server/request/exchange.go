@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -108,11 +109,28 @@ func (x *Exchange) End() {
 	x.held.room = 0
 }
 
-// StopReading ends the reading of the body now.
-func (x *Exchange) StopReading() { _ = x.response.SetReadDeadline(time.Now()) }
+// Reads lets the body be read until the request's context ends, as it is now. Call over before the
+// handler returns: the next request has this connection.
+func (x *Exchange) Reads() (over func()) {
+	var cut sync.WaitGroup
+	cut.Add(1)
+	stop := context.AfterFunc(x.Ctx(), func() {
+		defer cut.Done()
+		_ = x.response.SetReadDeadline(time.Now())
+	})
+	return func() {
+		if !stop() {
+			cut.Wait()
+		}
+	}
+}
 
-// Duplex lets the answer begin before the body has been read.
-func (x *Exchange) Duplex() { _ = x.response.EnableFullDuplex() }
+// Duplex lets the answer begin before the body has been read. The connection ends with it: net/http
+// cannot take another request where the end of a body comes after its answer.
+func (x *Exchange) Duplex() {
+	_ = x.response.EnableFullDuplex()
+	x.Header("Connection", "close")
+}
 
 // basic is the dialect of a server that has none.
 var basic = prompt.Dialect{ErrorType: JSON, Error: func(_ error, _ int, text string) []byte { return body.ErrorJSON(text) }}

@@ -69,7 +69,9 @@ func (r *Reply) Hold(kind string, b []byte) error {
 		h.Set("Content-Type", kind)
 		if kind != Lines {
 			h.Set("Cache-Control", "no-cache")
-			h.Set("Connection", "keep-alive")
+			if h.Get("Connection") == "" {
+				h.Set("Connection", "keep-alive")
+			}
 		}
 		r.x.Writer.WriteHeader(http.StatusOK)
 	}

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// SlowBody reads a large body that comes no slower than slowest: waiting uses up the time that is
+// SlowBody reads a large body that comes no slower than its pace: waiting uses up the time that is
 // left, what comes earns some. Time between reads does not count.
 type SlowBody struct {
-	Err error // why no more came
+	Err  error // why no more came
+	Pace int64 // bytes a second
 
 	x     *Exchange
 	left  time.Duration
@@ -17,11 +18,9 @@ type SlowBody struct {
 	n     int64 // how much has come
 }
 
-const slowest = 64 << 10 // bytes a second
-
-// Slow reads the request's body, up to limit bytes.
+// Slow reads the request's body, up to limit bytes, at 64 KiB a second or more.
 func (x *Exchange) Slow(limit int64) *SlowBody {
-	return &SlowBody{x: x, left: x.shared.ReadTimeout, limit: limit}
+	return &SlowBody{Pace: 64 << 10, x: x, left: x.shared.ReadTimeout, limit: limit}
 }
 
 // Announced is how long the client says that the body is, −1 where it does not say.
@@ -34,7 +33,7 @@ func (b *SlowBody) Read(p []byte) (int, error) {
 		return 0, b.Err
 	}
 	n, err := b.x.Request.Body.Read(p)
-	b.left = min(b.left-time.Since(start)+time.Duration(n)*time.Second/slowest, b.x.shared.ReadTimeout)
+	b.left = min(b.left-time.Since(start)+time.Duration(n)*time.Second/time.Duration(b.Pace), b.x.shared.ReadTimeout)
 	switch b.n += int64(n); {
 	case b.n > b.limit:
 		b.Err = TooLarge(b.limit)
