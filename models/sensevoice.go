@@ -33,10 +33,20 @@ type SenseVoice struct {
 // The numbers of the languages in SenseVoice's prompt. The empty language is found by the model.
 var senseLanguages = map[string]int32{"": 0, "auto": 0, "zh": 3, "en": 4, "yue": 7, "ja": 11, "ko": 12}
 
+// spokenLanguage is an ISO code without its region: en of en-US.
+func spokenLanguage(code string) string {
+	code, _, _ = strings.Cut(strings.ToLower(code), "-")
+	return code
+}
+
 // Language returns the number of a language by its ISO code. ok is false where the model does not
 // know it.
 func (s *SenseVoice) Language(code string) (n int32, ok bool) {
-	n, ok = senseLanguages[strings.ToLower(code)]
+	code = spokenLanguage(code)
+	if code != "" && code != "auto" && !slices.Contains(s.info.Languages, code) {
+		return 0, false
+	}
+	n, ok = senseLanguages[code]
 	return n, ok
 }
 
@@ -198,10 +208,17 @@ func (t *tree) only(name string, limit int64) (at string, b []byte, err error) {
 func (s *SenseVoice) describe(file int64) {
 	i := &s.info
 	i.Says, i.Capabilities = "", []string{"audio"}
+	var all []string
 	for code := range senseLanguages {
-		if code != "" && code != "auto" {
+		if code == "" || code == "auto" {
+			continue
+		}
+		if all = append(all, code); slices.Contains(s.Tokens, "<|"+code+"|>") {
 			i.Languages = append(i.Languages, code)
 		}
+	}
+	if len(i.Languages) == 0 { // its tokens do not name any
+		i.Languages = all
 	}
 	slices.Sort(i.Languages)
 	i.Vocab = s.Logits.Shape[2]

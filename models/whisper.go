@@ -70,8 +70,9 @@ const (
 // Language returns the token of a language by its ISO code. ok is false where the model does not
 // know it.
 func (w *Whisper) Language(code string) (id int32, ok bool) {
+	code = spokenLanguage(code)
 	for _, l := range w.Languages {
-		if l.Code == strings.ToLower(code) {
+		if l.Code == code {
 			return l.ID, true
 		}
 	}

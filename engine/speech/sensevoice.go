@@ -50,8 +50,8 @@ func (s *SenseVoice) Transcribe(ctx context.Context, r ask.TranscribeRequest) it
 		}
 		language, ok := s.p.Language(r.Language)
 		if !ok {
-			yield(ask.Segment{}, fmt.Errorf("%w: %s does not know the language %q: it knows zh, en, yue, ja and ko", ask.ErrRequest,
-				s.p.Name, r.Language))
+			yield(ask.Segment{}, fmt.Errorf("%w: %s does not know the language %q: it knows %s", ask.ErrRequest,
+				s.p.Name, r.Language, strings.Join(s.p.Info().Languages, ", ")))
 			return
 		}
 		c := newSenseCall(s, language)

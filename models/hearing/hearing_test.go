@@ -34,6 +34,19 @@ const (
 	mostRecorded = 7
 )
 
+// TestLanguage: it says that it knows English, and refuses others.
+func TestLanguage(t *testing.T) {
+	m := open(t)
+	for code, ok := range map[string]bool{"": true, "en": true, "en-GB": true, "auto": true, "zh": false, "tlh": false} {
+		var err error
+		for _, err = range m.Transcribe(t.Context(), engine.TranscribeRequest{Sound: &sound{make([]float32, 16000)}, Language: code}) {
+		}
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "it knows en") {
+			t.Errorf("the language %q: %v", code, err)
+		}
+	}
+}
+
 // TestRecordings: what twenty held-out voices say is written down, through the whole engine, with
 // noise and without.
 func TestRecordings(t *testing.T) {
