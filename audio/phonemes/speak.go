@@ -23,10 +23,12 @@ var letters = [2][]string{
 
 // Pieces gives the symbols of a text in pieces of at most [MaxSymbols], which end where a clause
 // does if they can, and never within a word. Each sentence begins a piece, and is read when it is
-// asked for, so the first comes before the rest is read.
-func (l *Lexicon) Pieces(text string) iter.Seq[string] {
-	return func(yield func(string) bool) {
+// asked for, so the first comes before the rest is read. With the last piece of a sentence comes
+// the sentence as it is in the text, and with others nothing.
+func (l *Lexicon) Pieces(text string) iter.Seq2[string, string] {
+	return func(yield func(piece, sentence string) bool) {
 		for s := range sentences(text) {
+			last := ""
 			for rest := l.sentence(l.accent.tokens(s)); rest != ""; {
 				piece := rest
 				if utf8.RuneCountInString(rest) > MaxSymbols {
@@ -36,9 +38,15 @@ func (l *Lexicon) Pieces(text string) iter.Seq[string] {
 					}
 				}
 				rest = strings.TrimSpace(rest[len(piece):])
-				if piece = strings.TrimSpace(piece); strings.ContainsAny(piece, vowels) && !yield(piece) {
-					return
+				if piece = strings.TrimSpace(piece); strings.ContainsAny(piece, vowels) {
+					if last != "" && !yield(last, "") {
+						return
+					}
+					last = piece
 				}
+			}
+			if last != "" && !yield(last, s) {
+				return
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func TestPieces(t *testing.T) {
 		"to record": "tə ɹəkˈɔɹd", "the record": "ðə ɹˈɛkəɹd", "have read": "ˌAʧˌAvˌiˈi ɹˈɛd", "used to": "jˈust tˌiˈO",
 		"NASA": "nˈæsə", "GPUs": "ʤˌipˌijˈuz", "cat's": "kˈæts", "": "", "…": "", "😀": "",
 	} {
-		if got := strings.Join(slices.Collect(l.Pieces(text)), "|"); got != want {
+		if got := strings.Join(symbolsOf(l, text), "|"); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
@@ -54,6 +54,23 @@ func TestBadDictionaries(t *testing.T) {
 	}
 }
 
+// TestPiecesSay: the last piece of each sentence comes with the sentence as it is written.
+func TestPiecesSay(t *testing.T) {
+	l := NewLexicon(American)
+	long := "The " + strings.Repeat("very ", 40) + "end."
+	var said []string
+	pieces, last := 0, ""
+	for piece, sentence := range l.Pieces(" …\nIt's  5 p.m., hello. " + long + "\n Bye ") {
+		if pieces, last = pieces+1, piece; sentence != "" {
+			said = append(said, sentence)
+			last = ""
+		}
+	}
+	if want := []string{"It's  5 p.m., hello.", long, "Bye"}; !slices.Equal(said, want) || pieces < 5 || last != "" {
+		t.Errorf("%d pieces of %q, want %q", pieces, said, want)
+	}
+}
+
 // TestMisaki reads the real dictionaries, which AXLE_TEST_MISAKI is the folder of.
 func TestMisaki(t *testing.T) {
 	l := misaki(t, American, "us_gold.json", "us_silver.json")
@@ -62,7 +79,7 @@ func TestMisaki(t *testing.T) {
 		"The water boiled.":      "ðə wˈɔTəɹ bˈYld.",
 		"I want to record that.": "ˌI wˈɑnt tə ɹəkˈɔɹd ðæt.",
 	} {
-		if got := strings.Join(slices.Collect(l.Pieces(text)), "|"); got != want {
+		if got := strings.Join(symbolsOf(l, text), "|"); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
@@ -94,6 +111,13 @@ func FuzzPieces(f *testing.F) {
 			}
 		})
 	})
+}
+
+func symbolsOf(l *Lexicon, text string) (all []string) {
+	for piece := range l.Pieces(text) {
+		all = append(all, piece)
+	}
+	return all
 }
 
 func misaki(t testing.TB, accent Accent, names ...string) *Lexicon {
