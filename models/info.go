@@ -176,7 +176,8 @@ type Info struct {
 	KV            int
 	Groups        []string // decode 1+2047, prefill 128+0 …
 	Capabilities  []string
-	Languages     []string // that a recogniser hears, ISO 639-1; empty where that is not known
+	Languages     []string    // that a recogniser hears, ISO 639-1; empty where that is not known
+	Voices        []ask.Voice // that it speaks with
 	Pooling       string
 	Encoder       string // of pictures, in a line; empty where there is none
 	Pictures      string // what a picture costs, or why none is read
@@ -382,6 +383,7 @@ func (i Info) Write(w io.Writer) error {
 	}
 	row("groups", strings.Join(ladder(i.Groups), ", "))
 	row("capabilities", strings.Join(i.Capabilities, ", "))
+	row("voices", voices(i.Voices))
 	row("pooling", i.Pooling)
 	row("encoder", i.Encoder)
 	row("pictures", i.Pictures)
@@ -412,6 +414,23 @@ func (i Info) Write(w io.Writer) error {
 		row("note", n)
 	}
 	return t.Flush()
+}
+
+// voices names them by their languages: en-US af_heart, am_adam; en-GB bf_emma.
+func voices(all []ask.Voice) string {
+	var b strings.Builder
+	for i, v := range all {
+		switch {
+		case i == 0:
+			b.WriteString(v.Language + " ")
+		case v.Language != all[i-1].Language:
+			b.WriteString("; " + v.Language + " ")
+		default:
+			b.WriteString(", ")
+		}
+		b.WriteString(v.Name)
+	}
+	return b.String()
 }
 
 // ladder shortens a list of groups for people: of four and more on end that differ in nothing but

@@ -50,9 +50,7 @@ var kinds = []kind{
 	{name: "Zipformer", does: "streaming speech recognition", nets: single(func(n net) bool {
 		return n.takes("x", "cached_len_0", "cached_key_0") && n.gives("encoder_out")
 	})},
-	{name: "Kokoro", does: "speech synthesis", nets: single(func(n net) bool {
-		return n.takes("ref_s", "text_mask") && (n.gives("duration", "d") || n.gives("F0_pred", "N_pred"))
-	})},
+	{name: "Kokoro", does: "speech synthesis", nets: single(func(n net) bool { return kokoroPart(n) > 0 }), open: openKokoro},
 	{name: "MeloTTS", does: "speech synthesis", nets: single(func(n net) bool {
 		return shaped(n.input("z_p"), 1, 192, -1) && n.takes("g")
 	})},

@@ -197,7 +197,7 @@ func tokenList(b []byte, vocab int) (tokens []string, err error) {
 
 // only reads the file of that name that lies highest in the package, if it is no larger than limit.
 func (t *tree) only(name string, limit int64) (at string, b []byte, err error) {
-	if at = t.highest(func(base string) bool { return base == name }); at == "" {
+	if at = t.named(name); at == "" {
 		return name, nil, t.missing(name, "fetch the whole package")
 	}
 	b, err = t.read(at, limit)

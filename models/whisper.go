@@ -229,8 +229,8 @@ func (w *Whisper) measure(n net) error {
 	return nil
 }
 
-// expect says which tensor of a net is not as it should be, or that it takes others too.
-func (n net) expect(in, out []axcl.Tensor) error {
+// expect says which tensor of a net of a kind is not as it should be, or that it takes others too.
+func (n net) expect(kind string, in, out []axcl.Tensor) error {
 	for i, side := range [][]axcl.Tensor{in, out} {
 		has, verb := n.in, "take"
 		if i == 1 {
@@ -247,7 +247,7 @@ func (n net) expect(in, out []axcl.Tensor) error {
 		}
 	}
 	if len(n.in) != len(in) {
-		return fmt.Errorf("takes %s: another form of Whisper", tensors(n.in))
+		return fmt.Errorf("takes %s: another form of %s", tensors(n.in), kind)
 	}
 	return nil
 }
@@ -277,7 +277,7 @@ func (w *Whisper) checkEncoder(n net) error {
 	if w.Mels = w.Mel.Shape[1]; w.Mels != 80 && w.Mels != 128 {
 		return fmt.Errorf("%s is %v: 80 or 128 mels are expected", w.Mel.Name, w.Mel.Shape)
 	}
-	return n.expect([]axcl.Tensor{tensor(w.Mel.Name, axcl.FP32, 1, w.Mels, whisperFrames)}, out)
+	return n.expect("Whisper", []axcl.Tensor{tensor(w.Mel.Name, axcl.FP32, 1, w.Mels, whisperFrames)}, out)
 }
 
 func (w *Whisper) checkDecoder(n net) error {
@@ -294,7 +294,7 @@ func (w *Whisper) checkDecoder(n net) error {
 	for _, c := range w.Self {
 		in, out = append(in, c.To), append(out, c.From)
 	}
-	return n.expect(in, out)
+	return n.expect("Whisper", in, out)
 }
 
 func (w *Whisper) checkFirst(n net) error {
@@ -306,7 +306,7 @@ func (w *Whisper) checkFirst(n net) error {
 	for _, c := range w.Self {
 		out = append(out, c.From)
 	}
-	return n.expect(in, out)
+	return n.expect("Whisper", in, out)
 }
 
 // ending is the package's file of that name, or the highest whose name ends so; empty: none.

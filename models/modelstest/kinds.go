@@ -134,6 +134,24 @@ func Recognisers() []Kind {
 	}
 }
 
+// Speakers are Kokoro's packages in its two layouts, whole but for the weights.
+func Speakers() (all []Kind) {
+	for _, layout := range []string{"A", "B"} {
+		e := Kokoro{Seed: 1, Layout: layout}
+		files := map[string][]byte{}
+		for name, data := range nets("kokoro_part1_96: input_ids i32 1,96; ref_s f32 1,256; text_mask u8 1,96"+
+			" -> duration f32 1,96,50; d f32 1,96,640",
+			"kokoro_part2_96: en f32 1,640,192; ref_s f32 1,256; input_ids i32 1,96; text_mask f32 1,96; pred_aln_trg f32 1,96,192"+
+				" -> F0_pred f32 1,384; N_pred f32 1,384; asr f32 1,512,192",
+			"kokoro_part3_96: asr f32 1,512,192; F0_pred f32 1,384; N_pred f32 1,384; ref_s f32 1,256; har f32 1,22,23041"+
+				" -> x f32 1,22,23041") {
+			files[e.beside(name)] = data
+		}
+		all = append(all, Kind{"Kokoro", layout, files}.with(e.texts()))
+	}
+	return all
+}
+
 // Whispers are Whisper's packages in its three layouts, whole but for the weights.
 func Whispers() []Kind {
 	whole := Whisper{Full: true}
@@ -177,13 +195,6 @@ func Kinds() []Kind {
 			after += fmt.Sprintf("; new_cached_%s_%d %s", name, i, shape)
 		}
 	}
-	kokoro := func(dir string) map[string][]byte {
-		return nets(dir+"kokoro_part1_96: input_ids i32 1,96; ref_s f32 1,256; text_mask u8 1,96 -> duration f32 1,96,50; d f32 1,96,640",
-			dir+"kokoro_part2_96: en f32 1,640,192; ref_s f32 1,256; input_ids i32 1,96; text_mask f32 1,96; pred_aln_trg f32 1,96,192"+
-				" -> F0_pred f32 1,384; N_pred f32 1,384; asr f32 1,512,192",
-			dir+"kokoro_part3_96: asr f32 1,512,192; F0_pred f32 1,384; N_pred f32 1,384; ref_s f32 1,256; har f32 1,22,23041"+
-				" -> x f32 1,22,23041")
-	}
 	const hidden = "encoder_hidden_states f32 1,77,768"
 	diffusion := func(unet, latent string) map[string][]byte {
 		return nets("text_encoder/sd15_text_encoder_sim: input_ids i32 1,77 -> last_hidden_state f32 1,77,768",
@@ -207,8 +218,6 @@ func Kinds() []Kind {
 			layers("talker/qwen3_tts_talker_p128_l%d_together.axmodel", 3, 20),
 		Kind{"MOSS-Transcribe-Diarize", "", nets("encoder: mel f32 1,80,3000 -> output f32 1,375,8")}.
 			layers("qwen3_p256_l%d_together.axmodel", 2, 20),
-		{"Kokoro", "A", kokoro("")},
-		{"Kokoro", "B", kokoro("models/")},
 		{"MeloTTS", "", nets("decoder-ax650/decoder-zh: z_p f32 1,192,128; g f32 1,256,1 -> audio f32 1,1,65536")},
 		{"Zipformer", "", nets("encoder: "+states+" -> "+after, "decoder: y i32 1,2 -> decoder_out f32 1,512",
 			"joiner: encoder_out f32 1,512; decoder_out f32 1,512 -> logits f32 1,6254")},
@@ -259,12 +268,6 @@ func Kinds() []Kind {
 	}
 	for i, k := range all {
 		all[i] = k.with(more[k.Name])
-		switch k.Name + k.Layout {
-		case "KokoroA":
-			k.with(map[string]string{"vocab.txt": "a\t1\n", "voices/af_heart.bin": "0123", "model4_har_sim.onnx": "x"})
-		case "KokoroB":
-			k.with(map[string]string{"checkpoints/config.json": `{"vocab": {"a": 1}}`, "checkpoints/voices_npy/af_heart.npy": "0123"})
-		}
 	}
 	return slices.Clip(all)
 }

@@ -121,9 +121,17 @@ func (e Kokoro) Write(dir string) error {
 			return err
 		}
 	}
-	f.text(e.beside("model4_har_sim.onnx"), string(e.source()))
+	for name, data := range e.texts() {
+		f.text(name, data)
+	}
+	return f.err
+}
+
+// texts are the files beside the nets, by their names.
+func (e Kokoro) texts() map[string]string {
+	all := map[string]string{e.beside("model4_har_sim.onnx"): string(e.source())}
 	if e.Layout == "B" {
-		f.text("checkpoints/config.json", text(map[string]any{"n_token": kokoroTokens, "vocab": e.Vocabulary()}))
+		all["checkpoints/config.json"] = text(map[string]any{"n_token": kokoroTokens, "vocab": e.Vocabulary()})
 	} else {
 		var list strings.Builder
 		for _, run := range kokoroSymbols {
@@ -131,19 +139,21 @@ func (e Kokoro) Write(dir string) error {
 				fmt.Fprintf(&list, "%c\t%d\n", r, run.id+i)
 			}
 		}
-		f.text("vocab.txt", list.String())
+		all["vocab.txt"] = list.String()
 	}
 	for _, name := range KokoroVoices {
 		b := floats(e.Voice(name))
 		if e.Layout != "B" {
-			f.text("voices/"+name+".bin", string(b))
+			all["voices/"+name+".bin"] = string(b)
 			continue
 		}
 		var file bytes.Buffer
-		f.do(npy.Write(&file, &npy.Array{Type: "<f4", Dims: []int{kokoroVoices, 1, 2 * kokoroStyle}, Data: b}))
-		f.text("checkpoints/voices_npy/"+name+".npy", file.String())
+		if err := npy.Write(&file, &npy.Array{Type: "<f4", Dims: []int{kokoroVoices, 1, 2 * kokoroStyle}, Data: b}); err != nil {
+			panic(err)
+		}
+		all["checkpoints/voices_npy/"+name+".npy"] = file.String()
 	}
-	return f.err
+	return all
 }
 
 // source is the net that makes harmonics of F0, as far as it is read: an ONNX graph whose tensors

@@ -3,6 +3,7 @@ package inspection
 import (
 	"io"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -36,6 +37,7 @@ type Package struct {
 	Groups        []string           `json:"groups"`
 	Capabilities  []string           `json:"capabilities"`
 	Languages     []string           `json:"languages,omitempty"`
+	Voices        []ask.Voice        `json:"-"`
 	Pooling       string             `json:"pooling,omitempty"`
 	Encoder       string             `json:"encoder,omitempty"`
 	Pictures      string             `json:"pictures,omitempty"`
@@ -70,6 +72,7 @@ type Kind struct {
 	Digest       string   `json:"digest"`
 	Capabilities []string `json:"capabilities"`
 	Languages    []string `json:"languages,omitempty"`
+	Voices       []string `json:"voices,omitempty"`
 	Size         int64    `json:"size_bytes"`
 	Context      int      `json:"context,omitempty"`
 	Dims         int      `json:"dimensions,omitempty"`
@@ -82,6 +85,9 @@ func described(i models.Info) *Kind {
 		Capabilities: []string{}, Languages: i.Languages,
 		Size: i.Size, Context: i.Context, Dims: i.Hidden, Card: i.Memory.Card, Most: i.Memory.Load}
 	k.Capabilities = append(k.Capabilities, i.Capabilities...)
+	for _, v := range i.Voices {
+		k.Voices = append(k.Voices, v.Name)
+	}
 	return k
 }
 
