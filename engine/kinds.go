@@ -28,6 +28,8 @@ func OpenAny(ctx context.Context, p models.Opened, o OpenOptions) (*Model, error
 		return openSenseVoice(ctx, p, o)
 	case *models.Whisper:
 		return openWhisper(ctx, p, o)
+	case *models.Kokoro:
+		return openKokoro(ctx, p, o)
 	}
 	return nil, fmt.Errorf("%w: %s: no card is told what to do with a %T", ErrUnsupported, p.Info().Name, p)
 }

@@ -93,6 +93,38 @@ func TestWhisperLink(t *testing.T) {
 	}
 }
 
+// TestKokoroNative is TestKokoro through the vendor's ABI, of the card and of the board.
+func TestKokoroNative(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
+	t.Run("card", func(t *testing.T) {
+		open, _ := onSim(t, "hazards=strict")
+		testKokoro(t, open)
+	})
+	t.Run("board", func(t *testing.T) {
+		onSim(t, "hazards=strict")
+		libs, err := simcard.Build("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv(native.EnvEngine, filepath.Dir(libs.Engine))
+		testKokoro(t, func() (axcl.Device, string, error) { return cards.Open("axengine") })
+	})
+}
+
+// TestKokoroLink: a piece costs fifteen transfers. What only the last net takes of the second stays
+// on the card.
+func TestKokoroLink(t *testing.T) {
+	lane.NoRace(t)
+	open, sim := onSim(t, "hazards=strict")
+	m, _, _ := onCard(t, speaking(modelstest.Kokoro{Seed: 3, Layout: "A"}), open, OpenOptions{})
+	copied := sim.Crossings()
+	n := len(spokenAll(t, m, SpeakRequest{Text: "Hello, world. The cat. Cat."}))
+	if copied = sim.Crossings() - copied; n != 3 || copied != uint64(15*n) {
+		t.Errorf("%d copies for %d pieces", copied, n)
+	}
+}
+
 // onSim configures the simulated card for one test, and gives what opens it.
 func onSim(t testing.TB, config string) (open func() (axcl.Device, string, error), sim *simhook.Sim) {
 	t.Helper()

@@ -1,9 +1,13 @@
-// Package speech is what recognisers of speech do around the calls of their nets: features of the
-// sound, pieces that a net can take, and text of what it gives. It is given the nets as functions,
-// so it knows no card.
+// Package speech is what models of speech do around the calls of their nets. It is given the nets
+// as functions, so it knows no card.
 //
-// A [SenseVoice] may be used from any goroutine, a [Whisper] as far as its nets may. Neither holds
-// anything that has to be closed. What they return is used by one goroutine.
+//   - [SenseVoice] and [Whisper] write speech down: features of the sound, pieces that a net can
+//     take, and text of what it gives.
+//   - [Kokoro] speaks: symbols of the text, pieces that the nets can take, their durations, the
+//     source of sound, and samples of the spectrum that the nets give.
+//
+// A [SenseVoice] may be used from any goroutine, a [Whisper] and a [Kokoro] as far as their nets
+// may. None holds anything that has to be closed. What they return is used by one goroutine.
 package speech
 
 import (
@@ -14,8 +18,8 @@ import (
 // Run calls a net: in has all inputs, and out is filled.
 type Run func(ctx context.Context, in, out map[string][]byte) error
 
-// ErrNonsense reports logits that are no numbers: the card computed nonsense.
-var ErrNonsense = errors.New("speech: the logits hold a NaN or an infinity")
+// ErrNonsense reports what is no number among what a net gave: the card computed nonsense.
+var ErrNonsense = errors.New("speech: the net's output holds a NaN or an infinity")
 
-// SampleRate is how many samples a second are expected.
+// SampleRate is how many samples a second recognisers expect.
 const SampleRate = 16000

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"context"
+	"iter"
+
+	"github.com/axle-llm/axle/ask"
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/speech"
+	"github.com/axle-llm/axle/models"
+)
+
+// kokoro is the nets of a Kokoro on a card. What its second net gives and only the third one takes
+// stays there, in one set of buffers, so one piece of text is spoken at a time.
+type kokoro struct {
+	*netBackend
+	p *models.Kokoro
+}
+
+func openKokoro(ctx context.Context, p *models.Kokoro, o OpenOptions) (*Model, error) {
+	info := Info{Name: p.Name, Vocab: len(p.Symbols), Capabilities: ask.Capabilities{Speech: true}, Voices: p.Voices,
+		SampleRate: models.KokoroRate}
+	return openNets(ctx, p, p.Parts[:], info, o, func(n *netBackend) (Backend, error) {
+		n.called = "speak"
+		b := &kokoro{n, p}
+		return b, n.card.InPieces(ctx, func(dev axcl.Device, _ func() error) error {
+			return n.card.Refused(n.card.Watched(0, func() error { return b.keep(dev) }))
+		})
+	})
+}
+
+// keep makes the buffers between the second net and the third.
+func (b *kokoro) keep(dev axcl.Device) error {
+	_, given := b.nets[1].Tensors(0)
+	for _, t := range given {
+		if t.Name != "asr" && t.Name != "N_pred" {
+			continue
+		}
+		x, err := dev.NewBuffer(t.Size)
+		if err != nil {
+			return err
+		}
+		b.buffers = append(b.buffers, x)
+		for _, n := range b.nets[1:] {
+			if err := n.net.Bind(0, t.Name, x); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Speak yields the sound of a text. Keys take turns, a piece of the text each. While a piece is
+// used, the next one is computed.
+func (b *kokoro) Speak(ctx context.Context, r SpeakRequest) iter.Seq2[Speech, error] {
+	return func(yield func(Speech, error) bool) {
+		done, err := b.queue()
+		if err != nil {
+			yield(Speech{}, err)
+			return
+		}
+		defer done()
+		for s, err := range oneAhead(ctx, func(ctx context.Context) iter.Seq2[Speech, error] {
+			return speech.NewKokoro(b.p, &kokoroTurns{b, r.Key}).Speak(ctx, r)
+		}) {
+			if err != nil && b.closed.Load() { // the voices' files are closed too
+				err = ErrClosed
+			}
+			if !yield(s, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// oneAhead yields what a sequence does, and has the sequence make the next value meanwhile. Leaving
+// the loop ends the sequence's ctx and waits until the sequence has ended.
+func oneAhead[T any](ctx context.Context, sequence func(ctx context.Context) iter.Seq2[T, error]) iter.Seq2[T, error] {
+	type result struct {
+		value T
+		err   error
+	}
+	return func(yield func(T, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		results, left := make(chan result), make(chan struct{})
+		go func() {
+			defer close(results)
+			for v, err := range sequence(ctx) {
+				select {
+				case results <- result{v, err}:
+				case <-left:
+					return
+				}
+			}
+		}()
+		defer func() {
+			cancel()
+			close(left)
+			for range results { // until it is closed
+			}
+		}()
+		for r := range results {
+			if !yield(r.value, r.err) || r.err != nil {
+				return
+			}
+		}
+	}
+}
+
+// kokoroTurns are the nets as a request uses them. It implements [speech.KokoroNets].
+type kokoroTurns struct {
+	*kokoro
+	key string
+}
+
+// Turn waits until the nets are the request's. done ends this.
+func (b *kokoroTurns) Turn(ctx context.Context) (done func(), err error) {
+	if b.closed.Load() {
+		return nil, ErrClosed
+	}
+	if err := b.turns.Take(ctx, b.key, 0, 1); err != nil {
+		return nil, err
+	}
+	return func() { b.turns.Done(b.key, 1, 1) }, nil
+}
+
+// Part calls a net.
+func (b *kokoroTurns) Part(ctx context.Context, part int, in, out map[string][]byte) error {
+	_, err := b.nets[part-1].run(ctx, 0, in, out)
+	if err == nil {
+		b.calls.Add(1)
+	}
+	return err
+}
