@@ -36,7 +36,7 @@ type Kokoro struct {
 func NewKokoro(p *models.Kokoro, nets KokoroNets) *Kokoro { return &Kokoro{p, nets} }
 
 const (
-	kokoroTwice = 32                     // so few ids are given twice: alone they sound distorted
+	kokoroTwice = 32                     // this many ids or fewer are given twice: alone they sound distorted
 	kokoroFade  = models.KokoroRate / 20 // samples at the end of a piece that fade out
 )
 
@@ -292,7 +292,7 @@ func shorten(times []int, most int) {
 
 // spread says whose each frame is. The first own symbols fit. Those behind them, which are said
 // only to be thrown away, get what is left; so do, in equal parts, the places that only fill up.
-// Frames that are left over then are nobody's, −1.
+// Frames that are left over then are marked −1.
 func spread(times []int, own int) []int {
 	owners := make([]int, 0, models.KokoroFrames)
 	for i, n := range times {

@@ -56,7 +56,7 @@ func TestShorten(t *testing.T) {
 // and the rest goes to the places that fill up.
 func TestSpread(t *testing.T) {
 	count := func(owners []int) []int {
-		n := make([]int, models.KokoroIDs+1) // the last of nobody
+		n := make([]int, models.KokoroIDs+1) // the last: those without an owner
 		last := 0
 		for _, i := range owners {
 			if i >= 0 && i < last {
