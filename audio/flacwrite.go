@@ -16,27 +16,68 @@ const (
 // AppendFLAC appends a flac file of mono samples of 16 bits, rounded as [AppendPCM] does. It panics
 // if rate is not from 1 to 655,350.
 func AppendFLAC(dst []byte, samples []float32, rate int) []byte {
-	if rate < 1 || rate > 655350 {
-		panic(fmt.Sprintf("audio: a flac of %d samples a second", rate))
+	checkFLACRate(rate)
+	dst = streamInfo(dst, rate, len(samples), md5.Sum(AppendPCM(nil, samples)))
+	return (&FLAC{rate: rate, begun: true}).Append(dst, samples, true)
+}
+
+// A FLAC writes a flac file of samples that come in pieces, as [AppendFLAC] does one whose samples
+// are all there. The file says neither how many samples it has nor their sum, for which the format
+// has a value. It belongs to one goroutine.
+type FLAC struct {
+	rate  int
+	begun bool      // the head is written
+	rest  []float32 // fewer than a frame has
+	next  int       // the frame's number
+}
+
+// NewFLAC begins a file. It panics if rate is not from 1 to 655,350.
+func NewFLAC(rate int) *FLAC {
+	checkFLACRate(rate)
+	return &FLAC{rate: rate}
+}
+
+// Append appends what can be written of the file with these samples behind those before. A frame
+// that is not full is kept for the next call, unless this is the last.
+func (f *FLAC) Append(dst []byte, samples []float32, last bool) []byte {
+	if !f.begun {
+		f.begun = true
+		dst = streamInfo(dst, f.rate, 0, [md5.Size]byte{})
 	}
-	sum := md5.Sum(AppendPCM(nil, samples))
-	w := bitWriter{b: append(dst, "fLaC"...)}
-	w.put(0x80000022, 32) // the last block before sound, 34 bytes
-	w.put(flacBlock<<16|flacBlock, 32)
-	w.put(0, 48)                                // sizes of frames: unknown
-	w.put(uint64(rate)<<12|(16-1)<<4, 20+3+5+4) // one channel, 16 bits, and the number's highest bits
-	w.put(uint64(len(samples)), 32)
-	w.b = append(w.b, sum[:]...)
+	if len(f.rest) > 0 {
+		samples = append(f.rest, samples...)
+	}
+	w := bitWriter{b: dst}
 	var block [flacBlock]int64
-	for number := 0; len(samples) > 0; number++ {
+	for len(samples) >= flacBlock || last && len(samples) > 0 {
 		n := min(flacBlock, len(samples))
 		for i, x := range samples[:n] {
 			block[i] = int64(pcm16(x))
 		}
 		samples = samples[n:]
-		w.frame(block[:n], number)
+		w.frame(block[:n], f.next)
+		f.next++
 	}
+	f.rest = append([]float32(nil), samples...)
 	return w.b
+}
+
+func checkFLACRate(rate int) {
+	if rate < 1 || rate > 655350 {
+		panic(fmt.Sprintf("audio: a flac of %d samples a second", rate))
+	}
+}
+
+// streamInfo appends what is before the frames. No samples, and a sum of zeros, are those that are
+// not known.
+func streamInfo(dst []byte, rate, samples int, sum [md5.Size]byte) []byte {
+	w := bitWriter{b: append(dst, "fLaC"...)}
+	w.put(0x80000022, 32) // the last block before sound, 34 bytes
+	w.put(flacBlock<<16|flacBlock, 32)
+	w.put(0, 48)                                // sizes of frames: unknown
+	w.put(uint64(rate)<<12|(16-1)<<4, 20+3+5+4) // one channel, 16 bits, and the number's highest bits
+	w.put(uint64(samples), 32)
+	return append(w.b, sum[:]...)
 }
 
 // frame writes one channel's samples.

@@ -71,6 +71,20 @@ func TestWriteFLAC(t *testing.T) {
 				t.Errorf("%s: flac: %v\n%s", name, err, out)
 			}
 		}
+		pieces, in := NewFLAC(24000), s
+		var whole []byte
+		for n := 1; len(in) > n; n = n*3 + 1 {
+			whole, in = pieces.Append(whole, in[:n], false), in[n:]
+		}
+		whole = pieces.Append(whole, in, true)
+		const head = 4 + 4 + 34
+		if !bytes.Equal(whole[head:], file[6+head:]) || !bytes.Equal(whole[:head-16-4], file[6:6+head-16-4]) ||
+			!bytes.Equal(whole[head-16-4:head], make([]byte, 16+4)) {
+			t.Errorf("%s: another file of pieces", name)
+		}
+		if got, _, err := Decode(whole, 0, Limits{}); err != nil || !slices.Equal(AppendPCM(nil, got), AppendPCM(nil, s)) {
+			t.Errorf("%s: another sound of pieces: %d samples of %d, %v", name, len(got), len(s), err)
+		}
 		most := 2*len(s)*102/100 + 64
 		if name == "tone" || name == "silence" {
 			most = len(s) * 3 / 2
