@@ -37,6 +37,7 @@ func TestKeyReachesEngine(t *testing.T) {
 		{r, "/v1/completions", `{"model":"scripted","prompt":"[[say:x]]"}`},
 		{r, "/v1/embeddings", `{"model":"scripted-embed","input":"x"}`},
 		{r, "/v1/responses", `{"model":"scripted-chat","input":"[[say:x]]"}`},
+		{r, "/v1/audio/speech", `{"model":"scripted-speaking","input":"x"}`},
 		{r, "/v1/messages", chatBody("scripted-chat", "[[say:x]]", `,"max_tokens":9`)},
 		{vendor, "/api/chat", chatBody("scripted-chat", "[[say:x]]", "")},
 		{vendor, "/api/generate", `{"model":"scripted-chat","prompt":"[[say:x]]"}`},

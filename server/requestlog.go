@@ -23,14 +23,16 @@ func (s *Server) logged(dialect *prompt.Dialect) gin.HandlerFunc {
 		}
 		s.metrics.inFlight.Add(1)
 		defer s.metrics.inFlight.Add(-1)
-		defer x.End() // also of an answer that is broken off
+		defer func() { // also of an answer that is broken off
+			x.End()
+			code := c.Writer.Status()
+			if x.Log.Status != 0 {
+				code = x.Log.Status
+			}
+			s.metrics.request(c.FullPath(), code)
+			s.line(x, code, time.Since(start))
+		}()
 		c.Next()
-		code := c.Writer.Status()
-		if x.Log.Status != 0 {
-			code = x.Log.Status
-		}
-		s.metrics.request(c.FullPath(), code)
-		s.line(x, code, time.Since(start))
 	}
 }
 

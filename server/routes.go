@@ -80,6 +80,9 @@ func (s *Server) table() []route {
 		{"GET", "/v1/models/*model", ask, plain, try(models.OpenAIModel)},
 		{"POST", "/v1/audio/transcriptions", ask, asked, try(answers.Transcriptions(openai.NewTranscription))},
 		{"POST", "/v1/audio/translations", ask, asked, try(answers.Transcriptions(openai.NewTranslation))},
+		{"POST", "/v1/audio/speech", ask, asked, try(answers.Speak(openai.DecodeSpeech))},
+		{"GET", "/v1/audio/voices", ask, plain, try(s.voices)},
+		{"GET", "/v1/audio/models", ask, plain, try(s.speakers)},
 
 		{"GET", "/api/axle/state", ask, plain, try(views.State)},
 		{"GET", "/api/axle/cells", ask, plain, try(views.Cells)},

@@ -17,7 +17,6 @@ func (s *Server) unbuilt() (table []route) {
 		what  string
 		paths []string
 	}{
-		{"axle does not speak yet: no model here makes sound of a text", []string{"/v1/audio/speech"}},
 		{"axle does not make or change pictures yet", []string{"/v1/images/*what"}},
 		{"axle does not have the Realtime API yet; /v1/chat/completions and /v1/responses stream text",
 			[]string{"/v1/realtime", "/v1/realtime/*what"}},

@@ -14,14 +14,19 @@ import (
 	"github.com/axle-llm/axle/server/request"
 )
 
-// Hearers are the models that hear: the one called first, the others by name, and at the end one
-// that ships inside the program, since it knows few words.
+// Hearers are the models that hear, in the order in which they are asked; see those.
 func (a *Answers) Hearers(ctx context.Context, first string) ([]*catalog.Entry, error) {
+	return a.those(ctx, first, func(e *catalog.Entry) bool { return e.Caps.Audio })
+}
+
+// those are the models that can do something: the one called first, the others by name, and at the
+// end one that ships inside the program, since it can little.
+func (a *Answers) those(ctx context.Context, first string, can func(*catalog.Entry) bool) ([]*catalog.Entry, error) {
 	all, err := a.o.Store.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(e *catalog.Entry) bool { return !e.Caps.Audio || e.Says() != "" })
+	all = slices.DeleteFunc(slices.Clone(all), func(e *catalog.Entry) bool { return !can(e) || e.Says() != "" })
 	slices.SortFunc(all, func(x, y *catalog.Entry) int {
 		switch {
 		case x.Builtin() == y.Builtin():

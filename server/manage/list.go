@@ -127,6 +127,9 @@ func capabilities(e *catalog.Entry) []model.Capability {
 	if e.Caps.Audio {
 		return []model.Capability{model.CapabilityAudio}
 	}
+	if e.Caps.Speech {
+		return []model.Capability{"speech"} // Ollama has no word for it
+	}
 	out := []model.Capability{model.CapabilityCompletion}
 	for _, c := range []struct {
 		has bool

@@ -171,10 +171,12 @@ func (r *Reply) fail(code int, failed, broken func(int, string) []byte, kind, te
 		r.Whole(code, kind, failed(code, text))
 		return
 	}
+	b := broken(code, text)
+	if len(b) == 0 {
+		panic(http.ErrAbortHandler)
+	}
 	r.deadline()
-	if b := broken(code, text); len(b) > 0 {
-		if _, err := r.x.Writer.Write(b); err == nil {
-			_ = r.x.response.Flush()
-		}
+	if _, err := r.x.Writer.Write(b); err == nil {
+		_ = r.x.response.Flush()
 	}
 }

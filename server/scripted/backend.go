@@ -29,6 +29,7 @@ type Config struct {
 	MaxQueue int              // sequences that may wait; 0: 512
 	Delay    time.Duration    // per token where the prompt says nothing; 0: 2 ms
 	Asked    func(key string) // told under which key each answer and each embedding is asked for; may be nil
+	Speaks   func(n int)      // told before piece n of a speech is computed, from 1; may be nil
 }
 
 // Backend is a scripted engine.Backend.

@@ -33,7 +33,12 @@ var kinds = map[string]kind{
 	"scripted-vision": {caps: chat.Capabilities{Vision: true, System: true}, size: "1M", params: 1e6},
 	// Recognisers have no template.
 	"scripted-hearing": {caps: chat.Capabilities{Audio: true}, size: "1M", params: 1e6},
+	// Nor have those that speak.
+	"scripted-speaking": {caps: chat.Capabilities{Speech: true}, size: "1M", params: 1e6},
 }
+
+// writes says whether the model writes text.
+func (k kind) writes() bool { return !k.embedding && !k.caps.Audio && !k.caps.Speech }
 
 func (k kind) template() chat.Template {
 	if k.caps.System {
@@ -74,7 +79,10 @@ func Describe(m *store.Model) (local.About, bool) {
 	if k.caps.Audio {
 		a.Info.Languages = []string{"en", "de"}
 	}
-	if !k.embedding && !k.caps.Audio {
+	if k.caps.Speech {
+		a.Info.Voices = voices
+	}
+	if k.writes() {
 		a.Template = k.template().Source()
 	}
 	return a, true
@@ -88,7 +96,7 @@ const (
 
 // Loader loads scripted models. The zero Loader is ready.
 type Loader struct {
-	Config Config // Parallel, MaxQueue and Delay of every model, Info.Memory, and Info.Hidden: 8
+	Config Config // Parallel, MaxQueue, Delay, Asked and Speaks of every model, Info.Memory, and Info.Hidden: 8
 
 	mu     sync.Mutex
 	Loaded []*Backend // in the order they were loaded
@@ -109,12 +117,15 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) 
 		Memory: l.Config.Info.Memory,
 		Layers: 2, Embedding: k.embedding, CardBytes: cardBytes,
 		Device: "scripted", Capabilities: k.caps}
+	if k.caps.Speech {
+		c.Info.Voices, c.Info.SampleRate = voices, speakRate
+	}
 	b := New(c)
 	l.mu.Lock()
 	l.Loaded = append(l.Loaded, b)
 	l.mu.Unlock()
 	o := engine.Options{Name: e.Name.String(), Vocabulary: Vocabulary{}}
-	if !k.embedding && !k.caps.Audio {
+	if k.writes() {
 		o.Template = k.template()
 	}
 	return engine.New(b, o), nil
