@@ -1,0 +1,132 @@
+package sound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrNoPlayer is that none of the programs is here that could play a sound.
+var ErrNoPlayer = errors.New("no player is here: install aplay (alsa-utils), pw-play, paplay, afplay or ffplay, " +
+	"or write the sound to a file with -o FILE")
+
+// players are the programs that play, those first that begin soonest. All read raw samples from a
+// pipe, but for afplay, which wants a file.
+var players = []struct {
+	name string
+	args string // RATE is the samples a second, FILE a wav
+}{
+	{"aplay", "-q -t raw -f S16_LE -c 1 -r RATE -"},
+	{"pw-play", "--raw --format s16 --channels 1 --rate RATE -"},
+	{"paplay", "--raw --format=s16le --channels=1 --rate=RATE"},
+	{"afplay", "FILE"},
+	{"ffplay", "-nodisp -autoexit -loglevel error -f s16le -sample_rate RATE -i -"},
+}
+
+// A Player plays samples with a program of this machine.
+type Player struct {
+	path, args string
+	cmd        *exec.Cmd // nil: it was not started
+	pipe       io.WriteCloser
+	said       beginning // on stderr
+	file       *os.File  // nil: it reads a pipe
+	encoder    Encoder
+	rate       int
+}
+
+// NewPlayer finds a program. Errors: ErrNoPlayer.
+func NewPlayer() (*Player, error) {
+	for _, p := range players {
+		if path, err := exec.LookPath(p.name); err == nil {
+			return &Player{path: path, args: p.args}, nil
+		}
+	}
+	return nil, ErrNoPlayer
+}
+
+// Add plays samples: raw PCM of 16 bits. It returns when the program has taken them, and fails when
+// that has ended.
+func (p *Player) Add(ctx context.Context, pcm []byte, rate int) error {
+	if p.rate == 0 {
+		p.rate = rate
+		if err := p.begin(ctx); err != nil {
+			return err
+		}
+	}
+	if p.file != nil {
+		return p.encoder.Add(pcm, rate)
+	}
+	if _, err := p.pipe.Write(pcm); err != nil {
+		return errors.Join(err, ctx.Err())
+	}
+	return nil
+}
+
+func (p *Player) begin(ctx context.Context) (err error) {
+	if strings.Contains(p.args, "FILE") {
+		if p.file, err = os.CreateTemp("", "axle-*.wav"); err == nil {
+			p.encoder = Encoder{W: p.file, Format: "wav"}
+		}
+		return err
+	}
+	p.command(ctx, strings.Fields(strings.ReplaceAll(p.args, "RATE", strconv.Itoa(p.rate)))...)
+	if p.pipe, err = p.cmd.StdinPipe(); err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
+		p.cmd = nil
+	}
+	return err
+}
+
+func (p *Player) command(ctx context.Context, args ...string) {
+	p.cmd = exec.CommandContext(ctx, p.path, args...)
+	p.cmd.Stderr = &p.said
+	p.cmd.WaitDelay = time.Second // for what a script among players leaves behind
+}
+
+// Close waits until everything that was added is played. It returns why the program failed, which
+// is then why Add did.
+func (p *Player) Close(ctx context.Context) (err error) {
+	if p.file != nil {
+		defer func() { _ = os.Remove(p.file.Name()) }()
+		err = p.encoder.End(p.rate, p.file)
+		if err = errors.Join(err, p.file.Close()); err != nil {
+			return err
+		}
+		p.command(ctx, p.file.Name())
+		if err := p.cmd.Start(); err != nil {
+			return err
+		}
+	}
+	if p.cmd == nil {
+		return nil
+	}
+	if p.pipe != nil {
+		_ = p.pipe.Close()
+	}
+	err = p.cmd.Wait()
+	switch said := strings.TrimSpace(string(p.said)); {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && said != "":
+		return fmt.Errorf("%s: %w: %s; -o FILE writes the sound to a file", p.path, err, said)
+	case err != nil:
+		return fmt.Errorf("%s: %w; -o FILE writes the sound to a file", p.path, err)
+	}
+	return nil
+}
+
+// beginning is the first kilobyte of what is written to it.
+type beginning []byte
+
+func (b *beginning) Write(p []byte) (int, error) {
+	*b = append(*b, p[:min(len(p), 1024-len(*b))]...)
+	return len(p), nil
+}
