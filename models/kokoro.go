@@ -475,8 +475,8 @@ func (k *Kokoro) describe() {
 		}
 	}
 	if n := len(k.Others); n > 0 {
-		i.Notes = append(i.Notes, fmt.Sprintf("%d voices of other languages, such as %s, have no use: only English text is read", n,
-			k.Others[0].Name))
+		i.Notes = append(i.Notes, fmt.Sprintf("only English text is read: voices of other languages have no use (%s; %d in all)",
+			k.Others[0].Name, n))
 	}
 	var files []int64
 	var buffers []axcl.Tensor

@@ -128,6 +128,27 @@ func TestSpeechRefused(t *testing.T) {
 	}
 }
 
+// TestTextOfSound: a model of sound refuses text and says what it does instead, and can be loaded and
+// unloaded as others.
+func TestTextOfSound(t *testing.T) {
+	r := newRig(t)
+	for model, want := range map[string]string{"scripted-hearing": "it writes speech down, see /v1/audio/transcriptions",
+		"scripted-speaking": "it speaks, see /v1/audio/speech"} {
+		for path, body := range map[string]string{"/api/generate": `"prompt":"a"`, "/api/chat": `"messages":[{"role":"user","content":"a"}]`,
+			"/v1/chat/completions": `"messages":[{"role":"user","content":"a"}]`,
+			"/v1/messages":         `"max_tokens":1,"messages":[{"role":"user","content":"a"}]`} {
+			if a := r.post(path, `{"model":"`+model+`",`+body+`}`); a.code != 400 || !strings.Contains(a.body, want) {
+				t.Errorf("%s %s: %d %s", path, model, a.code, a.body)
+			}
+		}
+		for _, more := range []string{`"stream":false`, `"keep_alive":0`} { // no prompt: it is loaded, and unloaded
+			if a := r.post("/api/generate", `{"model":"`+model+`",`+more+`}`); a.code != 200 || !strings.Contains(a.body, "load") {
+				t.Errorf("%s %s: %d %s", model, more, a.code, a.body)
+			}
+		}
+	}
+}
+
 // TestSpeechOrder: a piece leaves before the next is computed, and before the model is even asked
 // for it.
 func TestSpeechOrder(t *testing.T) {

@@ -120,6 +120,8 @@ func (r *Request) Check(m Model) error {
 		return body.Fail(400, "%q does not support %s", m.Asked, body.Ours(what))
 	case m.Caps.Audio && !r.Loads && !r.Unloads:
 		return body.Fail(400, "%q does not support %s: it writes speech down, see /v1/audio/transcriptions", m.Asked, body.Ours(what))
+	case m.Caps.Speech && !r.Loads && !r.Unloads:
+		return body.Fail(400, "%q does not support %s: it speaks, see /v1/audio/speech", m.Asked, body.Ours(what))
 	case r.Chat && len(q.Tools) > 0 && !m.Caps.Tools:
 		return body.Fail(400, "%s does not support tools", m.Full)
 	case !r.Chat && q.Suffix != "" && !m.Caps.Insert:
