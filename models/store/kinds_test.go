@@ -71,6 +71,46 @@ func TestPullKinds(t *testing.T) {
 	}
 }
 
+// TestSpeakers: a speaker is one model, pulled and in place, also where its nets lie in one folder
+// and the rest in another.
+func TestSpeakers(t *testing.T) {
+	h, c := testHub(t)
+	place := t.TempDir()
+	for _, k := range modelstest.Speakers() {
+		dir := filepath.Join(place, "speaker-"+k.Layout)
+		if err := errors.Join(k.Write(dir), h.AddDir("axle/pulled-speaker-"+k.Layout, dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Open(Options{Dir: t.TempDir(), Paths: []string{place}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, k := range modelstest.Speakers() {
+		if err := s.Pull(t.Context(), "axle/pulled-speaker-"+k.Layout, c, func(Progress) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := s.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, m := range list {
+		if !strings.Contains(m.Name.String(), "speaker") {
+			continue
+		}
+		found++
+		if info, err := m.Info(); err != nil || info.Kind != "Kokoro" || info.Says != "" || len(info.Voices) != 2 {
+			t.Errorf("%s: %+v, %v", m.Name, info, err)
+		}
+	}
+	if found != 4 {
+		t.Errorf("%d speakers of 4", found)
+	}
+}
+
 func names(k modelstest.Kind) (all []string) {
 	for n := range k.Files {
 		all = append(all, n)

@@ -86,7 +86,7 @@ func marked(list []os.DirEntry) bool {
 
 // isSplit says whether a folder keeps nets in one sub-folder, without a configuration, and the
 // tokenizer that belongs to them in itself or, where beside is set, in another: packages of single
-// nets are built so.
+// nets are built so. Of others, a folder checkpoints has the configuration.
 func (w *walk) isSplit(dir string, list []os.DirEntry, beside bool) bool {
 	nets, tokenizer := false, false
 	for _, e := range list {
@@ -110,7 +110,9 @@ func (w *walk) isSplit(dir string, list []os.DirEntry, beside bool) bool {
 			return false // a package of its own
 		case compiled:
 			nets = true
-		case beside && has(func(name string) bool { return name == "tokenizer.json" }):
+		case beside && has(func(name string) bool {
+			return name == "tokenizer.json" || e.Name() == "checkpoints" && name == "config.json"
+		}):
 			tokenizer = true
 		}
 	}
