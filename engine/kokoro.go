@@ -14,7 +14,7 @@ import (
 // stays there, in one set of buffers, so one piece of text is spoken at a time.
 type kokoro struct {
 	*netBackend
-	p *models.Kokoro
+	speaker *speech.Kokoro
 }
 
 func openKokoro(ctx context.Context, p *models.Kokoro, o OpenOptions) (*Model, error) {
@@ -22,7 +22,7 @@ func openKokoro(ctx context.Context, p *models.Kokoro, o OpenOptions) (*Model, e
 		SampleRate: models.KokoroRate}
 	return openNets(ctx, p, p.Parts[:], info, o, func(n *netBackend) (Backend, error) {
 		n.called = "speak"
-		b := &kokoro{n, p}
+		b := &kokoro{n, speech.NewKokoro(p)}
 		return b, n.card.InPieces(ctx, func(dev axcl.Device, _ func() error) error {
 			return n.card.Refused(n.card.Watched(0, func() error { return b.keep(dev) }))
 		})
@@ -61,7 +61,7 @@ func (b *kokoro) Speak(ctx context.Context, r SpeakRequest) iter.Seq2[Speech, er
 		}
 		defer done()
 		for s, err := range oneAhead(ctx, func(ctx context.Context) iter.Seq2[Speech, error] {
-			return speech.NewKokoro(b.p, &kokoroTurns{b, r.Key}).Speak(ctx, r)
+			return b.speaker.Speak(ctx, &kokoroTurns{b, r.Key}, r)
 		}) {
 			if err != nil && b.closed.Load() { // the voices' files are closed too
 				err = ErrClosed
@@ -113,7 +113,8 @@ type kokoroTurns struct {
 	key string
 }
 
-// Turn waits until the nets are the request's. done ends this.
+// Turn waits until the nets are the request's. done ends this. A card that is lost may still use
+// the buffers of the call that it never answered: no turn begins then.
 func (b *kokoroTurns) Turn(ctx context.Context) (done func(), err error) {
 	if b.closed.Load() {
 		return nil, ErrClosed
@@ -121,7 +122,12 @@ func (b *kokoroTurns) Turn(ctx context.Context) (done func(), err error) {
 	if err := b.turns.Take(ctx, b.key, 0, 1); err != nil {
 		return nil, err
 	}
-	return func() { b.turns.Done(b.key, 1, 1) }, nil
+	done = func() { b.turns.Done(b.key, 1, 1) }
+	if err := b.card.Err(); err != nil {
+		done()
+		return nil, err
+	}
+	return done, nil
 }
 
 // Part calls a net.

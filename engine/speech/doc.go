@@ -6,8 +6,9 @@
 //   - [Kokoro] speaks: symbols of the text, pieces that the nets can take, their durations, the
 //     source of sound, and samples of the spectrum that the nets give.
 //
-// A [SenseVoice] may be used from any goroutine, a [Whisper] and a [Kokoro] as far as their nets
-// may. None holds anything that has to be closed. What they return is used by one goroutine.
+// A [SenseVoice] may be used from any goroutine, a [Whisper] as far as its nets may, and a [Kokoro]
+// where its nets give one turn at a time. None holds anything that has to be closed. What they
+// return is used by one goroutine.
 package speech
 
 import (

@@ -26,14 +26,35 @@ type KokoroNets interface {
 }
 
 // Kokoro speaks with a package's nets. English text becomes symbols, a duration for each, pitch and
-// loudness, a spectrum, and sound.
+// loudness, a spectrum, and sound. Its buffers are, like the nets, those of the request whose turn
+// it is.
 type Kokoro struct {
 	p    *models.Kokoro
-	nets KokoroNets
+	stft *features.STFT
+	work []float32 // a spectrum
+
+	ids, style, hidden, masked []byte // hidden is part 1's mask, masked part 2's
+	durations, rows            []byte // what part 1 gives
+	en, places                 []byte // what part 2 takes
+	pitch                      []byte
+	harmonics, spectrum        []byte // what part 3 takes and gives
 }
 
-// NewKokoro returns a speaker that calls the package's nets.
-func NewKokoro(p *models.Kokoro, nets KokoroNets) *Kokoro { return &Kokoro{p, nets} }
+// NewKokoro returns a package's speaker.
+func NewKokoro(p *models.Kokoro) *Kokoro {
+	floats := func(n int) []byte { return make([]byte, 4*n) }
+	const spectrum = models.KokoroSpectrum * models.KokoroColumns
+	return &Kokoro{p: p, stft: features.NewSTFT(), work: make([]float32, spectrum),
+		ids: floats(models.KokoroIDs), style: floats(models.KokoroStyle), hidden: make([]byte, models.KokoroIDs),
+		masked: floats(models.KokoroIDs), durations: floats(models.KokoroIDs * models.KokoroLengths),
+		rows: floats(models.KokoroIDs * models.KokoroHidden), en: floats(models.KokoroHidden * models.KokoroFrames),
+		places: floats(models.KokoroIDs * models.KokoroFrames), pitch: floats(models.KokoroPitches),
+		harmonics: floats(spectrum), spectrum: floats(spectrum),
+	}
+}
+
+// A piece fits a call, with a zero at each end.
+const _ = uint(models.KokoroIDs - 2 - phonemes.MaxSymbols)
 
 const (
 	kokoroTwice = 32                     // this many ids or fewer are given twice: alone they sound distorted
@@ -53,9 +74,9 @@ const (
 // each time. Errors: ask.ErrRequest for a voice that the model does not have, or that speaks
 // another language than English, for a speed that is not from 0.25 to 4, and for a text without
 // English words; ask.ErrUnsupported where the package has no dictionary; the nets'; ErrNonsense.
-func (k *Kokoro) Speak(ctx context.Context, r ask.SpeakRequest) iter.Seq2[ask.Speech, error] {
+func (k *Kokoro) Speak(ctx context.Context, nets KokoroNets, r ask.SpeakRequest) iter.Seq2[ask.Speech, error] {
 	return func(yield func(ask.Speech, error) bool) {
-		c, err := newKokoroCall(k, r)
+		c, err := newKokoroCall(k, nets, r)
 		if err != nil {
 			yield(ask.Speech{}, err)
 			return
@@ -100,22 +121,16 @@ func pauseAfter(piece string) int {
 	return kokoroWord
 }
 
-// kokoroCall has the buffers of one request.
+// kokoroCall is one request.
 type kokoroCall struct {
 	*Kokoro
+	nets    KokoroNets
 	voice   string
 	speed   float64
 	lexicon *phonemes.Lexicon
-	stft    *features.STFT
-
-	ids, style, hidden, masked []byte // hidden is part 1's mask, masked part 2's
-	durations, rows            []byte // what part 1 gives
-	en, places                 []byte // what part 2 takes
-	pitch                      []byte
-	harmonics, spectrum        []byte // what part 3 takes and gives
 }
 
-func newKokoroCall(k *Kokoro, r ask.SpeakRequest) (*kokoroCall, error) {
+func newKokoroCall(k *Kokoro, nets KokoroNets, r ask.SpeakRequest) (*kokoroCall, error) {
 	voice, err := kokoroVoice(k.p, r.Voice)
 	if err != nil {
 		return nil, err
@@ -134,14 +149,7 @@ func newKokoroCall(k *Kokoro, r ask.SpeakRequest) (*kokoroCall, error) {
 	if err != nil {
 		return nil, err
 	}
-	floats := func(n int) []byte { return make([]byte, 4*n) }
-	return &kokoroCall{Kokoro: k, voice: voice.Name, speed: speed, lexicon: lexicon, stft: features.NewSTFT(),
-		ids: floats(models.KokoroIDs), style: floats(models.KokoroStyle), hidden: make([]byte, models.KokoroIDs),
-		masked: floats(models.KokoroIDs), durations: floats(models.KokoroIDs * models.KokoroLengths),
-		rows: floats(models.KokoroIDs * models.KokoroHidden), en: floats(models.KokoroHidden * models.KokoroFrames),
-		places: floats(models.KokoroIDs * models.KokoroFrames), pitch: floats(models.KokoroPitches),
-		harmonics: floats(models.KokoroSpectrum * models.KokoroColumns), spectrum: floats(models.KokoroSpectrum * models.KokoroColumns),
-	}, nil
+	return &kokoroCall{k, nets, voice.Name, speed, lexicon}, nil
 }
 
 // kokoroVoice finds a voice by its name; empty: the usual one.
@@ -183,13 +191,13 @@ func (c *kokoroCall) say(ctx context.Context, piece string, silence int) (sound 
 	if own <= kokoroTwice {
 		ids = append(ids, ids...)
 	}
-	put(c.style, style)
-	c.setIDs(ids)
 	done, err := c.nets.Turn(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer done()
+	put(c.style, style)
+	c.setIDs(ids)
 	if err := c.nets.Part(ctx, 1, map[string][]byte{"input_ids": c.ids, "ref_s": c.style, "text_mask": c.hidden},
 		map[string][]byte{"duration": c.durations, "d": c.rows}); err != nil {
 		return nil, nil, err
@@ -233,18 +241,18 @@ func idsOf(symbols map[rune]int32, piece string) []int32 {
 }
 
 // setIDs puts ids into the nets' inputs, with a mask of the places behind them.
-func (c *kokoroCall) setIDs(ids []int32) {
-	clear(c.ids)
+func (k *Kokoro) setIDs(ids []int32) {
+	clear(k.ids)
 	for i, id := range ids {
-		binary.LittleEndian.PutUint32(c.ids[4*i:], uint32(id))
+		binary.LittleEndian.PutUint32(k.ids[4*i:], uint32(id))
 	}
-	for i := range c.hidden {
+	for i := range k.hidden {
 		hidden := 0
 		if i >= len(ids) {
 			hidden = 1
 		}
-		c.hidden[i] = byte(hidden)
-		binary.LittleEndian.PutUint32(c.masked[4*i:], math.Float32bits(float32(hidden)))
+		k.hidden[i] = byte(hidden)
+		binary.LittleEndian.PutUint32(k.masked[4*i:], math.Float32bits(float32(hidden)))
 	}
 }
 
@@ -320,18 +328,18 @@ func spread(times []int, own int) []int {
 }
 
 // align stretches what part 1 gave of each symbol over its frames, for part 2.
-func (c *kokoroCall) align(owners []int) {
-	clear(c.en)
-	clear(c.places)
+func (k *Kokoro) align(owners []int) {
+	clear(k.en)
+	clear(k.places)
 	for t, i := range owners {
 		if i < 0 {
 			continue
 		}
-		row := c.rows[4*models.KokoroHidden*i:][:4*models.KokoroHidden]
+		row := k.rows[4*models.KokoroHidden*i:][:4*models.KokoroHidden]
 		for v := range models.KokoroHidden {
-			copy(c.en[4*(models.KokoroFrames*v+t):][:4], row[4*v:])
+			copy(k.en[4*(models.KokoroFrames*v+t):][:4], row[4*v:])
 		}
-		binary.LittleEndian.PutUint32(c.places[4*(models.KokoroFrames*i+t):], math.Float32bits(1))
+		binary.LittleEndian.PutUint32(k.places[4*(models.KokoroFrames*i+t):], math.Float32bits(1))
 	}
 }
 

@@ -164,7 +164,7 @@ func TestSound(t *testing.T) {
 	if err := features.NewSTFT().Inverse(all, whole); err != nil {
 		t.Fatal(err)
 	}
-	c := &kokoroCall{stft: features.NewSTFT(), spectrum: make([]byte, 4*len(x))}
+	c := NewKokoro(nil)
 	put(c.spectrum, x)
 	for _, frames := range []int{1, 2, 77, 191, 192} {
 		got, err := c.sound(frames, 500)
@@ -271,7 +271,7 @@ func TestSpeakSplits(t *testing.T) {
 	}{{1, 1, 96}, {2, 1, 192}, {3, 1, 192}, {12, 1, 192}, {3, 0.25, 192}, {12, 0.25, 192}, {12, 4, 192}} {
 		nets := &steady{frames: c.frames}
 		var sounds []ask.Speech
-		for s, err := range NewKokoro(p, nets).Speak(t.Context(), ask.SpeakRequest{Text: text, Speed: c.speed}) {
+		for s, err := range NewKokoro(p).Speak(t.Context(), nets, ask.SpeakRequest{Text: text, Speed: c.speed}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -305,7 +305,7 @@ func TestSpeakTwice(t *testing.T) {
 	p := speaker(t, map[string]string{"us_gold.json": littleDictionary})
 	for text, symbols := range map[string]int{"Cat.": 5, strings.Repeat("cat ", 5) + "cat cat.": 35} {
 		nets := &steady{frames: 2}
-		for s, err := range NewKokoro(p, nets).Speak(t.Context(), ask.SpeakRequest{Text: text}) {
+		for s, err := range NewKokoro(p).Speak(t.Context(), nets, ask.SpeakRequest{Text: text}) {
 			if err != nil || len(s.Samples) != 600*2*(symbols+2) {
 				t.Errorf("%q: %d samples, %v", text, len(s.Samples), err)
 			}
@@ -347,7 +347,7 @@ func TestSpeakRefused(t *testing.T) {
 		{with, ask.SpeakRequest{Text: "cat"}, fail, ""},
 	} {
 		n := 0
-		for _, err := range NewKokoro(c.p, failing{fail}).Speak(t.Context(), c.r) {
+		for _, err := range NewKokoro(c.p).Speak(t.Context(), failing{fail}, c.r) {
 			if n++; !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%+v: %v, want %v with %q", c.r, err, c.want, c.text)
 			}
@@ -368,8 +368,7 @@ func (f failing) Part(context.Context, int, map[string][]byte, map[string][]byte
 // BenchmarkSource and BenchmarkSound are the host's share of a piece of 4.8 s.
 func BenchmarkSource(b *testing.B) {
 	pitch := slices.Repeat([]float32{150}, 384)
-	c := &kokoroCall{Kokoro: &Kokoro{p: &models.Kokoro{Weights: make([]float32, 9)}}, stft: features.NewSTFT(), pitch: make([]byte, 4*384),
-		harmonics: make([]byte, 4*22*23041)}
+	c := NewKokoro(&models.Kokoro{Weights: make([]float32, 9)})
 	put(c.pitch, pitch)
 	for b.Loop() {
 		if err := c.excite(); err != nil {
@@ -379,7 +378,7 @@ func BenchmarkSource(b *testing.B) {
 }
 
 func BenchmarkSound(b *testing.B) {
-	c := &kokoroCall{stft: features.NewSTFT(), spectrum: make([]byte, 4*22*23041)}
+	c := NewKokoro(nil)
 	for b.Loop() {
 		if _, err := c.sound(192, 0); err != nil {
 			b.Fatal(err)

@@ -12,16 +12,15 @@ import (
 // This file is Kokoro's sound: the source that its last net forms, and samples of what that gives.
 
 // excite makes the spectrum of the source of sound from the pitch.
-func (c *kokoroCall) excite() error {
-	pitch := floatsOf(c.pitch)
+func (k *Kokoro) excite() error {
+	pitch := floatsOf(k.pitch)
 	if slices.ContainsFunc(pitch, func(x float32) bool { return !number(x) }) {
 		return ErrNonsense
 	}
-	spectrum := make([]float32, models.KokoroSpectrum*models.KokoroColumns)
-	if err := c.stft.Forward(spectrum, source(pitch, c.p.Weights, c.p.Bias)); err != nil {
+	if err := k.stft.Forward(k.work, source(pitch, k.p.Weights, k.p.Bias)); err != nil {
 		return err
 	}
-	put(c.harmonics, spectrum)
+	put(k.harmonics, k.work)
 	return nil
 }
 
@@ -95,11 +94,11 @@ func tone(turns float64, weights []float64) (sum float64) {
 func fraction(x float64) float64 { return x - math.Floor(x) }
 
 // sound makes samples of so many frames of the spectrum that part 3 gave, behind some silence.
-func (c *kokoroCall) sound(frames, silence int) ([]float32, error) {
+func (k *Kokoro) sound(frames, silence int) ([]float32, error) {
 	const hop = models.KokoroFrames * models.KokoroFrame / (models.KokoroColumns - 1)
 	n := frames * models.KokoroFrame
 	columns := min(n/hop+3, models.KokoroColumns) // later ones do not reach so far
-	x, spectrum := c.spectrum, make([]float32, models.KokoroSpectrum*columns)
+	x, spectrum := k.spectrum, k.work[:models.KokoroSpectrum*columns]
 	for row := range models.KokoroSpectrum {
 		for i := range columns {
 			v := float64(math.Float32frombits(binary.LittleEndian.Uint32(x[4*(row*models.KokoroColumns+i):])))
@@ -112,7 +111,7 @@ func (c *kokoroCall) sound(frames, silence int) ([]float32, error) {
 		}
 	}
 	out := make([]float32, silence+(columns-1)*hop)
-	if err := c.stft.Inverse(out[silence:], spectrum); err != nil {
+	if err := k.stft.Inverse(out[silence:], spectrum); err != nil {
 		return nil, err
 	}
 	out = out[:silence+n]
