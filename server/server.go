@@ -58,6 +58,7 @@ type Options struct {
 	Node          string          // what the header Axle-Node of answers says; "": there is none
 	Measure       monitor.Measure // how a benchmark measures a model; nil: none can be started
 	WyomingModel  string          // what satellites ask that name no model; "": the first that hears
+	WyomingVoices string          // the model whose voices satellites are offered first; "": the first that speaks
 	VLLM          bool            // /metrics repeats what balancers ask for under vLLM's names
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"net"
 	"sync"
 	"time"
@@ -21,20 +22,32 @@ import (
 const (
 	maxSatellites = 256
 	tooManyRooms  = `{"type":"error","data":{"text":"too many connections from one address","code":"unavailable"}}` + "\n"
-	wyomingRoute  = "wyoming transcribe"
+	hearRoute     = "wyoming transcribe"
+	sayRoute      = "wyoming synthesize"
 )
+
+// Wyoming is what a port of the Wyoming protocol answers.
+type Wyoming struct {
+	Hear bool // recognition
+	Say  bool // synthesis
+}
 
 // ServeWyoming answers the Wyoming protocol on a port of its own, as Serve does the main one. It
 // knows neither keys nor TLS: all its clients are one client, which may ask.
-func (s *Server) ServeWyoming(ctx context.Context, ln net.Listener, grace time.Duration) error {
+func (s *Server) ServeWyoming(ctx context.Context, ln net.Listener, grace time.Duration, w Wyoming) error {
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	hearer := &satellites{s, access.Own("wyoming")}
-	o := wyoming.Options{Hearer: hearer, Version: s.o.Release, Tell: hearer.tell, Idle: s.o.IdleTimeout, Read: s.o.ReadTimeout,
-		Write: s.o.WriteTimeout}
+	all := &satellites{s, access.Own("wyoming")}
+	o := wyoming.Options{Version: s.o.Release, Tell: all.tell, Idle: s.o.IdleTimeout, Read: s.o.ReadTimeout, Write: s.o.WriteTimeout}
+	if w.Hear {
+		o.Hearer = all
+	}
+	if w.Say {
+		o.Speaker = all
+	}
 	limited := newLimitListener(ln, min(maxSatellites, s.o.MaxConns), min(maxSatellites, s.o.MaxPerClient), tooManyRooms)
 	failed := make(chan error, 1)
-	var all sync.WaitGroup
+	var open sync.WaitGroup
 	go func() {
 		for {
 			c, err := accept(base, limited)
@@ -42,7 +55,7 @@ func (s *Server) ServeWyoming(ctx context.Context, ln net.Listener, grace time.D
 				failed <- err
 				return
 			}
-			all.Go(func() {
+			open.Go(func() {
 				s.rooms.Add(1)
 				defer s.rooms.Add(-1)
 				_ = s.shared.Caught(func() error { wyoming.Serve(base, c, o); return nil })
@@ -54,7 +67,7 @@ func (s *Server) ServeWyoming(ctx context.Context, ln net.Listener, grace time.D
 		cancel(request.ErrDrained)
 	})
 	cancel(request.ErrDrained)
-	all.Wait() // writes have a deadline
+	open.Wait() // writes have a deadline
 	return err
 }
 
@@ -74,7 +87,8 @@ func accept(ctx context.Context, ln net.Listener) (net.Conn, error) {
 	}
 }
 
-// satellites are the clients of the Wyoming port. It implements [wyoming.Hearer].
+// satellites are the clients of the Wyoming port. It implements [wyoming.Hearer] and
+// [wyoming.Speaker].
 type satellites struct {
 	s   *Server
 	key *access.Key
@@ -91,6 +105,36 @@ func (v *satellites) Models(ctx context.Context) (out []wyoming.Model, err error
 
 // Hear implements wyoming.Hearer.
 func (v *satellites) Hear(ctx context.Context, name, language string, sound ask.Sound) (text, spoken string, err error) {
+	err = v.asked(ctx, hearRoute, func(ctx context.Context) (err error) {
+		text, spoken, err = v.s.answers.Hear(ctx, cmp.Or(name, v.s.o.WyomingModel), language, sound)
+		return err
+	})
+	return text, spoken, err
+}
+
+// Voices implements wyoming.Speaker.
+func (v *satellites) Voices(ctx context.Context) (out []wyoming.Voice, err error) {
+	all, err := v.s.answers.Voices(ctx, "", v.s.o.WyomingVoices)
+	for _, e := range all {
+		w := wyoming.Voice{Name: e.Name, Description: e.Name + " (" + e.Model.Name.String() + ")"}
+		if e.Language != "" {
+			w.Languages = []string{e.Language}
+		}
+		out = append(out, w)
+	}
+	return out, err
+}
+
+// Say implements wyoming.Speaker.
+func (v *satellites) Say(ctx context.Context, voice, language string, texts iter.Seq[string],
+	play func(samples []float32, rate int) error) error {
+	return v.asked(ctx, sayRoute, func(ctx context.Context) error {
+		return v.s.answers.Say(ctx, v.s.o.WyomingVoices, voice, language, texts, play)
+	})
+}
+
+// asked runs what a satellite asks for, as a request of the main port is.
+func (v *satellites) asked(ctx context.Context, route string, f func(context.Context) error) (err error) {
 	s, start := v.s, time.Now()
 	defer func() {
 		code := 200
@@ -99,29 +143,25 @@ func (v *satellites) Hear(ctx context.Context, name, language string, sound ask.
 			code, _ = request.Status(err)
 			fields = append(fields, zap.String("error", s.shared.Told(err)))
 		}
-		s.metrics.request(wyomingRoute, code)
-		s.log.Info(wyomingRoute, append(fields, zap.Int("status", code))...)
+		s.metrics.request(route, code)
+		s.log.Info(route, append(fields, zap.Int("status", code))...)
 	}()
 	if !s.enter() {
-		return "", "", cmp.Or(s.Lost(), ask.ErrDraining)
+		return cmp.Or(s.Lost(), ask.ErrDraining)
 	}
 	defer s.active.Add(-1)
 	end, err := v.key.Begin()
 	if err != nil {
-		return "", "", err
+		return err
 	}
 	defer end()
-	ctx, over := s.views.See(request.WithKey(ctx, v.key), v.key.Owner, wyomingRoute)
+	ctx, over := s.views.See(request.WithKey(ctx, v.key), v.key.Owner, route)
 	defer over()
-	err = s.shared.Caught(func() (err error) {
-		text, spoken, err = s.answers.Hear(ctx, cmp.Or(name, s.o.WyomingModel), language, sound)
-		return err
-	})
-	if err != nil {
+	if err = s.shared.Caught(func() error { return f(ctx) }); err != nil {
 		s.lookLost(err)
 		err = request.Ended(ctx, err)
 	}
-	return text, spoken, err
+	return err
 }
 
 // tell is what an error is to a client.

@@ -27,7 +27,7 @@ func TestWyoming(t *testing.T) {
 	c := r.satellite()
 	c.say("describe", nil, "")
 	if kind, m := c.hears(); kind != "info" || !strings.Contains(m, `"models":[{"name":"scripted-hearing:latest",`) ||
-		!strings.Contains(m, `"languages":["en","de"]`) || strings.Count(m, `"version":"7.8.9"`) != 2 || strings.Contains(m, "0.34.4") {
+		!strings.Contains(m, `"languages":["en","de"]`) || strings.Count(m, `"version":"7.8.9"`) != 5 || strings.Contains(m, "0.34.4") {
 		t.Errorf("%s %s", kind, m)
 	}
 	for name, want := range map[string]string{"": "", "scripted-hearing": "", "nope": "model 'nope' not found",
@@ -185,7 +185,7 @@ func TestWyomingConns(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- r.ServeWyoming(ctx, ln, time.Millisecond) }()
+	go func() { ended <- r.ServeWyoming(ctx, ln, time.Millisecond, server.Wyoming{Hear: true}) }()
 	s := &rooms{r, ln.Addr().String()}
 	for range 2 {
 		c := s.satellite()
@@ -241,7 +241,10 @@ func satellitesFor(t *testing.T, grace time.Duration, change ...func(*server.Opt
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	var at [2]string
-	for i, serve := range []func(context.Context, net.Listener, time.Duration) error{s.Serve, s.ServeWyoming} {
+	wyoming := func(ctx context.Context, ln net.Listener, grace time.Duration) error {
+		return s.ServeWyoming(ctx, ln, grace, server.Wyoming{Hear: true, Say: true})
+	}
+	for i, serve := range []func(context.Context, net.Listener, time.Duration) error{s.Serve, wyoming} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -308,17 +311,18 @@ func (c *satellite) hears() (kind, data string) {
 		return "", ""
 	}
 	var h struct {
-		Type string `json:"type"`
-		Len  int    `json:"data_length"`
+		Type    string `json:"type"`
+		Len     int    `json:"data_length"`
+		Payload int    `json:"payload_length"`
 	}
 	if err := json.Unmarshal(line, &h); err != nil {
 		c.t.Error(err)
 	}
-	b := make([]byte, h.Len)
+	b := make([]byte, h.Len+h.Payload)
 	if _, err := io.ReadFull(c.in, b); err != nil {
 		c.t.Error(err)
 	}
-	return h.Type, string(b)
+	return h.Type, string(b[:h.Len])
 }
 
 // wav16 is a tone without a head: 16-bit samples, 16,000 a second.

@@ -294,6 +294,10 @@ func TestSettings(t *testing.T) {
 			func(e settings) bool { return e.wyoming == ":10300" && e.server.WyomingModel == "ears" }, ""},
 		{map[string]string{"AXLE_WYOMING": ":10300"}, []string{"--wyoming", ""}, func(e settings) bool { return e.wyoming == "" }, ""},
 		{nil, []string{"--wyoming", "10300"}, nil, "--wyoming: \"10300\" is not host:port"},
+		{map[string]string{"AXLE_WYOMING_SAY": ":10200", "AXLE_WYOMING_SAY_MODEL": "mouth"}, nil, func(e settings) bool {
+			return e.wyomingSay == ":10200" && e.wyoming == "" && e.server.WyomingVoices == "mouth" && e.server.WyomingModel == ""
+		}, ""},
+		{nil, []string{"--wyoming-say", "10200"}, nil, "--wyoming-say: \"10200\" is not host:port"},
 		{nil, []string{"--metrics-addr", ":66000"}, nil, "--metrics-addr: \"66000\" is no port"},
 	} {
 		var given flags

@@ -47,7 +47,8 @@ type service struct {
 	main    net.Listener
 	old     net.Listener  // the vendor's API's; nil: none
 	figures net.Listener  // of metrics and health; nil: none of their own
-	rooms   net.Listener  // of voice satellites; nil: none
+	rooms   net.Listener  // of voice satellites that are heard; nil: none
+	said    net.Listener  // of those for which text is spoken; nil: none, or rooms answers them too
 	lost    chan error    // the card is lost
 	ending  chan struct{} // closed when no more work is taken
 	machine *machine
@@ -77,7 +78,9 @@ func runService(ctx context.Context, o serviceOptions) error {
 		ln    net.Listener
 		what  string
 		serve func(context.Context, net.Listener, time.Duration) error
-	}{{s.old, "vendor", s.server.ServeVendor}, {s.figures, "metrics", s.server.ServeMetrics}, {s.rooms, "wyoming", s.server.ServeWyoming}} {
+	}{{s.old, "vendor", s.server.ServeVendor}, {s.figures, "metrics", s.server.ServeMetrics},
+		{s.rooms, "wyoming", satellites(s.server, server.Wyoming{Hear: true, Say: s.wyomingSay == s.wyoming})},
+		{s.said, "wyoming", satellites(s.server, server.Wyoming{Say: true})}} {
 		if at.ln != nil {
 			s.log.Info("listening", zap.String("address", at.ln.Addr().String()), zap.String("api", at.what))
 			others.Go(func() { _ = at.serve(run, at.ln, graceTime) })
@@ -96,6 +99,13 @@ func runService(ctx context.Context, o serviceOptions) error {
 	return errors.Join(err, cerr)
 }
 
+// satellites serves a port of the Wyoming protocol.
+func satellites(s *server.Server, w server.Wyoming) func(context.Context, net.Listener, time.Duration) error {
+	return func(ctx context.Context, ln net.Listener, grace time.Duration) error {
+		return s.ServeWyoming(ctx, ln, grace, w)
+	}
+}
+
 // listen opens the listeners, before anything else is: an address in use is found at once.
 func (s *service) listen() (err error) {
 	s.main, err = net.Listen("tcp", s.host)
@@ -111,11 +121,16 @@ func (s *service) listen() (err error) {
 	if strings.HasPrefix(vendor, ":") {
 		vendor = "127.0.0.1" + vendor
 	}
+	say := s.wyomingSay
+	if say == s.wyoming {
+		say = "" // one listener answers both
+	}
 	opened := []net.Listener{s.main}
 	for _, at := range []struct {
 		flag, addr string
 		ln         *net.Listener
-	}{{"vendor-api", vendor, &s.old}, {"metrics-addr", s.metricsAddr, &s.figures}, {"wyoming", s.wyoming, &s.rooms}} {
+	}{{"vendor-api", vendor, &s.old}, {"metrics-addr", s.metricsAddr, &s.figures}, {"wyoming", s.wyoming, &s.rooms},
+		{"wyoming-say", say, &s.said}} {
 		if at.addr == "" {
 			continue
 		}
@@ -157,9 +172,11 @@ func (s *service) build() (err error) {
 		s.log.Warn("metrics are told beyond this machine without a key: anyone who reaches this port sees which models "+
 			"and keys there are, and how much they are used", zap.String("address", s.figures.Addr().String()))
 	}
-	if s.rooms != nil && !isLoopback(s.rooms.Addr()) {
-		s.log.Warn("voice satellites are answered beyond this machine: anyone who reaches this port may have speech written down, "+
-			"without a key", zap.String("address", s.rooms.Addr().String()))
+	for _, ln := range []net.Listener{s.rooms, s.said} {
+		if ln != nil && !isLoopback(ln.Addr()) {
+			s.log.Warn("voice satellites are answered beyond this machine: anyone who reaches this port may have speech written down "+
+				"or text spoken, without a key", zap.String("address", ln.Addr().String()))
+		}
 	}
 	so := s.settings.server
 	if s.tlsSelf {

@@ -25,7 +25,8 @@ type settings struct {
 	runsOn      machineOptions
 	host        string // host:port to listen on
 	vendor      string // address of the vendor's older API; "": it is not answered
-	wyoming     string // address of the Wyoming protocol; "": it is not answered
+	wyoming     string // address of the Wyoming protocol for recognition; "": it is not answered
+	wyomingSay  string // and for synthesis
 	metricsAddr string // address of metrics and health apart from the API; "": there is none
 	keysFile    string
 	tlsCert     string
@@ -185,7 +186,7 @@ var table = []setting{
 			return err
 		}},
 	{flag: "wyoming", kind: "address",
-		text:    "also answer voice satellites on this address: the Wyoming protocol, without keys and TLS",
+		text:    "also write speech down for voice satellites on this address: the Wyoming protocol, without keys and TLS",
 		more:    "Home Assistant dials it; docs/home-assistant.md says how. Everyone who reaches the port may have speech written down.",
 		example: ":10300",
 		read: func(s *settings, v string) (err error) {
@@ -197,6 +198,19 @@ var table = []setting{
 	{flag: "wyoming-model", kind: "model", text: "the model that writes down what satellites send, where they name none",
 		more: "The default is the first model that hears, by name.", example: "sensevoice",
 		read: text(func(s *settings) *string { return &s.server.WyomingModel })},
+	{flag: "wyoming-say", kind: "address",
+		text:    "also speak for voice satellites on this address: the Wyoming protocol, without keys and TLS",
+		more:    "It may be the address of --wyoming, which then answers both. Everyone who reaches the port may have text spoken.",
+		example: ":10200",
+		read: func(s *settings, v string) (err error) {
+			if s.wyomingSay = v; v != "" {
+				s.wyomingSay, err = server.ParseAddr(v)
+			}
+			return err
+		}},
+	{flag: "wyoming-say-model", kind: "model", text: "the model that speaks for satellites, where they name no voice of another",
+		more: "The default is the first model that speaks, by name.", example: "kokoro",
+		read: text(func(s *settings) *string { return &s.server.WyomingVoices })},
 	{flag: "vendor-api", kind: "address", text: "also answer the vendor's older API on this address", example: ":8000",
 		read: text(func(s *settings) *string { return &s.vendor })},
 	{flag: "debug", text: "log more", read: yes(func(s *settings) *bool { return &s.debug })},

@@ -23,7 +23,7 @@ import (
 )
 
 // TestWyoming: the program answers a satellite with the text that it writes of the same sound in a
-// file, and ends in order while the satellite is still there.
+// file, and ends in order while the satellite is still there. One address may be both ports'.
 func TestWyoming(t *testing.T) {
 	lane.NoRace(t)
 	place := t.TempDir()
@@ -53,7 +53,7 @@ func TestWyoming(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	cmd := exec.Command(exe, "serve", "--device", "soft", "--wyoming", addr)
+	cmd := exec.Command(exe, "serve", "--device", "soft", "--wyoming", addr, "--wyoming-say", addr)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "AXLE_TEST_MAIN=1", "AXLE_HOST=" + freeAddr(t),
 		"AXLE_MODELS=" + t.TempDir(), "AXLE_MODEL_PATH=" + place}
 	cmd.Stdout, cmd.Stderr = &said, &said

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
 	"github.com/axle-llm/axle/server/body"
@@ -122,27 +123,46 @@ func TestAppend(t *testing.T) {
 }
 
 // Whatever comes, a reader ends, believes no length, and gives no payload that is longer than the
-// event said.
+// event said; and a text that comes in parts is spoken whole.
 func FuzzReader(f *testing.F) {
 	//proves:G5
 	for _, s := range []string{`{"type":"describe"}` + "\n", `{"type":"a","data":{"x":1},"data_length":2,"payload_length":3}` + "\n{}abc",
-		`{"type":"a","payload_length":99999999999}` + "\n", "\n\n\n", `{"type":"a","data_length":60000}` + "\n", strings.Repeat("[", 1000) + "\n"} {
+		`{"type":"a","payload_length":99999999999}` + "\n", "\n\n\n", `{"type":"a","data_length":60000}` + "\n", strings.Repeat("[", 1000) + "\n",
+		`{"type":"synthesize-chunk","data":{"text":"Dr. Who is here. He is early!\nSo am I, said she. 你好。"}}` + "\n",
+		`{"type":"synthesize","data":{"text":"Hi.","voice":{"name":"ada","language":"en"}}}` + "\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fuzzguard.Check(t, len(b), func() {
 			r := NewReader(bytes.NewReader(b))
+			said, came := newSaying(), ""
 			for read := 0; ; {
 				e, err := r.Next()
 				if err != nil {
 					break
 				}
-				var v format
-				_ = e.Into(&v)
+				var v struct {
+					format
+					voice
+					Text string `json:"text"`
+				}
+				if e.Into(&v) == nil && said.add(v.Text) == nil {
+					came += v.Text
+				}
 				n, err := io.Copy(io.Discard, e.Payload)
 				if read += int(n); err != nil || read > len(b) {
 					t.Fatalf("%d bytes of %d, %v", read, len(b), err)
 				}
+			}
+			said.close()
+			for part := range said.parts {
+				if !strings.HasPrefix(came, part) || !utf8.ValidString(part) {
+					t.Fatalf("%q is not how %q begins", part, came)
+				}
+				came = came[len(part):]
+			}
+			if strings.TrimSpace(came) != "" {
+				t.Fatalf("%q is not spoken", came)
 			}
 		})
 	})

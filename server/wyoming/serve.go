@@ -26,11 +26,17 @@ const (
 	kindChunk      = "audio-chunk"
 	kindStop       = "audio-stop"
 	kindTranscript = "transcript"
+	kindSay        = "synthesize"
+	kindSayStart   = "synthesize-start"
+	kindSayChunk   = "synthesize-chunk"
+	kindSayStop    = "synthesize-stop"
+	kindSaid       = "synthesize-stopped"
 )
 
 // Options are what a listener answers.
 type Options struct {
 	Hearer  Hearer                                // recognition; nil: there is none
+	Speaker Speaker                               // synthesis; nil: there is none
 	Version string                                // axle's
 	Tell    func(error) (status int, text string) // what an error is to a client
 	Idle    time.Duration                         // how long a connection may ask nothing
@@ -61,9 +67,10 @@ var ErrLeft = errors.Join(errors.New("the satellite left"), context.Canceled)
 func Serve(ctx context.Context, nc net.Conn, o Options) {
 	c := &conn{o: o, nc: nc, r: NewReader(nc)}
 	defer nc.Close()
-	stop := context.AfterFunc(ctx, func() { _ = nc.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
 	base, left := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(base, func() { _ = nc.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	c.end = left
 	err := c.listen(base)
 	if told := new(body.Failure); errors.As(err, &told) {
 		c.fail(err)
@@ -72,7 +79,7 @@ func Serve(ctx context.Context, nc net.Conn, o Options) {
 		left(ErrLeft)
 	}
 	if c.last != nil {
-		<-c.last.done
+		<-c.last
 	}
 	left(nil)
 }
@@ -86,9 +93,11 @@ type conn struct {
 		Name     string `json:"name"`
 		Language string `json:"language"`
 	}
-	now  *hearing // what comes is its sound; nil: no sound is expected
-	deaf bool     // what comes is of a sound that was refused
-	last *hearing // the last that began; nil: none did
+	now  *hearing                // what comes is its sound; nil: no sound is expected
+	deaf bool                    // what comes is of a sound that was refused
+	text *saying                 // what comes is its text; nil: no text is expected
+	last chan struct{}           // closed when the last that began is answered; nil: nothing did
+	end  context.CancelCauseFunc // ends the connection
 
 	out ranked.Mutex[ranked.Wyoming] // writes to nc
 }
@@ -100,12 +109,13 @@ type hearing struct {
 	done   chan struct{} // closed when its answer was sent
 }
 
-func (h *hearing) over() bool {
+// over says whether what done belongs to is answered; nil is nothing.
+func over(done chan struct{}) bool {
 	select {
-	case <-h.done:
+	case <-done:
 		return true
 	default:
-		return false
+		return done == nil
 	}
 }
 
@@ -144,7 +154,7 @@ func (c *conn) wait(ctx context.Context) error {
 		if c.now != nil {
 			limit = c.o.Read
 		}
-		answers := c.last != nil && !c.last.over()
+		answers := !over(c.last)
 		c.until(ctx, limit)
 		err := c.r.Wait()
 		switch {
@@ -152,8 +162,10 @@ func (c *conn) wait(ctx context.Context) error {
 			return context.Cause(ctx)
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return err
-		case c.now != nil && !c.now.over():
+		case c.now != nil && !over(c.now.done):
 			return body.Fail(408, "no more of the sound came within %v: audio-stop ends it", c.o.Read)
+		case c.text != nil:
+			return body.Fail(408, "no more of the text came within %v: synthesize-stop ends it", c.o.Idle)
 		case !answers: // else the client waited, and not the server
 			return err
 		}
@@ -185,6 +197,18 @@ func (c *conn) take(ctx context.Context, e Event) error {
 		c.send(kindPong, ping)
 		return nil
 	}
+	if c.o.Speaker != nil {
+		switch e.Type {
+		case kindSay:
+			return c.say(ctx, e)
+		case kindSayStart:
+			return c.sayStart(ctx, e)
+		case kindSayChunk:
+			return c.sayChunk(e)
+		case kindSayStop:
+			return c.sayStop()
+		}
+	}
 	if c.o.Hearer == nil {
 		return nil
 	}
@@ -215,16 +239,32 @@ func (c *conn) start(ctx context.Context, e Event) error {
 		c.deaf = true
 		return err
 	}
-	if c.last != nil {
-		<-c.last.done
+	done, err := c.begin()
+	if err != nil {
+		c.deaf = true
+		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	h := &hearing{newSound(ctx, f), cancel, make(chan struct{})}
-	c.now, c.last = h, h
+	h := &hearing{newSound(ctx, f), cancel, done}
+	c.now = h
 	name, language := c.asks.Name, language(c.asks.Language)
 	c.asks.Name, c.asks.Language = "", ""
 	go c.hear(ctx, h, name, language)
 	return nil
+}
+
+// begin waits until the one before is answered. Who begins closes done when the next is.
+func (c *conn) begin() (done chan struct{}, err error) {
+	switch {
+	case c.text != nil:
+		return nil, body.Fail(400, "another request came in the middle of a text: synthesize-stop ends one")
+	case c.now != nil:
+		return nil, body.Fail(400, "another request came in the middle of a sound: audio-stop ends one")
+	case c.last != nil:
+		<-c.last
+	}
+	c.last = make(chan struct{})
+	return c.last, nil
 }
 
 // hear lets a sound be heard, and answers.
@@ -332,6 +372,17 @@ type hearingProgram struct {
 	Models []hearingModel `json:"models"`
 }
 
+type speakingVoice struct {
+	thing
+	Languages []string `json:"languages"`
+}
+
+type speakingProgram struct {
+	thing
+	Voices  []speakingVoice `json:"voices"`
+	Streams bool            `json:"supports_synthesize_streaming"`
+}
+
 // describe says what there is. A program without models would be offered and fail, so it is left
 // out.
 func (c *conn) describe(ctx context.Context) {
@@ -339,8 +390,9 @@ func (c *conn) describe(ctx context.Context) {
 		return thing{name, attribution{"axle", "https://github.com/axle-llm/axle"}, true, description, c.o.Version}
 	}
 	info := struct {
-		ASR []hearingProgram `json:"asr"`
-	}{[]hearingProgram{}}
+		ASR []hearingProgram  `json:"asr"`
+		TTS []speakingProgram `json:"tts,omitempty"`
+	}{ASR: []hearingProgram{}}
 	if c.o.Hearer != nil {
 		models, err := c.o.Hearer.Models(ctx)
 		if err != nil {
@@ -353,6 +405,20 @@ func (c *conn) describe(ctx context.Context) {
 		}
 		if len(p.Models) > 0 {
 			info.ASR = append(info.ASR, p)
+		}
+	}
+	if c.o.Speaker != nil {
+		voices, err := c.o.Speaker.Voices(ctx)
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		p := speakingProgram{thing: of("axle", "Speech synthesis on an Axera card"), Streams: true}
+		for _, v := range voices {
+			p.Voices = append(p.Voices, speakingVoice{of(v.Name, v.Description), append([]string{}, v.Languages...)})
+		}
+		if len(p.Voices) > 0 {
+			info.TTS = append(info.TTS, p)
 		}
 	}
 	c.send(kindInfo, info)
@@ -386,15 +452,19 @@ func code(status int) string {
 }
 
 // send writes an event. Where that fails the client is gone, which the reader notices.
-func (c *conn) send(kind string, data any) {
-	b, err := Append(nil, kind, data, nil)
+func (c *conn) send(kind string, data any) { _ = c.sendWith(kind, data, nil) }
+
+// sendWith writes an event with a payload. After an error no more can be written.
+func (c *conn) sendWith(kind string, data any, payload []byte) error {
+	b, err := Append(nil, kind, data, payload)
 	if err != nil {
-		return
+		return err
 	}
 	c.out.Lock()
 	defer c.out.Unlock()
 	_ = c.nc.SetWriteDeadline(time.Now().Add(c.o.Write))
-	if _, err := c.nc.Write(b); err != nil {
+	if _, err = c.nc.Write(b); err != nil {
 		_ = c.nc.Close() // half an event is no place to go on from
 	}
+	return err
 }

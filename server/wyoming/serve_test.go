@@ -284,10 +284,13 @@ type client struct {
 	net.Conn
 }
 
-func dial(t *testing.T, ctx context.Context, e *ears) *client {
+func dial(t *testing.T, ctx context.Context, e *ears) *client { return dialAs(t, ctx, e, nil) }
+
+func dialAs(t *testing.T, ctx context.Context, h Hearer, s Speaker) *client {
 	here, there := net.Pipe()
 	t.Cleanup(func() { _ = here.Close() })
-	go Serve(ctx, there, Options{Hearer: e, Version: "1", Idle: 2 * time.Minute, Read: 10 * time.Second, Write: 10 * time.Second,
+	go Serve(ctx, there, Options{Hearer: h, Speaker: s, Version: "1", Idle: 2 * time.Minute,
+		Read: 10 * time.Second, Write: 10 * time.Second,
 		Tell: func(err error) (int, string) {
 			if f := new(body.Failure); errors.As(err, &f) {
 				return f.Status, f.Text

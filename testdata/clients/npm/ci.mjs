@@ -137,6 +137,35 @@ test('openai, speech', async () => {
   await assert.rejects(c.audio.transcriptions.create({ file: await toFile(Buffer.from('no sound'), 'a.m4a'), model: 'scripted-hearing' }), (e) => e.status === 400 && /cannot hear this/.test(e.message));
 });
 
+test('openai, a voice', async () => {
+  const c = new OpenAI({ baseURL: url + '/v1', apiKey: 'x', maxRetries: 0 });
+  const ask = (more) => c.audio.speech.create({ model: 'scripted-speaking', voice: 'alloy', input: 'Cats sleep. Go home.', ...more });
+  const bytes = async (more) => Buffer.from(await (await ask(more)).arrayBuffer());
+  const tenth = 2 * 2400; // bytes of a word; a sentence ends with half of that
+  const pcm = await bytes({ response_format: 'pcm' });
+  assert.equal(pcm.length, 5 * tenth);
+  const r = await ask({});
+  assert.equal(r.headers.get('content-type'), 'audio/wav');
+  assert.deepEqual(Buffer.from(await r.arrayBuffer()).subarray(44), pcm);
+  assert.equal((await bytes({ response_format: 'flac' })).toString('latin1', 0, 4), 'fLaC');
+  assert.equal((await bytes({ response_format: 'pcm', speed: 2 })).length, 5 * tenth / 2);
+  assert.notDeepEqual(await bytes({ response_format: 'pcm', voice: { id: 'ben' } }), pcm);
+  assert.equal((await bytes({ input: 'Cats sleep.' })).readUInt32LE(40), 2.5 * tenth); // the length of one piece is told
+  let sound = Buffer.alloc(0), last;
+  const events = await (await ask({ response_format: 'pcm', stream_format: 'sse' })).text();
+  for (const line of events.split('\n')) {
+    if (!line.startsWith('data: ')) continue;
+    last = JSON.parse(line.slice(6));
+    if (last.type === 'speech.audio.delta') sound = Buffer.concat([sound, Buffer.from(last.audio, 'base64')]);
+  }
+  assert.deepEqual(sound, pcm);
+  assert.deepEqual(last, { type: 'speech.audio.done', usage: { input_tokens: 20, output_tokens: 10, total_tokens: 30 } });
+  await assert.rejects(ask({ response_format: 'mp3' }), (e) => e.status === 400 && /wav, pcm or flac/.test(e.message));
+  await assert.rejects(ask({ voice: 'eve' }), (e) => e.status === 400 && /the model has ada, ben/.test(e.message));
+  await assert.rejects(ask({ model: 'tts-1' }), (e) => e.status === 404);
+  await assert.rejects(ask({ model: 'scripted' }), (e) => e.status === 400 && /does not support speech/.test(e.message));
+});
+
 const soft = process.env.AXLE_TEST_SOFT_URL; // the model inside, which sees
 const seen = 'A red circle, a blue square and a yellow star.';
 
