@@ -128,8 +128,8 @@ func TestSpeechRefused(t *testing.T) {
 	}
 }
 
-// TestTextOfSound: a model of sound refuses text and says what it does instead, and can be loaded and
-// unloaded as others.
+// TestTextOfSound: a model of sound refuses text and says what it does instead, and can be loaded
+// and unloaded as others.
 func TestTextOfSound(t *testing.T) {
 	r := newRig(t)
 	for model, want := range map[string]string{"scripted-hearing": "it writes speech down, see /v1/audio/transcriptions",
