@@ -127,9 +127,9 @@ func (w *wav) format(b []byte, info *Info) error {
 	case kind == wavFloat && bits == 64:
 		w.value = func(b []byte) float64 { return math.Float64frombits(le.Uint64(b)) }
 	case kind == wavALaw && bits == 8:
-		w.value = func(b []byte) float64 { return aLaw(b[0]) }
+		w.value = func(b []byte) float64 { return ALaw(b[0]) }
 	case kind == wavMuLaw && bits == 8:
-		w.value = func(b []byte) float64 { return muLaw(b[0]) }
+		w.value = func(b []byte) float64 { return MuLaw(b[0]) }
 	default:
 		return unsupported("wav", "of format %d with %d bits (PCM of 8 to 32 bits, float of 32 or 64, A-law and µ-law are read)",
 			kind, bits)
@@ -178,8 +178,8 @@ func ended(err error) error {
 	return err
 }
 
-// aLaw and muLaw expand a byte of ITU-T G.711.
-func aLaw(b byte) float64 {
+// ALaw expands a byte of the A-law of ITU-T G.711, in which telephones speak.
+func ALaw(b byte) float64 {
 	b ^= 0x55
 	exp, v := int(b>>4&7), float64(b&15)*2+1
 	if exp > 0 {
@@ -191,7 +191,8 @@ func aLaw(b byte) float64 {
 	return v / (1 << 12)
 }
 
-func muLaw(b byte) float64 {
+// MuLaw expands a byte of the µ-law of ITU-T G.711.
+func MuLaw(b byte) float64 {
 	b = ^b
 	v := math.Ldexp(float64(b&15)*2+33, int(b>>4&7)) - 33
 	if b&0x80 != 0 {

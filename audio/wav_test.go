@@ -154,9 +154,9 @@ func TestCompanded(t *testing.T) {
 		got  float64
 		want int // of 16 bits
 	}{
-		{"A 0xd5", aLaw(0xd5), 8}, {"A 0x55", aLaw(0x55), -8}, {"A 0xaa", aLaw(0xaa), 32256}, {"A 0x2a", aLaw(0x2a), -32256},
-		{"A 0x85", aLaw(0x85), 4224}, {"µ 0xff", muLaw(0xff), 0}, {"µ 0x7f", muLaw(0x7f), 0}, {"µ 0x80", muLaw(0x80), 32124},
-		{"µ 0x00", muLaw(0x00), -32124}, {"µ 0xf0", muLaw(0xf0), 120}, {"µ 0xef", muLaw(0xef), 132},
+		{"A 0xd5", ALaw(0xd5), 8}, {"A 0x55", ALaw(0x55), -8}, {"A 0xaa", ALaw(0xaa), 32256}, {"A 0x2a", ALaw(0x2a), -32256},
+		{"A 0x85", ALaw(0x85), 4224}, {"µ 0xff", MuLaw(0xff), 0}, {"µ 0x7f", MuLaw(0x7f), 0}, {"µ 0x80", MuLaw(0x80), 32124},
+		{"µ 0x00", MuLaw(0x00), -32124}, {"µ 0xf0", MuLaw(0xf0), 120}, {"µ 0xef", MuLaw(0xef), 132},
 	} {
 		if got := c.got * 32768; got != float64(c.want) {
 			t.Errorf("%s: %g, want %d", c.name, got, c.want)

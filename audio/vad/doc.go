@@ -4,10 +4,11 @@
 //   - [Splitter] is for files: it cuts long audio in pieces that a model can take, at the quietest places, by the energy alone.
 //   - [Silero] is a small net, which gives the probability of speech for each 32 ms. [ReadSilero] reads its weights from the ONNX file
 //     that packages have beside their own, and it runs on this machine's processor.
+//   - [Loudness] gives such a probability by the level alone, where there is no net.
 //   - [Listener] is for microphones: it makes events of such probabilities, Silero's or a card's: speech starts, stops, has ended.
 //
-// A Silero may be shared by all goroutines. A [Stream], a Splitter and a Listener serve one source
-// of sound, and one goroutine at a time. Nothing is closed.
+// A Silero may be shared by all goroutines. A [Stream], a Loudness, a Splitter and a Listener serve
+// one source of sound, and one goroutine at a time. Nothing is closed.
 //
 // # Silero
 //
