@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/monitor"
 	"github.com/axle-llm/axle/server/request"
 	"github.com/axle-llm/axle/server/wyoming"
 )
@@ -38,7 +40,7 @@ func (s *Server) ServeWyoming(ctx context.Context, ln net.Listener, grace time.D
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	all := &satellites{s, access.Own("wyoming")}
-	o := wyoming.Options{Version: s.o.Release, Tell: all.tell, Idle: s.o.IdleTimeout, Read: s.o.ReadTimeout, Write: s.o.WriteTimeout}
+	o := wyoming.Options{Version: s.o.Release, Tell: tell, Idle: s.o.IdleTimeout, Read: s.o.ReadTimeout, Write: s.o.WriteTimeout}
 	if w.Hear {
 		o.Hearer = all
 	}
@@ -105,11 +107,10 @@ func (v *satellites) Models(ctx context.Context) (out []wyoming.Model, err error
 
 // Hear implements wyoming.Hearer.
 func (v *satellites) Hear(ctx context.Context, name, language string, sound ask.Sound) (text, spoken string, err error) {
-	err = v.asked(ctx, hearRoute, func(ctx context.Context) (err error) {
-		text, spoken, err = v.s.answers.Hear(ctx, cmp.Or(name, v.s.o.WyomingModel), language, sound)
-		return err
-	})
-	return text, spoken, err
+	var all strings.Builder
+	spoken, err = v.s.hear(ctx, v.from(hearRoute), cmp.Or(name, v.s.o.WyomingModel),
+		ask.TranscribeRequest{Sound: sound, Language: language}, func(text string) { all.WriteString(text) })
+	return all.String(), spoken, err
 }
 
 // Voices implements wyoming.Speaker.
@@ -128,34 +129,59 @@ func (v *satellites) Voices(ctx context.Context) (out []wyoming.Voice, err error
 // Say implements wyoming.Speaker.
 func (v *satellites) Say(ctx context.Context, voice, language string, texts iter.Seq[string],
 	play func(samples []float32, rate int) error) error {
-	return v.asked(ctx, sayRoute, func(ctx context.Context) error {
+	return v.s.asked(ctx, v.from(sayRoute), func(ctx context.Context) error {
 		return v.s.answers.Say(ctx, v.s.o.WyomingVoices, voice, language, texts, play)
 	})
 }
 
-// asked runs what a satellite asks for, as a request of the main port is.
-func (v *satellites) asked(ctx context.Context, route string, f func(context.Context) error) (err error) {
-	s, start := v.s, time.Now()
+func (v *satellites) from(route string) asking {
+	return asking{route, v.key, monitor.OwnerOfKey(v.key.Owner)}
+}
+
+// asking is for whom the server works without a request of HTTP.
+type asking struct {
+	route string // in logs and metrics
+	key   *access.Key
+	owner monitor.Owner
+}
+
+// hear has a sound written down as a request of its own.
+func (s *Server) hear(ctx context.Context, of asking, name string, r ask.TranscribeRequest, each func(text string)) (spoken string,
+	err error) {
+	err = s.asked(ctx, of, func(ctx context.Context) (err error) {
+		spoken, err = s.answers.Hear(ctx, name, r, each)
+		return err
+	})
+	return spoken, err
+}
+
+// asked runs what a client asks for, as a request of the main port is: it is refused while the
+// server ends, and counts against the key's limits.
+func (s *Server) asked(ctx context.Context, of asking, f func(context.Context) error) (err error) {
+	start := time.Now()
 	defer func() {
 		code := 200
-		fields := []zap.Field{zap.Duration("took", time.Since(start)), zap.String("key", v.key.Name)}
+		fields := []zap.Field{zap.Duration("took", time.Since(start))}
+		if of.key != nil {
+			fields = append(fields, zap.String("key", of.key.Name))
+		}
 		if err != nil {
 			code, _ = request.Status(err)
 			fields = append(fields, zap.String("error", s.shared.Told(err)))
 		}
-		s.metrics.request(route, code)
-		s.log.Info(route, append(fields, zap.Int("status", code))...)
+		s.metrics.request(of.route, code)
+		s.log.Info(of.route, append(fields, zap.Int("status", code))...)
 	}()
 	if !s.enter() {
 		return cmp.Or(s.Lost(), ask.ErrDraining)
 	}
 	defer s.active.Add(-1)
-	end, err := v.key.Begin()
+	end, err := of.key.Begin()
 	if err != nil {
 		return err
 	}
 	defer end()
-	ctx, over := s.views.See(request.WithKey(ctx, v.key), v.key.Owner, route)
+	ctx, over := s.views.See(request.WithKey(ctx, of.key), of.owner, of.route)
 	defer over()
 	if err = s.shared.Caught(func() error { return f(ctx) }); err != nil {
 		s.lookLost(err)
@@ -164,8 +190,8 @@ func (v *satellites) asked(ctx context.Context, route string, f func(context.Con
 	return err
 }
 
-// tell is what an error is to a client.
-func (v *satellites) tell(err error) (status int, text string) {
+// tell is what an error is to a client of a protocol that has no statuses.
+func tell(err error) (status int, text string) {
 	if errors.Is(err, request.ErrDrained) {
 		err = ask.ErrDraining
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/body"
@@ -49,42 +48,59 @@ func (a *Answers) those(ctx context.Context, first string, can func(*catalog.Ent
 
 var errDeaf = body.Fail(404, "no installed model hears: 'axle pull' without a name lists models")
 
-// Hear writes down the whole of a sound that came in no form: its text, and the language that it
-// begins in, if the model says so. Without a name the first of the models that hear is asked.
-func (a *Answers) Hear(ctx context.Context, name, language string, sound ask.Sound) (text, spoken string, err error) {
+// Hearer is the model that hears under a name; without a name it is the first of those that do.
+func (a *Answers) Hearer(ctx context.Context, name string) (*catalog.Entry, error) {
+	q, _, err := a.hearer(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return q.entry, nil
+}
+
+func (a *Answers) hearer(ctx context.Context, name string) (q *checked, m prompt.Model, err error) {
 	if name == "" {
 		all, err := a.Hearers(ctx, "")
 		if err != nil {
-			return "", "", err
+			return nil, m, err
 		}
 		if len(all) == 0 {
-			return "", "", errDeaf
+			return nil, m, errDeaf
 		}
 		name = all[0].Name.String()
 	}
-	q := &checked{model: name}
-	m, err := a.find(nil, q, prompt.ErrUnnamed, prompt.Missing)
-	if err == nil {
+	q = &checked{model: name}
+	if m, err = a.find(nil, q, prompt.ErrUnnamed, prompt.Missing); err == nil {
 		err = hears(q.entry)
 	}
+	return q, m, err
+}
+
+// Hear writes down the whole of a sound that came in no form. It calls each with the text, piece by
+// piece, and returns the language that it begins in, if the model says so. Without a name the first
+// of the models that hear is asked. The request's key is that of ctx.
+func (a *Answers) Hear(ctx context.Context, name string, r ask.TranscribeRequest, each func(text string)) (spoken string, err error) {
+	q, m, err := a.hearer(ctx, name)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	monitor.Of(ctx).Named(q.entry.Name.String())
 	if _, err := a.acquire(ctx, q, m, nil, nil); err != nil {
-		return "", "", err
+		return "", err
 	}
 	defer q.release()
-	var all strings.Builder
-	for s, err := range q.lease.Transcribe(ctx, ask.TranscribeRequest{Sound: sound, Language: language, Key: request.OwnerOf(ctx)}) {
+	r.Key = request.OwnerOf(ctx)
+	some := false
+	for s, err := range q.lease.Transcribe(ctx, r) {
 		if err != nil {
-			return "", "", unheard(err)
+			return "", unheard(err)
 		}
-		all.WriteString(prompt.Spoken(all.Len() > 0, s))
+		text := prompt.Spoken(some, s)
+		some = some || text != ""
+		each(text)
 		spoken = cmp.Or(spoken, s.Language)
 	}
 	if err := ctx.Err(); err != nil { // who hears may end without a word then
-		return "", "", err
+		return "", err
 	}
-	return all.String(), spoken, nil
+	return spoken, nil
 }

@@ -37,7 +37,7 @@ type viewBenchmark struct {
 
 // Bench answers GET /api/axle/bench.
 func (v *Views) Bench(x *request.Exchange) error {
-	owner, err := v.owner(x)
+	owner, err := v.Owner(x)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (v *Views) Bench(x *request.Exchange) error {
 
 // Start answers POST /api/axle/bench.
 func (v *Views) Start(x *request.Exchange) error {
-	owner, err := v.owner(x)
+	owner, err := v.Owner(x)
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ type viewState struct {
 
 // State answers GET /api/axle/state.
 func (v *Views) State(x *request.Exchange) error {
-	owner, err := v.owner(x)
+	owner, err := v.Owner(x)
 	if err != nil {
 		return err
 	}

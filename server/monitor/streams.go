@@ -41,6 +41,9 @@ type Owner struct {
 
 var sessionID = regexp.MustCompile(`^[0-9A-Za-z_-]{16,64}$`)
 
+// OwnerOfKey is who cannot send a session: only what has the key's owner is theirs.
+func OwnerOfKey(key string) Owner { return Owner{key: key, keyed: true} }
+
 // OwnerOf reads a request's owner. keyed says whether the server has keys; key is the owner of the
 // request's key. Error: ErrSession.
 func OwnerOf(key string, keyed bool, h http.Header) (Owner, error) {

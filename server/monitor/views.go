@@ -52,8 +52,8 @@ func (v *Views) Close() { v.bench.Close() }
 // Loading takes note of how far a model is on its way to the card.
 func (v *Views) Loading(p ask.Progress) { v.loads.Progress(p) }
 
-// owner is who asks.
-func (v *Views) owner(x *request.Exchange) (Owner, error) {
+// Owner is who asks. Error: a bad session.
+func (v *Views) Owner(x *request.Exchange) (Owner, error) {
 	o, err := OwnerOf(x.Owner(), v.o.Keys, x.Request.Header)
 	if err != nil {
 		err = request.Error(http.StatusBadRequest, err.Error())
@@ -61,17 +61,17 @@ func (v *Views) owner(x *request.Exchange) (Owner, error) {
 	return o, err
 }
 
-// See lists an answer to who cannot send a session: nobody but who has key's owner can end it. The
-// answer uses the context and calls end when it is over.
-func (v *Views) See(ctx context.Context, key, route string) (c context.Context, end func()) {
-	c, stream := v.streams.Begin(ctx, Owner{key: key, keyed: true}, route)
+// See lists an answer that is no request's. The answer uses the context and calls end when it is
+// over.
+func (v *Views) See(ctx context.Context, owner Owner, route string) (c context.Context, end func()) {
+	c, stream := v.streams.Begin(ctx, owner, route)
 	return c, stream.End
 }
 
 // Seen frames each request that a model answers: it is listed, and its owner can end it.
 func (v *Views) Seen(c *gin.Context) {
 	x := request.Of(c)
-	owner, err := v.owner(x)
+	owner, err := v.Owner(x)
 	if err != nil {
 		x.Fail(err)
 		c.Abort()
@@ -85,7 +85,7 @@ func (v *Views) Seen(c *gin.Context) {
 
 // Stop answers DELETE /api/axle/streams/:id.
 func (v *Views) Stop(x *request.Exchange) error {
-	owner, err := v.owner(x)
+	owner, err := v.Owner(x)
 	if err != nil {
 		return err
 	}
