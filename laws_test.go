@@ -93,6 +93,13 @@ var forbidden = []struct{ who, what, why string }{
 	{"server/wyoming", module + "server/request", "the protocol knows nothing of HTTP"},
 	{"server/wyoming", module + "server/pool", "a protocol is handed who hears"},
 	{"server/wyoming", "net/http", "the protocol knows nothing of HTTP"},
+	{"server/realtime", module + "server/ollama", "dialects know nothing of each other"},
+	{"server/realtime", module + "server/openai", "dialects know nothing of each other"},
+	{"server/realtime", module + "server/anthropic", "dialects know nothing of each other"},
+	{"server/realtime", module + "server/answer", "a protocol is handed who hears"},
+	{"server/realtime", module + "server/request", "a protocol is handed who hears, and what of an error is told"},
+	{"server/realtime", module + "server/pool", "a protocol is handed who hears"},
+	{"server/realtime", "net/http", "a session begins after its request"},
 	{"server/answer", module + "server/manage", "answering and managing models are separate: what both need is in request, " +
 		"catalog or pool"},
 	{"server/manage", module + "server/answer", "answering and managing models are separate"},

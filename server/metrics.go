@@ -48,6 +48,7 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool, key *access.Key) {
 	gauge(w, "axle_goroutines", "Goroutines of the server: a number that grows for ever is a leak.", runtime.NumGoroutine())
 	gauge(w, "axle_requests_in_flight", "Requests being answered.", m.inFlight.Load())
 	gauge(w, "axle_cards_lost", "Cards that were lost while others go on.", len(*s.fewer.Load()))
+	gauge(w, "axle_realtime_sessions", "Sessions of the Realtime API.", s.calls.Load())
 	gauge(w, "axle_wyoming_connections", "Connections of voice satellites, which speak the Wyoming protocol.", s.rooms.Load())
 	family(w, "axle_requests_total", "counter", "Requests by route and status.")
 	m.mu.Lock()

@@ -84,6 +84,8 @@ func (s *Server) table() []route {
 		{"GET", "/v1/audio/voices", ask, plain, try(s.voices)},
 		{"GET", "/v1/audio/models", ask, plain, try(s.speakers)},
 
+		{"GET", "/v1/realtime", ask, plain, try(s.realtime)},
+
 		{"GET", "/api/axle/state", ask, plain, try(views.State)},
 		{"GET", "/api/axle/cells", ask, plain, try(views.Cells)},
 		{"DELETE", "/api/axle/streams/:id", ask, plain, try(views.Stop)},

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/ask"
+	"github.com/axle-llm/axle/audio/vad"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/answer"
@@ -59,6 +60,7 @@ type Options struct {
 	Measure       monitor.Measure // how a benchmark measures a model; nil: none can be started
 	WyomingModel  string          // what satellites ask that name no model; "": the first that hears
 	WyomingVoices string          // the model whose voices satellites are offered first; "": the first that speaks
+	VAD           *vad.Silero     // finds speech in what comes to /v1/realtime; nil: its level does
 	VLLM          bool            // /metrics repeats what balancers ask for under vLLM's names
 }
 
@@ -82,6 +84,7 @@ type Server struct {
 	warm     sync.Map     // device to *atomic.Bool: the log says that it is hot
 	active   atomic.Int64 // answers that run
 	rooms    atomic.Int64 // connections of satellites
+	calls    atomic.Int64 // sessions of the Realtime API
 	lost     atomic.Pointer[error]
 	lostOnce sync.Once
 	fewer    atomic.Pointer[[]string] // with which errors cards were lost while others go on
@@ -192,13 +195,16 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 		srv.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){} // see config
 		failed <- srv.ServeTLS(limited, "", "")
 	}()
-	return s.until(ctx, grace, failed, cancel, func(limit time.Duration) {
+	err := s.until(ctx, grace, failed, cancel, func(limit time.Duration) {
 		last, stop := context.WithTimeout(context.WithoutCancel(ctx), limit)
 		defer stop()
 		if srv.Shutdown(last) != nil {
 			_ = srv.Close()
 		}
 	})
+	cancel(request.ErrDrained)
+	s.hangUp() // net/http has forgotten these connections
+	return err
 }
 
 // until waits for the end of a listener, as Serve does: failed has the error of what accepts

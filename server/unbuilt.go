@@ -18,8 +18,7 @@ func (s *Server) unbuilt() (table []route) {
 		paths []string
 	}{
 		{"axle does not make or change pictures yet", []string{"/v1/images/*what"}},
-		{"axle does not have the Realtime API yet; /v1/chat/completions and /v1/responses stream text",
-			[]string{"/v1/realtime", "/v1/realtime/*what"}},
+		{noCalls, []string{"/v1/realtime/*what"}},
 	} {
 		for _, path := range u.paths {
 			for _, method := range []string{"GET", "POST"} {
@@ -27,8 +26,10 @@ func (s *Server) unbuilt() (table []route) {
 			}
 		}
 	}
-	return table
+	return append(table, route{"POST", "/v1/realtime", access.Ask, plain, s.notYet(noCalls)})
 }
+
+const noCalls = "axle does not have the rest of the Realtime API yet: GET /v1/realtime is a WebSocket, which writes speech down"
 
 // notYet refuses a request with a sentence. Its body is read as far as any refused one's.
 func (s *Server) notYet(what string) gin.HandlerFunc {

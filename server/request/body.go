@@ -117,6 +117,10 @@ func (x *Exchange) room(n int64) error {
 	return nil
 }
 
+// Reserve makes the request hold n bytes in all of the room that all have together, until End, for
+// what is no body: the sound of a session, for one.
+func (x *Exchange) Reserve(n int64) error { return x.room(n) }
+
 // more makes the request hold n bytes more.
 func (x *Exchange) more(n int64) error { return x.room(x.held.need + n) }
 

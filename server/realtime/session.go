@@ -1,0 +1,452 @@
+package realtime
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/axle-llm/axle/ask"
+	"github.com/axle-llm/axle/audio/vad"
+	"github.com/axle-llm/axle/server/body"
+)
+
+const (
+	maxMessage  = 16 << 20 // bytes: OpenAI takes 15 MiB of sound in an event
+	freeMessage = 1 << 20  // of those, what no room is taken for
+	maxWaiting  = 64       // turns that wait to be written down
+)
+
+// Options are what a session answers with.
+type Options struct {
+	Hearer Hearer
+	Model  string                                // the model's name; "": the first that hears
+	Speech func() Speech                         // finds speech in a session's sound
+	Tell   func(error) (status int, text string) // what an error is to a client
+	Room   func(bytes int64) error               // makes the session hold so much memory; called by who called Serve
+	Idle   time.Duration                         // how long a client may send nothing
+	Read   time.Duration                         // how long the rest of a message may take
+	Write  time.Duration                         // how long one write may take
+}
+
+// Speech is the probability of speech in the next [vad.Window] samples of a session.
+type Speech func(window []float32) (float32, error)
+
+// Hearer writes speech down. Its methods are called from many goroutines.
+type Hearer interface {
+	// Model is the whole name of a model that hears; an empty name is the first one's.
+	Model(ctx context.Context, name string) (string, error)
+	// Hear calls each with the text of the sound, piece by piece, and returns the language that it
+	// is in if the model says so. An empty name is the first model's.
+	Hear(ctx context.Context, name string, r ask.TranscribeRequest, each func(text string)) (spoken string, err error)
+}
+
+// ErrLeft is why no answer is needed any more: the client is gone.
+var ErrLeft = errors.Join(errors.New("the client left"), context.Canceled)
+
+// Serve runs a session until the client leaves, is silent for too long, or ctx ends; then it closes
+// the connection. A turn that is being written down when ctx ends has its cause, which its client
+// is told.
+func Serve(ctx context.Context, c *websocket.Conn, o Options) {
+	c.SetReadLimit(maxMessage)
+	s := &session{o: o, c: c, set: fresh(name("sess"), o.Model), turns: make(chan heard, maxWaiting)}
+	s.seen.Store(time.Now().UnixNano())
+	if s.set.Audio.Input.Transcription.Model == "" {
+		s.set.Audio.Input.Transcription.Model, _ = o.Hearer.Model(ctx, "") // a turn tells of the error
+	}
+	work, left := context.WithCancelCause(ctx)
+	defer left(nil)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.work(work)
+	}()
+	if err := s.begin(); err != nil {
+		s.fail("", err)
+	}
+	s.send(&sessionEvent{event{Type: kindCreated}, s.set})
+	s.listen(ctx)
+	if ctx.Err() == nil {
+		left(ErrLeft)
+	}
+	close(s.turns)
+	<-done
+	_ = c.CloseNow()
+}
+
+// session is a client's. Its fields belong to the goroutine that reads, but for those said.
+type session struct {
+	o      Options         // of both
+	c      *websocket.Conn // of both
+	set    config
+	in     *stream
+	buffer buffer
+	found  *detector // nil: the client says when a turn is over
+	last   *string   // the item before the next
+	held   int64     // bytes of room
+
+	turns   chan heard
+	waiting atomic.Int64 // samples in turns, and in the one that is written down
+	seen    atomic.Int64 // when the client sent something last, in ns
+}
+
+// heard is a turn that waits to be written down.
+type heard struct {
+	item  string
+	sound []int16
+	set   transcription
+}
+
+// name is a new name for a thing.
+func name(of string) string { return of + "_" + rand.Text() }
+
+// listen takes messages until none can be read. Their context is not ctx, whose end would break the
+// connection off: who works closes it in order.
+func (s *session) listen(ctx context.Context) {
+	read, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	for {
+		kind, r, err := s.c.Reader(read)
+		if err != nil {
+			return
+		}
+		late := time.AfterFunc(s.o.Read, stop)
+		b, err := s.message(r)
+		late.Stop()
+		s.seen.Store(time.Now().UnixNano())
+		var e asked
+		switch wrong := new(body.Failure); {
+		case errors.As(err, &wrong):
+		case err != nil:
+			return
+		case kind != websocket.MessageText:
+			err = body.Fail(400, "a message is not text: events are JSON objects")
+		default:
+			if err = into("an event", b, &e); err == nil {
+				err = s.take(ctx, e.Type, b)
+			}
+		}
+		if err != nil {
+			s.fail(e.ID, err)
+		}
+		_ = s.reserve(0) // a large message is over, or a turn
+	}
+}
+
+// message reads a message. Room is taken for what a large one costs before it is read.
+func (s *session) message(r io.Reader) ([]byte, error) {
+	var b bytes.Buffer
+	if _, err := io.CopyN(&b, r, freeMessage); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return b.Bytes(), err
+	}
+	if err := s.o.Room(s.held + 4*maxMessage); err != nil { // twice while it is read, then its sound, and that as samples
+		if _, err := io.Copy(io.Discard, r); err != nil {
+			return nil, err
+		}
+		return nil, body.Fail(503, "there is no room for a message of more than %d KiB now: send shorter ones, or this again",
+			freeMessage>>10)
+	}
+	_, err := io.Copy(&b, r)
+	return b.Bytes(), err
+}
+
+// reserve takes as much room as the sound that is kept needs, and so many samples more.
+func (s *session) reserve(more int) error {
+	n := (int64(len(s.buffer.held)+more) + s.waiting.Load()) * 3 // 2 bytes each, and what has grown for more
+	err := s.o.Room(n)
+	if err == nil {
+		s.held = n
+	}
+	return err
+}
+
+// take handles an event.
+func (s *session) take(ctx context.Context, kind string, b []byte) error {
+	switch kind {
+	case kindUpdate:
+		var e struct {
+			Session json.RawMessage `json:"session"`
+		}
+		if err := into(kindUpdate, b, &e); err != nil {
+			return err
+		}
+		return s.update(ctx, e.Session)
+	case kindAppend:
+		var e struct {
+			Audio []byte `json:"audio"`
+		}
+		if err := into(kindAppend, b, &e); err != nil {
+			return err
+		}
+		return s.add(e.Audio)
+	case kindCommit:
+		return s.commit()
+	case kindClear:
+		s.buffer.take(s.buffer.end())
+		if err := s.begin(); err != nil {
+			return err
+		}
+		s.send(&event{Type: kindCleared})
+		return nil
+	case "":
+		return body.Fail(400, "an event has no type")
+	}
+	return body.Fail(400, "an event of the type %q: a session that writes speech down takes session.update, and "+
+		"input_audio_buffer.append, commit and clear", kind)
+}
+
+// update changes what the session is set to: all of what the event says, or nothing.
+func (s *session) update(ctx context.Context, b json.RawMessage) error {
+	next, err := s.set.with(b)
+	if err != nil {
+		return err
+	}
+	was, is := s.set.Audio.Input, next.Audio.Input
+	if is.Transcription != nil && (was.Transcription == nil || is.Transcription.Model != was.Transcription.Model) {
+		if is.Transcription.Model, err = s.o.Hearer.Model(ctx, is.Transcription.Model); err != nil {
+			return err
+		}
+	}
+	s.set = next
+	changed := (was.TurnDetection == nil) != (is.TurnDetection == nil) ||
+		was.TurnDetection != nil && *was.TurnDetection != *is.TurnDetection
+	if was.Format != is.Format || changed {
+		if err := s.begin(); err != nil {
+			return err
+		}
+	}
+	s.send(&sessionEvent{event{Type: kindUpdated}, s.set})
+	return nil
+}
+
+// begin makes what hears the sound from now on. Sound that is kept stays.
+func (s *session) begin() (err error) {
+	if s.in, err = newStream(s.set.Audio.Input.Format); err != nil {
+		return err
+	}
+	s.found = nil
+	if t := s.set.Audio.Input.TurnDetection; t != nil {
+		s.found, err = newDetector(*t, s.o.Speech(), s.buffer.end())
+	}
+	return err
+}
+
+// add takes sound that came.
+func (s *session) add(b []byte) error {
+	//rule:T7 ./server/realtime TestHeld false
+	if n := int64(len(s.buffer.held)) + s.waiting.Load() + int64(s.in.most(b)); n > maxHeld {
+		return body.Fail(429, "more than %d minutes of sound are not written down yet, and this is left out: commit or clear "+
+			"what there is, or send it as slowly as it is spoken", maxHeld/hearRate/60)
+	}
+	if err := s.reserve(s.in.most(b)); err != nil {
+		return err
+	}
+	samples := s.in.samples(b)
+	if s.found == nil {
+		s.buffer.add(samples)
+		return nil
+	}
+	for len(samples) > 0 {
+		n := min(len(samples), vad.Window)
+		if err := s.hear(samples[:n]); err != nil {
+			return err
+		}
+		samples = samples[n:]
+	}
+	return nil
+}
+
+// hear looks for speech in the next samples, a window's at most.
+func (s *session) hear(samples []float32) error {
+	s.buffer.add(samples)
+	d := s.found
+	events, err := d.listener.Add(samples)
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		switch {
+		case e.Kind == vad.Started:
+			d.item, d.from = name("item"), max(d.first+int64(e.Sample)-d.prefix, s.buffer.first)
+			s.send(&startedEvent{event{Type: kindStarted}, d.from / ms, d.item})
+		case e.Kind == vad.Stopped && d.item != "":
+			s.stopped()
+		}
+	}
+	switch {
+	case d.item == "":
+		s.buffer.forget(s.buffer.end() - d.prefix - before)
+	case s.buffer.end()-d.from >= maxTurn: // it goes on in the next turn
+		s.stopped()
+		return s.begin()
+	}
+	return nil
+}
+
+// stopped ends the turn in which somebody spoke.
+func (s *session) stopped() {
+	d := s.found
+	s.send(&stoppedEvent{event{Type: kindStopped}, s.buffer.end() / ms, d.item})
+	s.turn(d.item, s.buffer.take(d.from))
+	d.item = ""
+}
+
+// commit ends a turn because the client says so.
+func (s *session) commit() error {
+	item := ""
+	if s.found != nil {
+		item = s.found.item
+	}
+	s.buffer.add(s.in.rest())
+	if err := s.begin(); err != nil {
+		return err
+	}
+	if n := len(s.buffer.held); n < minTurn {
+		return body.Fail(400, "the buffer has %d ms of sound: a turn has %d at least", n/ms, minTurn/ms)
+	}
+	s.turn(cmp.Or(item, name("item")), s.buffer.take(s.buffer.first))
+	return nil
+}
+
+// turn tells of a turn that is over, and has it written down.
+func (s *session) turn(item string, sound []int16) {
+	s.send(&committedEvent{event{Type: kindCommitted}, s.last, item})
+	s.send(&itemEvent{event{Type: kindAdded}, s.last, spoken(item)})
+	s.send(&itemEvent{event{Type: kindDone}, s.last, spoken(item)})
+	s.last = &item
+	t := s.set.Audio.Input.Transcription
+	if t == nil {
+		return
+	}
+	s.waiting.Add(int64(len(sound)))
+	select {
+	case s.turns <- heard{item, sound, *t}:
+	default:
+		s.waiting.Add(-int64(len(sound)))
+		s.failed(item, body.Fail(429, "%d turns wait to be written down, and this is left out", maxWaiting))
+	}
+}
+
+// work has turns written down, and closes the connection where ctx ends or its client sends nothing
+// for too long.
+func (s *session) work(ctx context.Context) {
+	idle := time.NewTimer(s.o.Idle)
+	defer idle.Stop()
+	for {
+		select {
+		case h, more := <-s.turns:
+			if !more {
+				return
+			}
+			s.write(ctx, h)
+			s.waiting.Add(-int64(len(h.sound)))
+			idle.Reset(s.o.Idle)
+		case <-idle.C:
+			if since := time.Since(time.Unix(0, s.seen.Load())); since < s.o.Idle {
+				idle.Reset(s.o.Idle - since)
+				continue
+			}
+			s.fail("", body.Fail(408, "no event came within %v: the session is over", s.o.Idle))
+			_ = s.c.Close(websocket.StatusNormalClosure, "no event came for too long")
+			return
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), ErrLeft) {
+				return
+			}
+			for len(s.turns) > 0 { // they are told why
+				if h, more := <-s.turns; more {
+					s.write(ctx, h)
+				}
+			}
+			_ = s.c.Close(websocket.StatusGoingAway, "the server is shutting down")
+			return
+		}
+	}
+}
+
+// write has a turn written down, and tells the client.
+func (s *session) write(ctx context.Context, h heard) {
+	var text strings.Builder
+	spoken, err := s.o.Hearer.Hear(ctx, h.set.Model, ask.TranscribeRequest{Sound: &turn{h.sound}, Language: h.set.Language,
+		Prompt: h.set.Prompt}, func(delta string) {
+		text.WriteString(delta)
+		s.send(&deltaEvent{event{Type: kindDelta}, h.item, 0, delta})
+	})
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	switch {
+	case errors.Is(err, ErrLeft):
+	case err != nil:
+		s.failed(h.item, err)
+	default:
+		e := &completedEvent{event: event{Type: kindCompleted}, Item: h.item, Transcript: text.String(),
+			Usage: usage{"duration", float64(len(h.sound)) / hearRate}}
+		if spoken != "" {
+			e.Languages = []language{{spoken}}
+		}
+		s.send(e)
+	}
+}
+
+// failed tells of a turn that could not be written down.
+func (s *session) failed(item string, err error) {
+	s.send(&failedEvent{event{Type: kindFailed}, item, 0, s.problem(err)})
+}
+
+// fail tells of an error, and of which of the client's events it is.
+func (s *session) fail(id string, err error) {
+	e := &errorEvent{event: event{Type: kindError}}
+	e.Error.problem = s.problem(err)
+	if id != "" {
+		e.Error.About = &id
+	}
+	s.send(e)
+}
+
+func (s *session) problem(err error) problem {
+	status, text := s.o.Tell(err)
+	p := problem{Type: "invalid_request_error", Code: "invalid_value", Message: text}
+	switch {
+	case status == 404:
+		p.Code = "model_not_found"
+	case status == 408:
+		p.Code = "session_expired"
+	case status == 429:
+		p.Code = "rate_limit_exceeded"
+	case status >= 500:
+		p.Type, p.Code = "server_error", "server_error"
+	}
+	return p
+}
+
+// named is an event of ours.
+type named interface{ name(id string) }
+
+func (e *event) name(id string) { e.ID = id }
+
+// send writes an event. Where that fails the client is gone, and who reads sees it.
+func (s *session) send(e named) {
+	e.name(name("event"))
+	b, err := json.Marshal(e)
+	if err != nil {
+		panic(fmt.Sprintf("realtime: an event that is no JSON: %v", err))
+	}
+	ctx, stop := context.WithTimeout(context.Background(), s.o.Write)
+	defer stop()
+	if s.c.Write(ctx, websocket.MessageText, b) != nil {
+		_ = s.c.CloseNow()
+	}
+}
