@@ -298,6 +298,7 @@ func TestSettings(t *testing.T) {
 			return e.wyomingSay == ":10200" && e.wyoming == "" && e.server.WyomingVoices == "mouth" && e.server.WyomingModel == ""
 		}, ""},
 		{nil, []string{"--wyoming-say", "10200"}, nil, "--wyoming-say: \"10200\" is not host:port"},
+		{map[string]string{"AXLE_VAD": "a.onnx"}, nil, func(e settings) bool { return e.vad == "a.onnx" }, ""},
 		{nil, []string{"--metrics-addr", ":66000"}, nil, "--metrics-addr: \"66000\" is no port"},
 	} {
 		var given flags

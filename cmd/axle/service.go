@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/axle-llm/axle/audio/vad"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/engine/bench"
@@ -179,6 +180,9 @@ func (s *service) build() (err error) {
 		}
 	}
 	so := s.settings.server
+	if so.VAD, err = readVAD(s.vad); err != nil {
+		return errors.Join(err, s.machine.close())
+	}
 	if s.tlsSelf {
 		dir, names := filepath.Join(s.machine.store.Dir(), "tls"), server.OwnNames(s.main.Addr(), so.Hosts)
 		if s.tls, err = server.SelfSigned(dir, names); err != nil {
@@ -200,6 +204,32 @@ func (s *service) build() (err error) {
 	so.Measure, so.Ending = bench.Served, func() { close(s.ending) }
 	s.server = server.New(s.machine.store, s.machine.loader, s.machine.puller, so)
 	return nil
+}
+
+const maxVAD = 64 << 20 // bytes; Silero's file has 2.3 MB
+
+// readVAD reads the net that finds speech; nil: no file is named.
+func readVAD(file string) (*vad.Silero, error) {
+	if file == "" {
+		return nil, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("serve: --vad: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxVAD+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("serve: --vad: %w", err)
+	case len(b) > maxVAD:
+		return nil, fmt.Errorf("serve: --vad: %s has more than %d MiB: Silero's file has 2 MiB", file, maxVAD>>20)
+	}
+	m, err := vad.ReadSilero(b)
+	if err != nil {
+		return nil, fmt.Errorf("serve: --vad %s: %w", file, err)
+	}
+	return m, nil
 }
 
 // open opens the card now, not with the first request: what is wrong with it is said at the start

@@ -32,6 +32,7 @@ type settings struct {
 	tlsCert     string
 	tlsKey      string
 	tlsSelf     bool
+	vad         string // file of the net that finds speech; "": there is none
 	debug       bool
 	preload     []string // models to load at the start
 	hello       bool     // say how to talk to the server once it listens
@@ -211,6 +212,9 @@ var table = []setting{
 	{flag: "wyoming-say-model", kind: "model", text: "the model that speaks for satellites, where they name no voice of another",
 		more: "The default is the first model that speaks, by name.", example: "kokoro",
 		read: text(func(s *settings) *string { return &s.server.WyomingVoices })},
+	{flag: "vad", kind: "file", text: "file of the net Silero VAD, version 5 or 6, which finds speech in what comes to /v1/realtime",
+		more: "Without it speech is what is louder than the noise. Packages of recognisers have the file beside their own.",
+		example: "silero_vad.onnx", read: text(func(s *settings) *string { return &s.vad })},
 	{flag: "vendor-api", kind: "address", text: "also answer the vendor's older API on this address", example: ":8000",
 		read: text(func(s *settings) *string { return &s.vendor })},
 	{flag: "debug", text: "log more", read: yes(func(s *settings) *bool { return &s.debug })},
