@@ -99,6 +99,16 @@ func TestRealtimeRefused(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.code, a.body)
 		}
 	}
+	for key, want := range map[string]int{"secret": 101, "wrong": 401} { // as pages send it
+		ws, resp, err := websocket.Dial(t.Context(), r.url+"/v1/realtime", &websocket.DialOptions{
+			Subprotocols: []string{"realtime", "openai-insecure-api-key." + key}})
+		if resp.StatusCode != want {
+			t.Errorf("the key %s as a protocol: %v", key, err)
+		}
+		if err == nil {
+			_ = ws.CloseNow()
+		}
+	}
 	c := r.session("?model=scripted-hearing", "Authorization", "Bearer secret", "Origin", "http://localhost:5173")
 	c.next("session.created")
 	if got := c.Subprotocol(); got != "realtime" {

@@ -169,11 +169,7 @@ func (k *Keys) set(lines []Line) {
 // Of compares the request's key with each of ours, all of them and in constant time. It is nil
 // where the request has none of them.
 func (k *Keys) Of(r *http.Request) (found *Key) {
-	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !bearer {
-		given = r.Header.Get("X-Api-Key")
-	}
-	sum := sha256.Sum256([]byte(strings.TrimSpace(given)))
+	sum := sha256.Sum256([]byte(strings.TrimSpace(given(r.Header))))
 	all := k.ring.Load()
 	for i := range all.sums {
 		if subtle.ConstantTimeCompare(sum[:], all.sums[i][:]) == 1 {
@@ -181,4 +177,26 @@ func (k *Keys) Of(r *http.Request) (found *Key) {
 		}
 	}
 	return found
+}
+
+// protocol is what stands before a key among the protocols of a WebSocket: a page cannot set
+// headers of one. OpenAI's clients in browsers do so.
+const protocol = "openai-insecure-api-key."
+
+// given is the key that a request came with; "": it came with none.
+func given(h http.Header) string {
+	if key, bearer := strings.CutPrefix(h.Get("Authorization"), "Bearer "); bearer {
+		return key
+	}
+	if key := h.Get("X-Api-Key"); key != "" {
+		return key
+	}
+	for _, all := range h.Values("Sec-WebSocket-Protocol") {
+		for p := range strings.SplitSeq(all, ",") {
+			if key, found := strings.CutPrefix(strings.TrimSpace(p), protocol); found {
+				return key
+			}
+		}
+	}
+	return ""
 }

@@ -56,6 +56,8 @@ const (
 	maxPrefix  = 10_000 // milliseconds
 	maxSilence = 60_000
 	maxPrompt  = 16 << 10 // bytes
+	maxName    = 512
+	maxTold    = 300 // bytes of a client's words in an error
 )
 
 var serverVAD = turnDetection{"server_vad", 0.5, 300, 500}
@@ -85,13 +87,13 @@ func (c config) with(session json.RawMessage) (config, error) {
 		return c, err
 	}
 	if update.Type != c.Type {
-		return c, body.Fail(400, "session.type is %q: a session here is of the type \"transcription\"", update.Type)
+		return c, body.Fail(400, "session.type is %q: a session here is of the type \"transcription\"", clip(update.Type))
 	}
 	in := &c.Audio.Input
 	if f := update.Audio.Input.Format; f != nil {
 		switch rate := map[string]int{pcm: pcmRate, muLaw: phoneRate, aLaw: phoneRate}[f.Type]; {
 		case rate == 0:
-			return c, body.Fail(400, "a format of the type %q: audio/pcm, audio/pcmu and audio/pcma are possible", f.Type)
+			return c, body.Fail(400, "a format of the type %q: audio/pcm, audio/pcmu and audio/pcma are possible", clip(f.Type))
 		case f.Rate != 0 && f.Rate != rate:
 			return c, body.Fail(400, "%s at %d samples a second: it has %d", f.Type, f.Rate, rate)
 		case f.Type == pcm:
@@ -104,8 +106,12 @@ func (c config) with(session json.RawMessage) (config, error) {
 		return c, err
 	}
 	if t := in.Transcription; t != nil {
-		if t.Language = strings.ToLower(strings.TrimSpace(t.Language)); len(t.Prompt) > maxPrompt {
+		t.Language = strings.ToLower(strings.TrimSpace(t.Language))
+		switch {
+		case len(t.Prompt) > maxPrompt:
 			return c, body.Fail(400, "transcription.prompt has more than %d KiB", maxPrompt>>10)
+		case len(t.Model) > maxName, len(t.Language) > maxName:
+			return c, body.Fail(400, "transcription.model or language has more than %d bytes", maxName)
 		}
 	}
 	if err := merged("turn_detection", update.Audio.Input.TurnDetection, serverVAD, &in.TurnDetection); err != nil {
@@ -114,7 +120,7 @@ func (c config) with(session json.RawMessage) (config, error) {
 	if t := in.TurnDetection; t != nil {
 		switch {
 		case t.Type != serverVAD.Type:
-			return c, body.Fail(400, "turn_detection.type is %q: server_vad is possible, or null for turn_detection", t.Type)
+			return c, body.Fail(400, "turn_detection.type is %q: server_vad is possible, or null for turn_detection", clip(t.Type))
 		case !(t.Threshold >= 0 && t.Threshold <= 1):
 			return c, body.Fail(400, "turn_detection.threshold is %v: it must be from 0 to 1", t.Threshold)
 		case t.Prefix < 0 || t.Prefix > maxPrefix:
@@ -145,7 +151,10 @@ func merged[T any](name string, b json.RawMessage, zero T, to **T) error {
 // into reads the JSON of something into a struct.
 func into(what string, b []byte, to any) error {
 	if err := json.Unmarshal(b, to); err != nil {
-		return body.Fail(400, "%s cannot be read: %s", body.Ours(what), err)
+		return body.Fail(400, "%s cannot be read: %s", body.Ours(what), clip(err.Error()))
 	}
 	return nil
 }
+
+// clip is the beginning of a client's words, for an error.
+func clip(s string) string { return s[:min(len(s), maxTold)] }

@@ -21,9 +21,10 @@ import (
 )
 
 const (
-	maxMessage  = 16 << 20 // bytes: OpenAI takes 15 MiB of sound in an event
-	freeMessage = 1 << 20  // of those, what no room is taken for
-	maxWaiting  = 64       // turns that wait to be written down
+	maxMessage  = 16 << 20  // bytes: OpenAI takes 15 MiB of sound in an event
+	freeMessage = 1 << 20   // of those, what no room is taken for
+	maxWaiting  = 64        // turns that wait to be written down
+	maxSession  = time.Hour // as OpenAI's; a key that is gone by then opens no other
 )
 
 // Options are what a session answers with.
@@ -204,7 +205,7 @@ func (s *session) take(ctx context.Context, kind string, b []byte) error {
 		return body.Fail(400, "an event has no type")
 	}
 	return body.Fail(400, "an event of the type %q: a session that writes speech down takes session.update, and "+
-		"input_audio_buffer.append, commit and clear", kind)
+		"input_audio_buffer.append, commit and clear", clip(kind))
 }
 
 // update changes what the session is set to: all of what the event says, or nothing.
@@ -246,7 +247,7 @@ func (s *session) begin() (err error) {
 // add takes sound that came.
 func (s *session) add(b []byte) error {
 	//rule:T7 ./server/realtime TestHeld false
-	if n := int64(len(s.buffer.held)) + s.waiting.Load() + int64(s.in.most(b)); n > maxHeld {
+	if int64(len(s.buffer.held)+s.in.most(b))+s.waiting.Load() > maxHeld {
 		return body.Fail(429, "more than %d minutes of sound are not written down yet, and this is left out: commit or clear "+
 			"what there is, or send it as slowly as it is spoken", maxHeld/hearRate/60)
 	}
@@ -342,8 +343,9 @@ func (s *session) turn(item string, sound []int16) {
 // work has turns written down, and closes the connection where ctx ends or its client sends nothing
 // for too long.
 func (s *session) work(ctx context.Context) {
-	idle := time.NewTimer(s.o.Idle)
+	idle, over := time.NewTimer(s.o.Idle), time.NewTimer(maxSession)
 	defer idle.Stop()
+	defer over.Stop()
 	for {
 		select {
 		case h, more := <-s.turns:
@@ -358,8 +360,10 @@ func (s *session) work(ctx context.Context) {
 				idle.Reset(s.o.Idle - since)
 				continue
 			}
-			s.fail("", body.Fail(408, "no event came within %v: the session is over", s.o.Idle))
-			_ = s.c.Close(websocket.StatusNormalClosure, "no event came for too long")
+			s.end(body.Fail(408, "no event came within %v: the session is over", s.o.Idle))
+			return
+		case <-over.C:
+			s.end(body.Fail(408, "the session is %v old, and over: open another", maxSession))
 			return
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), ErrLeft) {
@@ -374,6 +378,12 @@ func (s *session) work(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// end closes the connection of a session that has taken too long.
+func (s *session) end(err error) {
+	s.fail("", err)
+	_ = s.c.Close(websocket.StatusNormalClosure, "the session is over")
 }
 
 // write has a turn written down, and tells the client.
@@ -410,7 +420,7 @@ func (s *session) failed(item string, err error) {
 func (s *session) fail(id string, err error) {
 	e := &errorEvent{event: event{Type: kindError}}
 	e.Error.problem = s.problem(err)
-	if id != "" {
+	if id != "" && len(id) <= maxName {
 		e.Error.About = &id
 	}
 	s.send(e)

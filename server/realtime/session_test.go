@@ -98,16 +98,22 @@ func TestSession(t *testing.T) {
 		"no base64": {`{"type":"input_audio_buffer.append","audio":"ab!="}`, wrong("input_audio_buffer.append cannot be read: illegal base64 data at input byte 2")},
 		"not a string": {`{"type":"input_audio_buffer.append","audio":7}`, wrong("input_audio_buffer.append cannot be read: " +
 			"json: cannot unmarshal number into Go struct field .audio of type []uint8")},
-		"bytes":              {"\x00binary", wrong("a message is not text: events are JSON objects")},
-		"no session":         {`{"type":"session.update"}`, wrong("session cannot be read: unexpected end of JSON input")},
-		"a conversation":     {`{"type":"session.update","session":{"type":"realtime"}}`, wrong(`session.type is "realtime": a session here is of the type "transcription"`)},
-		"a format":           {set(`"format":{"type":"audio/mp3"}`), wrong(`a format of the type "audio/mp3": audio/pcm, audio/pcmu and audio/pcma are possible`)},
-		"a rate":             {set(`"format":{"type":"audio/pcm","rate":16000}`), wrong("audio/pcm at 16000 samples a second: it has 24000")},
-		"semantic":           {set(`"turn_detection":{"type":"semantic_vad"}`), wrong(`turn_detection.type is "semantic_vad": server_vad is possible, or null for turn_detection`)},
-		"a threshold":        {set(`"turn_detection":{"threshold":1.5}`), wrong("turn_detection.threshold is 1.5: it must be from 0 to 1")},
-		"a padding":          {set(`"turn_detection":{"prefix_padding_ms":-1}`), wrong("turn_detection.prefix_padding_ms is -1: it must be from 0 to 10000")},
-		"no silence":         {set(`"turn_detection":{"silence_duration_ms":0}`), wrong("turn_detection.silence_duration_ms is 0: it must be from 1 to 60000")},
-		"a long prompt":      {set(`"transcription":{"prompt":"` + strings.Repeat("x", 16<<10+1) + `"}`), wrong("transcription.prompt has more than 16 KiB")},
+		"bytes":          {"\x00binary", wrong("a message is not text: events are JSON objects")},
+		"no session":     {`{"type":"session.update"}`, wrong("session cannot be read: unexpected end of JSON input")},
+		"a conversation": {`{"type":"session.update","session":{"type":"realtime"}}`, wrong(`session.type is "realtime": a session here is of the type "transcription"`)},
+		"a format":       {set(`"format":{"type":"audio/mp3"}`), wrong(`a format of the type "audio/mp3": audio/pcm, audio/pcmu and audio/pcma are possible`)},
+		"a rate":         {set(`"format":{"type":"audio/pcm","rate":16000}`), wrong("audio/pcm at 16000 samples a second: it has 24000")},
+		"semantic":       {set(`"turn_detection":{"type":"semantic_vad"}`), wrong(`turn_detection.type is "semantic_vad": server_vad is possible, or null for turn_detection`)},
+		"a threshold":    {set(`"turn_detection":{"threshold":1.5}`), wrong("turn_detection.threshold is 1.5: it must be from 0 to 1")},
+		"a padding":      {set(`"turn_detection":{"prefix_padding_ms":-1}`), wrong("turn_detection.prefix_padding_ms is -1: it must be from 0 to 10000")},
+		"no silence":     {set(`"turn_detection":{"silence_duration_ms":0}`), wrong("turn_detection.silence_duration_ms is 0: it must be from 1 to 60000")},
+		"a long prompt":  {set(`"transcription":{"prompt":"` + strings.Repeat("x", 16<<10+1) + `"}`), wrong("transcription.prompt has more than 16 KiB")},
+		"a long model": {set(`"transcription":{"model":"` + strings.Repeat("x", 513) + `"}`),
+			wrong("transcription.model or language has more than 512 bytes")},
+		"a long type": {`{"type":"` + strings.Repeat("x", 400) + `"}`, wrong(`an event of the type "` + strings.Repeat("x", 300) +
+			`": a session that writes speech down takes session.update, and input_audio_buffer.append, commit and clear`)},
+		"a long number": {`{"type":"input_audio_buffer.append","audio":[` + strings.Repeat("9", 400) + `]}`, wrong(
+			"input_audio_buffer.append cannot be read: json: cannot unmarshal number " + strings.Repeat("9", 270))},
 		"an unknown model":   {set(`"transcription":{"model":"nope"}`), failure("invalid_request_error", "model_not_found", "model 'nope' not found")},
 		"a number for model": {set(`"transcription":{"model":7}`), wrong("transcription cannot be read: json: cannot unmarshal number into Go struct field transcription.model of type string")},
 		// All of an update is refused.
@@ -308,10 +314,40 @@ func TestTimes(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
+		c, start := dial(t, t.Context(), &ears{}), time.Now()
+		go func() {
+			for {
+				select {
+				case <-c.served:
+					return
+				case <-time.After(time.Minute):
+					_ = c.ws.Write(context.WithoutCancel(t.Context()), websocket.MessageText, []byte(commit))
+				}
+			}
+		}()
+		if err := c.ended(); time.Since(start) != time.Hour || websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+			t.Errorf("ended after %v: %v", time.Since(start), err)
+		}
+		if got := c.text(); !strings.Contains(got, "the session is 1h0m0s old, and over") {
+			t.Errorf("%s", got)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := connect(t, t.Context(), &ears{}) // it reads nothing
+		start := time.Now()
+		for range 100 {
+			c.say(commit)
+		}
+		<-c.served
+		if got := time.Since(start); got > 11*time.Second {
+			t.Errorf("a client that reads nothing is served for %v", got)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
 		e := &ears{wait: make(chan struct{})}
 		c := dial(t, t.Context(), e)
 		c.say(manual + pcm24(200, 0.5) + commit)
-		<-time.After(time.Hour)
+		<-time.After(59 * time.Minute)
 		close(e.wait)
 		if got := c.quiet(); !strings.Contains(got, kindCompleted) {
 			t.Errorf("%s", got)
@@ -461,8 +497,27 @@ type client struct {
 	came []string
 }
 
-// dial begins a session; in it what is louder than a tenth is speech.
+// dial begins a session whose client reads all that comes.
 func dial(t *testing.T, ctx context.Context, h Hearer, change ...func(*Options)) *client {
+	t.Helper()
+	c := connect(t, ctx, h, change...)
+	go func() {
+		for {
+			_, b, err := c.ws.Read(context.WithoutCancel(t.Context()))
+			if err != nil {
+				c.gone <- err
+				return
+			}
+			c.mu.Lock()
+			c.came = append(c.came, string(b))
+			c.mu.Unlock()
+		}
+	}()
+	return c
+}
+
+// connect begins a session; in it what is louder than a tenth is speech.
+func connect(t *testing.T, ctx context.Context, h Hearer, change ...func(*Options)) *client {
 	t.Helper()
 	o := Options{Hearer: h, Idle: 2 * time.Minute, Read: 10 * time.Second, Write: 10 * time.Second,
 		Room: func(int64) error { return nil },
@@ -506,18 +561,6 @@ func dial(t *testing.T, ctx context.Context, h Hearer, change ...func(*Options))
 	}
 	ws.SetReadLimit(-1)
 	c.ws = ws
-	go func() {
-		for {
-			_, b, err := ws.Read(context.WithoutCancel(t.Context()))
-			if err != nil {
-				c.gone <- err
-				return
-			}
-			c.mu.Lock()
-			c.came = append(c.came, string(b))
-			c.mu.Unlock()
-		}
-	}()
 	t.Cleanup(func() {
 		_ = ws.CloseNow()
 		<-c.served
