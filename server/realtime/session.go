@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -93,7 +94,7 @@ type session struct {
 	buffer buffer
 	found  *detector // nil: the client says when a turn is over
 	last   *string   // the item before the next
-	held   int64     // bytes of room
+	large  int64     // bytes of room that a message takes
 
 	turns   chan heard
 	waiting atomic.Int64 // samples in turns, and in the one that is written down
@@ -139,7 +140,8 @@ func (s *session) listen(ctx context.Context) {
 		if err != nil {
 			s.fail(e.ID, err)
 		}
-		_ = s.reserve(0) // a large message is over, or a turn
+		s.large = 0
+		_ = s.reserve(0) // also where turns were written down
 	}
 }
 
@@ -152,7 +154,8 @@ func (s *session) message(r io.Reader) ([]byte, error) {
 		}
 		return b.Bytes(), err
 	}
-	if err := s.o.Room(s.held + 4*maxMessage); err != nil { // twice while it is read, then its sound, and that as samples
+	s.large = 4 * maxMessage // twice while it is read; its bytes of sound, and these as samples
+	if err := s.reserve(0); err != nil {
 		if _, err := io.Copy(io.Discard, r); err != nil {
 			return nil, err
 		}
@@ -163,14 +166,11 @@ func (s *session) message(r io.Reader) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// reserve takes as much room as the sound that is kept needs, and so many samples more.
+// reserve takes as much room as the message and the sound that is kept need, and so many samples
+// more.
 func (s *session) reserve(more int) error {
-	n := (int64(len(s.buffer.held)+more) + s.waiting.Load()) * 3 // 2 bytes each, and what has grown for more
-	err := s.o.Room(n)
-	if err == nil {
-		s.held = n
-	}
-	return err
+	n := int64(len(s.buffer.held)+more) + s.waiting.Load()
+	return s.o.Room(3*n + s.large) // 2 bytes each, and what has grown for more
 }
 
 // take handles an event.
@@ -221,22 +221,28 @@ func (s *session) update(ctx context.Context, b json.RawMessage) error {
 		}
 	}
 	s.set = next
-	changed := (was.TurnDetection == nil) != (is.TurnDetection == nil) ||
-		was.TurnDetection != nil && *was.TurnDetection != *is.TurnDetection
-	if was.Format != is.Format || changed {
-		if err := s.begin(); err != nil {
-			return err
-		}
+	if was.Format != is.Format {
+		err = s.begin()
+	} else if !reflect.DeepEqual(was.TurnDetection, is.TurnDetection) {
+		err = s.detect()
+	}
+	if err != nil {
+		return err
 	}
 	s.send(&sessionEvent{event{Type: kindUpdated}, s.set})
 	return nil
 }
 
-// begin makes what hears the sound from now on. Sound that is kept stays.
+// begin makes what hears the sound from now on, as one of its own. Sound that is kept stays.
 func (s *session) begin() (err error) {
 	if s.in, err = newStream(s.set.Audio.Input.Format); err != nil {
 		return err
 	}
+	return s.detect()
+}
+
+// detect makes what finds turns from now on.
+func (s *session) detect() (err error) {
 	s.found = nil
 	if t := s.set.Audio.Input.TurnDetection; t != nil {
 		s.found, err = newDetector(*t, s.o.Speech(), s.buffer.end())
@@ -291,7 +297,7 @@ func (s *session) hear(samples []float32) error {
 		s.buffer.forget(s.buffer.end() - d.prefix - before)
 	case s.buffer.end()-d.from >= maxTurn: // it goes on in the next turn
 		s.stopped()
-		return s.begin()
+		return s.detect()
 	}
 	return nil
 }

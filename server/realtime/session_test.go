@@ -210,7 +210,12 @@ func TestLongTurn(t *testing.T) {
 		if n := most.Load(); n > 4*hearRate*3 {
 			t.Errorf("%d bytes are held of silence", n)
 		}
-		minute(6, 0.5)
+		c.say(sound([]byte{0})) // half a sample: pieces end in the middle of one
+		loud := sound([]byte(strings.Repeat("\x40\x00", 24000)))
+		for range 6 * 60 {
+			c.say(loud)
+		}
+		c.say(sound([]byte{0}))
 		minute(1, 0)
 		var ends []int
 		for _, e := range c.events() {
