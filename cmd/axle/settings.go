@@ -213,7 +213,7 @@ var table = []setting{
 		more: "The default is the first model that speaks, by name.", example: "kokoro",
 		read: text(func(s *settings) *string { return &s.server.WyomingVoices })},
 	{flag: "vad", kind: "file", text: "file of the net Silero VAD, version 5 or 6, which finds speech in what comes to /v1/realtime",
-		more: "Without it speech is what is louder than the noise. Packages of recognisers have the file beside their own.",
+		more:    "Without it speech is what is louder than the noise. Some packages of recognisers have the file, Qwen3-ASR for one.",
 		example: "silero_vad.onnx", read: text(func(s *settings) *string { return &s.vad })},
 	{flag: "vendor-api", kind: "address", text: "also answer the vendor's older API on this address", example: ":8000",
 		read: text(func(s *settings) *string { return &s.vendor })},
