@@ -1,0 +1,263 @@
+package realtime
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/axle-llm/axle/ask"
+	"github.com/axle-llm/axle/server/body"
+)
+
+// ears hear as many samples as there are.
+type ears struct {
+	wait chan struct{} // nil: they do not wait
+	mu   sync.Mutex
+	ends []error // why they heard no more
+}
+
+func (e *ears) Model(_ context.Context, name string) (string, error) {
+	switch name {
+	case "":
+		return "ears:latest", nil
+	case "nope":
+		return "", body.Fail(404, "model 'nope' not found")
+	}
+	return name, nil
+}
+
+func (e *ears) Hear(ctx context.Context, name string, r ask.TranscribeRequest, each func(string)) (string, error) {
+	switch name {
+	case "busy":
+		return "", body.Fail(429, "busy")
+	case "fault":
+		return "", errors.New("a fault")
+	}
+	if e.wait != nil {
+		select {
+		case <-e.wait:
+		case <-ctx.Done():
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.ends = append(e.ends, context.Cause(ctx))
+			return "", ctx.Err()
+		}
+	}
+	n := 0
+	for b := make([]float32, 1000); ; {
+		k, err := r.Sound.Read(b)
+		n += k
+		if errors.Is(err, io.EOF) {
+			each(name)
+			each(fmt.Sprintf(" %s %s %d", r.Language, r.Prompt, n))
+			return r.Language, nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+}
+
+// client is a client of a session.
+type client struct {
+	t      *testing.T
+	ws     *websocket.Conn
+	served chan struct{}
+	gone   chan error
+
+	mu   sync.Mutex
+	came []string
+}
+
+// dial begins a session whose client reads all that comes.
+func dial(t *testing.T, ctx context.Context, h Hearer, change ...func(*Options)) *client {
+	t.Helper()
+	c := connect(t, ctx, h, change...)
+	go func() {
+		for {
+			_, b, err := c.ws.Read(context.WithoutCancel(t.Context()))
+			if err != nil {
+				c.gone <- err
+				return
+			}
+			c.mu.Lock()
+			c.came = append(c.came, string(b))
+			c.mu.Unlock()
+		}
+	}()
+	return c
+}
+
+// connect begins a session; in it what is louder than a tenth is speech.
+func connect(t *testing.T, ctx context.Context, h Hearer, change ...func(*Options)) *client {
+	t.Helper()
+	o := Options{Hearer: h, Idle: 2 * time.Minute, Read: 10 * time.Second, Write: 10 * time.Second,
+		Room: func(int64) error { return nil },
+		Speech: func() Speech {
+			return func(window []float32) (float32, error) {
+				for _, x := range window {
+					if x > 0.1 {
+						return 1, nil
+					}
+				}
+				return 0, nil
+			}
+		},
+		Tell: func(err error) (int, string) {
+			if f := new(body.Failure); errors.As(err, &f) {
+				return f.Status, f.Text
+			}
+			return 500, err.Error()
+		}}
+	for _, f := range change {
+		f(&o)
+	}
+	here, there := net.Pipe()
+	c := &client{t: t, served: make(chan struct{}), gone: make(chan error, 1)}
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(c.served)
+		ws, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		Serve(ctx, ws, o)
+	})}
+	one := make(listener, 1)
+	one <- there
+	go func() { _ = srv.Serve(one) }()
+	ws, _, err := websocket.Dial(t.Context(), "ws://localhost/", &websocket.DialOptions{HTTPClient: &http.Client{Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return here, nil }}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws.SetReadLimit(-1)
+	c.ws = ws
+	t.Cleanup(func() {
+		_ = ws.CloseNow()
+		<-c.served
+		close(one)
+		_ = srv.Close()
+	})
+	return c
+}
+
+// listener has one connection.
+type listener chan net.Conn
+
+func (l listener) Accept() (net.Conn, error) {
+	if c, more := <-l; more {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (l listener) Close() error   { return nil }
+func (l listener) Addr() net.Addr { return &net.UnixAddr{} }
+
+// say sends events, which stand one behind the other. At ~ it waits for what they are answered.
+func (c *client) say(events string) {
+	c.t.Helper()
+	for _, part := range strings.Split(events, "~") {
+		for _, e := range strings.SplitAfter(part, "}{") {
+			if strings.HasSuffix(e, "}{") {
+				e = strings.TrimSuffix(e, "{")
+			}
+			if e == "" {
+				continue
+			}
+			if !strings.HasPrefix(e, "{") && strings.HasPrefix(e, `"`) {
+				e = "{" + e
+			}
+			kind := websocket.MessageText
+			if e[0] == 0 {
+				kind = websocket.MessageBinary
+			}
+			if err := c.ws.Write(c.t.Context(), kind, []byte(e)); err != nil {
+				c.t.Logf("%.100s: %v", e, err)
+			}
+		}
+		synctest.Wait()
+	}
+}
+
+var ids = regexp.MustCompile(`"(?:item|sess)_[A-Z2-7]{26}"`)
+
+// text is what has come, without the names of events, and with numbers for other names.
+func (c *client) text() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := regexp.MustCompile(`"event_id":"event_[A-Z2-7]{26}",?`).ReplaceAllString(strings.Join(c.came, ""), "")
+	c.came = nil
+	known := map[string]string{}
+	return strings.ReplaceAll(ids.ReplaceAllStringFunc(all, func(id string) string {
+		kind, _, _ := strings.Cut(id, "_")
+		if known[id] == "" {
+			n := 1
+			for k := range known {
+				if strings.HasPrefix(k, kind) {
+					n++
+				}
+			}
+			known[id] = fmt.Sprintf(`%s_%d"`, kind, n)
+		}
+		return known[id]
+	}), ",}", "}")
+}
+
+// quiet is what has come when nothing more does.
+func (c *client) quiet() string {
+	synctest.Wait()
+	return c.text()
+}
+
+// events are those that have come when nothing more does.
+func (c *client) events() (all []map[string]any) {
+	c.t.Helper()
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.came {
+		var e map[string]any
+		if err := json.Unmarshal([]byte(s), &e); err != nil {
+			c.t.Error(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// ended waits for the connection's end.
+func (c *client) ended() error { return <-c.gone }
+
+// sound is an event that brings bytes.
+func sound(b []byte) string {
+	return `{"type":"input_audio_buffer.append","audio":"` + base64.StdEncoding.EncodeToString(b) + `"}`
+}
+
+// pcm24 is an event that brings a steady sound of so many milliseconds.
+func pcm24(ms int, loud float64) string { return sound(encoded("pcm", ms, loud)) }
+
+// encoded is a steady sound.
+func encoded(format string, ms int, loud float64) (b []byte) {
+	switch format {
+	case "pcmu":
+		return []byte(strings.Repeat(string([]byte{map[float64]byte{0: 0xff, 0.5: 0x8f}[loud]}), 8*ms))
+	case "pcma":
+		return []byte(strings.Repeat(string([]byte{map[float64]byte{0: 0xd5, 0.5: 0xba}[loud]}), 8*ms))
+	}
+	v := int16(loud * (1 << 15))
+	return []byte(strings.Repeat(string([]byte{byte(v), byte(uint16(v) >> 8)}), 24*ms))
+}
