@@ -124,15 +124,23 @@ func (s *saying) add(text string) error {
 	}
 	s.rest += text
 	if n := ended(s.rest); n >= leastText {
-		s.parts <- s.rest[:n]
+		if part := s.rest[:n]; worded(part) {
+			s.parts <- part
+		}
 		s.rest = s.rest[n:]
 	}
 	return nil
 }
 
+// worded says whether there is anything to speak. A model refuses a text without a word, such as
+// the emoji that an answer ends with, and the part before has been spoken.
+func worded(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })
+}
+
 // close gives on the rest.
 func (s *saying) close() {
-	if strings.TrimSpace(s.rest) != "" {
+	if worded(s.rest) {
 		s.parts <- s.rest
 	}
 	close(s.parts)

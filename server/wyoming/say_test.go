@@ -42,6 +42,8 @@ func TestSay(t *testing.T) {
 		"parts": {in: sayStart + part("Hello to") + part(" the world. And ") + part("all.") +
 			synthesize("Hello to the world. And all.", "") + sayStop,
 			want: begun + spoken(20, 8) + ended + stopped},
+		"parts without words": {in: sayStart + part("… … … … … …\n") + part("Well done. Good.\n") + part(" 🎉 🎉 🎉 🎉!\n") + sayStop,
+			want: begun + spoken(17) + ended + stopped},
 		"parts of nothing": {in: sayStart + part(" ") + sayStop, want: stopped},
 		"two texts": {in: sayStart + part("One.") + sayStop + sayStart + part("Two.") + sayStop,
 			want: begun + spoken(4) + ended + stopped + begun + spoken(4) + ended + stopped},
