@@ -33,6 +33,7 @@ func asset(x *request.Exchange, a *ui.Asset) {
 	h := x.Writer.Header()
 	//rule:T20 TestPageFiles drop
 	h.Set("Content-Security-Policy", ui.Policy)
+	h.Set("Permissions-Policy", ui.Permissions)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")

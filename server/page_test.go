@@ -58,6 +58,9 @@ func TestPageFiles(t *testing.T) {
 	if page.Header.Get("Content-Security-Policy") != ui.Policy || page.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("the page's headers: %v", page.Header)
 	}
+	if got := page.Header.Get("Permissions-Policy"); got != "camera=(), display-capture=(), geolocation=(), microphone=(self)" {
+		t.Errorf("the page may use %s", got)
+	}
 	script := "/" + string(regexp.MustCompile(`ui/[0-9a-f]{16}/app/main\.js`).Find(body))
 	plain, want := get("GET", script)
 	if plain.StatusCode != 200 || plain.Header.Get("Content-Encoding") != "" ||

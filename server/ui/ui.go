@@ -33,6 +33,10 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 	//rule:T20 TestPage require-trusted-types-for 'script'; =>
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify axle"
 
+// Permissions is the page's Permissions-Policy: of what a browser asks people for, the page needs
+// the microphone only, and lends it to no other page.
+const Permissions = "camera=(), display-capture=(), geolocation=(), microphone=(self)"
+
 // Asset is a file as it is sent.
 type Asset struct {
 	Type  string // its Content-Type

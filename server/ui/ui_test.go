@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/axle-llm/axle/audio"
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/monitor"
@@ -179,6 +181,66 @@ if (!bad) console.log('ok');`
 	}
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "ok\n" {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// What the page records can be read, and what a model speaks can be played: also a wav that does
+// not say how long it is, and one with more in its header. What is no such file is told apart.
+func TestWAV(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("nothing was written: there is no node here")
+	}
+	src, err := files.ReadFile("app/wav.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	put := func(name string, b []byte) {
+		if err := os.WriteFile(path.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("package.json", []byte(`{"type":"module"}`))
+	put("wav.js", src)
+	sound := []float32{0, 0.5, -0.5, -1, 0.25}
+	open := audio.AppendPCM(audio.AppendWAVHeader(nil, 24000, -1), sound)
+	put("whole", audio.AppendPCM(audio.AppendWAVHeader(nil, 24000, len(sound)), sound))
+	put("open", open)
+	put("odd", append(slices.Clone(open), 7))
+	put("more", slices.Concat(open[:36], []byte("LIST\x03\x00\x00\x00abc\x00"), open[36:]))
+	put("floats", slices.Concat(open[:20], []byte{3}, open[21:]))
+	put("headless", slices.Concat(open[:12], open[36:]))
+	put("short", open[:30])
+	put("text", []byte(`{"error":"no"}`))
+	const script = `import { readFileSync, writeFileSync } from 'node:fs';
+import { samples, written } from './wav.js';
+const read = (name) => samples(Uint8Array.from(readFileSync(name)).buffer);
+for (const name of ['whole', 'open', 'odd', 'more', 'floats', 'headless', 'short', 'text']) {
+  const s = read(name);
+  console.log(name, s && s.rate + ' ' + s.channels.map((c) => c.join()));
+}
+writeFileSync('page.wav', Buffer.from(await written([Int16Array.of(0, 16384), Int16Array.of(-16384, -32768, 8192)], 44100).arrayBuffer()));`
+	cmd := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", script)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	const same = " 24000 0,0.5,-0.5,-1,0.25\n"
+	const want = "whole" + same + "open" + same + "odd" + same + "more" + same + "floats null\nheadless null\nshort null\ntext null\n"
+	if err != nil || string(out) != want {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	f, err := os.Open(path.Join(dir, "page.wav"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := audio.NewReader(f, 44100, audio.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]float32, 9)
+	if n, err := r.Read(got); !slices.Equal(got[:n], sound) || err != nil && err != io.EOF {
+		t.Errorf("%v, %v", got[:n], err)
 	}
 }
 

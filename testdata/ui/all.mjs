@@ -8,6 +8,7 @@ import { measures } from './measure.mjs';
 import { sees } from './sees.mjs';
 import { Server, product, scripted } from './servers.mjs';
 import { pictures, pocket, pull, views } from './views.mjs';
+import { hears, voices } from './voice.mjs';
 
 const [lane = 'quick', ...only] = process.argv.slice(2);
 if (!chromium) { console.log('SKIPPED: there is no Chromium here (Debian: apt-get install chromium)'); process.exit(0); }
@@ -19,7 +20,7 @@ const browser = await launch();
 const servers = {};
 const server = async (binary) => (servers[binary] ??= await new Server(binary).start());
 let failed = 0;
-const long = new Set(['turns', 'reload', 'long', 'many', 'compare', 'code', 'crowd', 'keyboard', 'models', 'gone', 'files', 'pieces', 'proxy', 'room', 'figures', 'unreached']); // what quick leaves out: it is told at the end
+const long = new Set(['turns', 'reload', 'long', 'many', 'compare', 'code', 'crowd', 'keyboard', 'models', 'gone', 'files', 'pieces', 'proxy', 'room', 'figures', 'unreached', 'microphone']); // what quick leaves out: it is told at the end
 
 async function test(name, binary, f) {
   if (!wanted(name)) return;
@@ -46,10 +47,11 @@ async function test(name, binary, f) {
 
 try {
   if (lane === 'docs') await test('docs', scripted, documented);
-  else if (lane !== 'soak') for (const [name, f] of Object.entries(views)) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
+  else if (lane !== 'soak') for (const [name, f] of Object.entries({ ...views, ...voices })) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
   if (lane === 'whole') {
     await test('pocket', product, pocket);
     await test('sees', product, sees);
+    await test('hears', product, hears);
     await test('pull', product, pull);
     await test('pictures', product, (t) => pictures(t, out));
   }
@@ -58,5 +60,5 @@ try {
   await browser.close();
   for (const s of Object.values(servers)) await s.end();
 }
-if (lane === 'quick' && !only.length) console.log(`left to make ui: ${[...long].join(', ')}, pocket, sees, pull, pictures, axe-core, what it costs`);
+if (lane === 'quick' && !only.length) console.log(`left to make ui: ${[...long].join(', ')}, pocket, sees, hears, pull, pictures, axe-core, what it costs`);
 process.exit(failed ? 1 : 0);

@@ -10,10 +10,11 @@ export const pause = (ms) => new Promise((ok) => setTimeout(ok, ms));
 
 const patience = 30000; // when a test gives up on what never comes; it decides nothing else
 
-export async function launch() {
+// launch starts Chromium with a microphone of its own, which beeps unless more says what it plays.
+export async function launch(more = []) {
   const profile = mkdtempSync(join(tmpdir(), 'axle-ui-'));
   const process_ = spawn(chromium, ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--lang=en-US', '--hide-scrollbars',
-    '--disable-background-networking', '--disable-component-update', '--disable-sync', '--remote-debugging-port=0', '--user-data-dir=' + profile, 'about:blank']);
+    '--disable-background-networking', '--disable-component-update', '--disable-sync', '--use-fake-device-for-media-stream', ...more, '--remote-debugging-port=0', '--user-data-dir=' + profile, 'about:blank']);
   const endpoint = await new Promise((ok, no) => {
     let err = '';
     process_.stderr.on('data', (d) => {

@@ -1,6 +1,7 @@
-// Where one writes: the text, the pictures that go with it, how the model thinks, and the button that sends or stops.
+// Where one writes or talks: the text, the pictures that go with it, how the model thinks, and the button that sends or stops.
 import { el, html, useEffect, useEvent, useLayoutEffect, useRef, useState } from './html.js';
 import { say, told } from './dialog.js';
+import { useDictation } from './dictation.js';
 import { Button, Icon } from './icons.js';
 import { models, state } from './live.js';
 import * as it from './open.js';
@@ -110,11 +111,23 @@ export function Composer({ now, grow }) {
   }
 
   // into puts text into the field, where the cursor is.
-  function into(words) {
+  function into(words, focus = true) {
     area.current.setRangeText(words, area.current.selectionStart, area.current.selectionEnd, 'end');
     setText(area.current.value);
-    area.current.focus();
+    if (focus) area.current.focus();
   }
+
+  // What was said goes where the cursor is, between spaces; it is sent where that was chosen, unless an answer is being written.
+  const sending = useRef(false);
+  const voice = useDictation(id, (words) => {
+    const { value, selectionStart: from, selectionEnd: to } = area.current;
+    into((/\S$/.test(value.slice(0, from)) ? ' ' : '') + words + (/^[\p{L}\p{N}]/u.test(value.slice(to)) ? ' ' : ''), !touch()); // no keyboard comes up over what was said
+    sending.current = on.heard === 'send' && !busy;
+  });
+  useEffect(() => {
+    if (sending.current) send();
+    sending.current = false;
+  }, [text]);
 
   const room = Math.min(...[model?.details?.context_length, state.get()?.models?.find((m) => m.name === now.chat.model)?.context, now.chat.options?.num_ctx].filter((n) => n > 0));
   const long = pieces.length > 0 ? tokens(said({ text, pieces })) : 0;
@@ -145,7 +158,8 @@ export function Composer({ now, grow }) {
           if (edits.length) { e.preventDefault(); edits[edits.length - 1].click(); }
         }
       }} />
-    <div class="tools">
+    ${voice?.strip}
+    <div class="tools" key="tools">
       <input type="file" ref=${files} hidden multiple accept=${(sees ? 'image/*,' : '') + kinds}
         onChange=${(e) => { take([...e.target.files]); e.target.value = ''; }} />
       <${Button} icon="attach" label=${sees ? t('attach.picture') : t('attach')} onClick=${() => files.current.click()} />
@@ -154,6 +168,7 @@ export function Composer({ now, grow }) {
       ${can.includes('thinking') && html`<button type="button" class=${'chip' + (think === true || think ? ' on' : '')} title=${t('think.what')} aria-label=${t('think.what') + ': ' + thinkWord}
         onClick=${() => it.change({ think: next })}><${Icon} name="think" size="16" />${thinkWord}</button>`}
       <span class="hint">${on.enter !== 'line' && !touch() ? t('enter.hint') : ''}</span>
+      ${voice?.button}
       <button id="send" class=${busy ? 'send stop' : 'send'} aria-label=${busy ? t('stop') : t('send')} title=${busy ? t('stop') : t('send')}
         disabled=${!busy && !text.trim() && !pictures.length && !pieces.length}><${Icon} name=${busy ? 'stop' : 'send'} size="20" /></button>
     </div></form>`;

@@ -1,5 +1,6 @@
 // Keys: what each does, and the list that ? shows.
 import { html, signal } from './html.js';
+import { hush } from './aloud.js';
 import { Modal } from './dialog.js';
 import { focusComposer } from './composer.js';
 import * as it from './open.js';
@@ -22,6 +23,7 @@ const keys = [
   ['c', 'view.chat', go('#/chat')], ['m', 'view.models', go('#/models')], ['k', 'view.card', go('#/card')], [',', 'view.settings', go('#/settings')],
   ['o', 'setup', () => dispatchEvent(new Event('axle-setup'))],
   ['e', 'edit.ask', inLast('.turn.user .edit')], ['r', 'again', inLast('.turn.answer .again')],
+  ['t', 'key.talk', inLast('.composer .mic')], ['l', 'aloud', inLast('.turn.answer .aloud')],
   ['j', 'key.next', () => step(1)], ['i', 'key.previous', () => step(-1)],
   ['Escape', 'key.stop', () => it.stop()],
 ];
@@ -40,6 +42,7 @@ function step(by) {
 
 addEventListener('keydown', (e) => {
   if (e.defaultPrevented || e.isComposing || e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]')) return;
+  if (e.key === 'Escape' && hush()) return;
   const writing = e.target.closest?.('input, textarea, select, [contenteditable]');
   if (writing && e.key !== 'Escape') return;
   if (writing && !it.answering(it.open.get()) && !it.written(it.open.get())) { e.target.blur(); return; }

@@ -89,7 +89,7 @@ export async function call(path, { quiet, ...options } = {}) {
     }
     const date = Date.parse(r.headers.get('Date') ?? '');
     if (Number.isFinite(date)) ahead = Math.abs(date - Date.now()) > 5000 ? date - Date.now() : 0; // it is told in seconds
-    const other = path.startsWith('/api') && foreign(r);
+    const other = /^\/(api|v1)\//.test(path) && foreign(r);
     const gone = other && (r.ok || r.status >= 500);
     between.set(gone ? other : '');
     if (gone) {

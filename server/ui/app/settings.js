@@ -11,7 +11,8 @@ function read() {
   }
 }
 
-// settings: theme ('', light, dark), lang ('', en, de, zh), text (pixels), enter ('', send, line), model (the one used last), side (open).
+// settings: theme ('', light, dark), lang ('', en, de, zh), text (pixels), enter ('', send, line), model (the one used last), side (open),
+// hearer (the model that writes speech down), heard ('', send: what was said is sent at once), voice ({model, id} that reads aloud).
 export const settings = signal(read());
 
 export function set(change) {

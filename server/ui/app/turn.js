@@ -1,5 +1,6 @@
 // One turn of a conversation: what was asked, the answer with its thinking and its calls, and what can be done with it.
 import { html, useEach, useEffect, useLayoutEffect, useRef, useState } from './html.js';
+import { Aloud } from './aloud.js';
 import { put } from './code.js';
 import { say, sure } from './dialog.js';
 import { Button, Icon } from './icons.js';
@@ -154,7 +155,8 @@ function Answer({ x, now, last, grow }) {
     ${x.state === 'stopped' && html`<p class="note">${t('stopped')}</p>`}
     ${broken && html`<p class="note">${t('broken.off')}</p>`}
     ${s?.reason === 'length' && html`<p class="note">${t('length')}</p>`}
-    ${(!live || null) && html`<div class="acts"><${Beside} now=${now} x=${x} /><${Button} icon="copy" label=${t('copy')} onClick=${() => copy(x.text)} /><${Button} icon="again"
+    ${(!live || null) && html`<div class="acts"><${Beside} now=${now} x=${x} /><${Button} icon="copy" label=${t('copy')} onClick=${() => copy(x.text)} />${
+      x.text && html`<${Aloud} id=${x.id} drawn=${async () => { await flow.current.all(); return body.current; }} />`}<${Button} icon="again"
       label=${t('again')} onClick=${() => it.again(x)} class="again" /><${Button} icon="branch" label=${t('branch')} onClick=${() => it.branch(x)} /><${Button} icon="trash" label=${t('delete')}
       onClick=${() => remove(x)} /><span class="facts">${facts}</span></div>`}
   </article>`;

@@ -1,0 +1,228 @@
+// Talking to the page, and having it read aloud. Chromium's own device is the microphone: it beeps, or plays a file.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { launch, pause } from './browser.mjs';
+import { at, choose, equal, holds, inPage, keepChat } from './views.mjs';
+
+const mic = '.composer .mic', strip = '.composer .listening';
+const written = `document.querySelector('${at.text}').value`;
+const said = `[...document.querySelectorAll('.said .bad span')].map((e) => e.textContent)`;
+const asks = (page) => page.requests.filter((u) => u.endsWith('/v1/audio/transcriptions')).length;
+
+// watched keeps the streams and the nodes that the page makes, to see that they end.
+const watched = `(() => {
+  window.streams = [];
+  const real = MediaDevices.prototype.getUserMedia;
+  MediaDevices.prototype.getUserMedia = async function (o) { window.asked = o; const s = await real.call(this, o); streams.push(s); return s; };
+  const Node = AudioWorkletNode;
+  window.AudioWorkletNode = class extends Node { constructor(...a) { super(...a); window.node = this; } };
+})()`;
+const live = `window.streams.flatMap((s) => s.getTracks()).filter((t) => t.readyState === 'live').length`;
+
+async function permit(page, url, setting = 'granted') {
+  const { targetInfo } = await page.send('Target.getTargetInfo');
+  await page.send('Browser.setPermission', { permission: { name: 'microphone' }, setting, origin: url, browserContextId: targetInfo.browserContextId });
+}
+
+async function open({ context, url }, { script = watched, setting, ...o } = {}) {
+  const page = await context.page(o);
+  await permit(page, url, setting);
+  await page.send('Page.addScriptToEvaluateOnNewDocument', { source: script });
+  await page.go(url + '/ui');
+  await page.until('the microphone', `!!document.querySelector('${mic}')`);
+  return page;
+}
+
+const middle = (page) => page.run(`(() => { const r = document.querySelector('${mic}').getBoundingClientRect(); return { x: r.x + r.width / 2, y: r.y + r.height / 2 }; })()`);
+const mouse = async (page, type) => page.send('Input.dispatchMouseEvent', { type, ...await middle(page), button: 'left', clickCount: 1 });
+const listens = (page) => page.until('that it listens', `document.querySelector('${mic}').getAttribute('aria-pressed') === 'true' && (document.querySelector('${strip} path')?.getAttribute('d') ?? '').length > 20`);
+const done = (page) => page.until('that it is written down', `!document.querySelector('${strip}')`);
+const clear = (page) => page.run(`(() => { const e = document.querySelector('${at.text}'); e.value = ''; e.dispatchEvent(new Event('input', { bubbles: true })); for (const b of document.querySelectorAll('.said button')) b.click(); })()`);
+
+async function holdKey(page, key) {
+  const o = { key, code: key === ' ' ? 'Space' : key, windowsVirtualKeyCode: key === ' ' ? 32 : 13, text: key === ' ' ? ' ' : '\r' };
+  await page.run(`document.querySelector('${mic}').focus()`);
+  await page.send('Input.dispatchKeyEvent', { type: 'keyDown', ...o });
+  await listens(page);
+  for (let i = 0; i < 5; i++) await page.send('Input.dispatchKeyEvent', { type: 'keyDown', autoRepeat: true, ...o });
+  await pause(500);
+  await page.send('Input.dispatchKeyEvent', { type: 'keyUp', ...o, text: undefined });
+  await done(page);
+}
+
+// instead answers the requests of a pattern with a status, a type and a body.
+async function instead(page, pattern, f) {
+  await page.send('Fetch.enable', { patterns: [{ urlPattern: pattern, requestStage: 'Request' }] });
+  page.intercept = (p) => {
+    const [status, type, body] = f(p.request);
+    page.send('Fetch.fulfillRequest', { requestId: p.requestId, responseCode: status, responseHeaders: [{ name: 'Content-Type', value: type }], body: Buffer.from(body).toString('base64') }).catch(() => {});
+  };
+}
+
+// What is said goes to the model and into the field: held by the mouse or a key, or begun and ended by clicks. Escape throws it away.
+async function talks(t) {
+  const page = await open(t);
+  await choose(page, 'scripted-chat:latest');
+  await mouse(page, 'mousePressed');
+  await listens(page);
+  await page.until('the time', `/^0:01/.test(document.querySelector('${strip} .time').textContent)`);
+  await mouse(page, 'mouseReleased');
+  await done(page);
+  const words = await page.run(written);
+  holds(`what was heard: ${words}`, /^Second 1 is [1-9]\d*%\.( Second \d is \d+%\.)+$/.test(words));
+  equal('questions that were sent', await page.run(`document.querySelectorAll('${at.turns}').length`), 0);
+  equal('where one goes on writing', await page.run(`document.activeElement.id`), 'text');
+  equal('microphones that are open', await page.run(live), 0);
+
+  await clear(page);
+  await page.type('onetwo');
+  await page.run(`document.querySelector('${at.text}').setSelectionRange(3, 3)`);
+  await page.click(mic);
+  await listens(page);
+  await pause(600); // a click lets it run
+  equal('whether it listens', await page.run(`document.querySelector('${mic}').getAttribute('aria-pressed')`), 'true');
+  await page.click(mic);
+  await done(page);
+  holds(`in the middle: ${await page.run(written)}`, /^one( Second \d is \d+%\.)+ two$/.test(await page.run(written)));
+
+  for (const key of [' ', 'Enter']) {
+    await clear(page);
+    await holdKey(page, key);
+    holds(`by ${JSON.stringify(key)}: ${await page.run(written)}`, /^Second 1/.test(await page.run(written)));
+  }
+
+  await clear(page);
+  const before = asks(page);
+  for (const how of [() => page.key('Escape'), () => page.click(`${strip} .discard`)]) {
+    await page.run(`document.querySelector('${mic}').click()`); // as a screen reader does it
+    await listens(page);
+    await how();
+    await done(page);
+    await pause(300);
+    equal('what is left of it', [asks(page) - before, await page.run(written), await page.run(live)], [0, '', 0]);
+  }
+
+}
+
+// A recording has a longest length; what was said is sent at once where that was chosen; whatever goes wrong is told in words, and the
+// microphone is let go.
+async function microphone(t) {
+  const page = await open(t, { excuse: /503/ });
+  await choose(page, 'scripted-chat:latest');
+  await page.run(`document.querySelector('${mic}').click()`);
+  await listens(page);
+  await page.run(`node.port.onmessage({ data: { samples: new Int16Array(300 * node.context.sampleRate), level: 0.1 } })`); // five minutes
+  await page.until('the end of a recording that is as long as it may be', `/^Second 1 .*Second 300 is/.test(${written}) && !document.querySelector('${strip}')`);
+  holds('what is told of that', await page.run(`[...document.querySelectorAll('.said span')].some((e) => /at most 5\\smin/.test(e.textContent))`));
+
+  await inPage(page, `(await use('settings')).set({ heard: 'send' });`);
+  await clear(page);
+  await mouse(page, 'mousePressed');
+  await listens(page);
+  await pause(500);
+  await mouse(page, 'mouseReleased');
+  await page.until('a question that was spoken', `/^Second 1/.test(document.querySelector('.turn.user .said-text')?.textContent ?? '') && ${written} === ''`);
+  await page.until('its answer', at.idle);
+  await inPage(page, `(await use('settings')).set({ heard: '' });`);
+
+  const speak = async () => {
+    await clear(page);
+    await page.run(`document.querySelector('${mic}').click()`);
+    await listens(page);
+    await page.run(`document.querySelector('${mic}').click()`);
+    await done(page);
+    return page.run(said);
+  };
+  for (const [how, want] of [[[503, 'application/json', '{"error":{"message":"the queue is full"}}'], ['the queue is full']], [[200, 'application/json', '{"text":" "}'], ['No words were heard.']],
+    [[200, 'text/html', '<title>Log in</title>'], ['What answered is not axle but a page, perhaps one that wants you to log in. Load this page anew.']]]) {
+    await instead(page, '*/v1/audio/transcriptions', () => how);
+    equal('what is told', [await speak(), await page.run(written)], [want, '']);
+  }
+  await page.send('Fetch.disable');
+
+  for (const [what, o, want] of [
+    ['a browser that does not allow it', { setting: 'denied' }, /does not let this page/],
+    ['a page without https', { script: `Object.defineProperty(window, 'isSecureContext', { value: false })` }, /--tls-self-signed/],
+    ['no microphone', { script: `MediaDevices.prototype.getUserMedia = async () => { throw new DOMException('Requested device not found', 'NotFoundError'); }` }, /has no microphone/],
+    ['one that is taken', { script: `MediaDevices.prototype.getUserMedia = async () => { throw new DOMException('Could not start audio source', 'NotReadableError'); }` }, /Another program/],
+    ['one that cannot be used', { script: `MediaDevices.prototype.getUserMedia = async () => { throw new DOMException('as it is', 'InvalidStateError'); }` }, /cannot be used: as it is/],
+  ]) {
+    const other = await open(t, o);
+    await other.click(mic);
+    await other.until(what, `(${said}).length === 1`);
+    const [told] = await other.run(said);
+    holds(`${what}: ${told}`, want.test(told));
+    equal('what is left of it', [await other.run(`!!document.querySelector('${strip}')`), asks(other)], [false, 0]);
+    await other.close();
+  }
+  const muted = await open(t, { script: `MediaDevices.prototype.getUserMedia = async () => new AudioContext().createMediaStreamDestination().stream` });
+  await mouse(muted, 'mousePressed');
+  await muted.until('that it listens', `document.querySelector('${mic}').getAttribute('aria-pressed') === 'true'`);
+  await pause(500);
+  await mouse(muted, 'mouseReleased');
+  await muted.until('silence', `(${said}).length === 1`);
+  holds('what is told of silence', /muted/.test((await muted.run(said))[0]) && asks(muted) === 0);
+
+  const german = await open(t);
+  await inPage(german, `(await use('settings')).set({ lang: 'de' });`);
+  await german.until('its name in German', `document.querySelector('${mic}').getAttribute('aria-label') === 'Zum Sprechen halten'`);
+  const deaf = await t.context.page();
+  await deaf.send('Page.addScriptToEvaluateOnNewDocument', { source: `(() => { const real = fetch; window.fetch = async (to, o) => { const r = await real(to, o); if (new URL(to, location).pathname !== '/api/tags') return r;
+    const models = (await r.json()).models.filter((m) => !m.capabilities.includes('audio')); return new Response(JSON.stringify({ models })); }; })()` });
+  await deaf.go(t.url + '/ui');
+  await deaf.until('the models', `document.querySelectorAll('#model option').length > 1`);
+  equal('microphones where no model hears', await deaf.run(`document.querySelectorAll('${mic}').length`), 0);
+}
+
+export const voices = { talks, microphone };
+
+// played is a recording, as a browser reads it, for Chromium to play into the microphone: with silence before and after it, since the file begins
+// when the microphone is opened.
+async function played(page, file) {
+  const samples = await page.run(`(async () => {
+    const sound = await new OfflineAudioContext(1, 1, 16000).decodeAudioData(Uint8Array.from(atob('${readFileSync(file).toString('base64')}'), (c) => c.charCodeAt(0)).buffer);
+    return [...sound.getChannelData(0)].map((x) => Math.round(x * 32767));
+  })()`);
+  const data = Int16Array.from([...new Array(16000).fill(0), ...samples, ...new Array(8000).fill(0)]);
+  const head = Buffer.alloc(44);
+  head.write('RIFF');
+  head.writeUInt32LE(36 + data.byteLength, 4);
+  head.write('WAVEfmt ', 8);
+  for (const [at, n] of [[16, 16], [24, 16000], [28, 32000], [40, data.byteLength]]) head.writeUInt32LE(n, at);
+  for (const [at, n] of [[20, 1], [22, 1], [32, 2], [34, 16]]) head.writeUInt16LE(n, at);
+  head.write('data', 36);
+  return { wav: Buffer.concat([head, Buffer.from(data.buffer)]), seconds: data.length / 16000 };
+}
+
+// hears speaks recordings into the page: the field holds their words, by the recogniser that ships inside. The microphone runs at a rate of its
+// own, and one of the browsers does not resample.
+export async function hears(t) {
+  const dir = mkdtempSync(join(tmpdir(), 'axle-ui-'));
+  const texts = readFileSync('models/hearing/testdata/said.txt', 'utf8').trim().split('\n').map((l) => l.split('\t'));
+  const plain = await t.context.page();
+  await plain.go(t.url + '/ui');
+  const got = [];
+  for (const [i, script] of [[0, watched], [3, watched], [6, `(() => { const Real = AudioContext; window.AudioContext = class extends Real { constructor(o = {}) { if (o.sampleRate) throw new DOMException('no', 'NotSupportedError'); super(o); } }; })()`]]) {
+    const [name, text] = texts[i];
+    const { wav, seconds } = await played(plain, join('models/hearing/testdata', name));
+    writeFileSync(join(dir, 'said.wav'), wav);
+    const browser = await launch([`--use-file-for-fake-audio-capture=${join(dir, 'said.wav')}%noloop`]);
+    try {
+      const page = await open({ context: await browser.context(), url: t.url }, { script });
+      await mouse(page, 'mousePressed');
+      await page.until('that it listens', `document.querySelector('${mic}').getAttribute('aria-pressed') === 'true'`);
+      await pause(1000 * seconds);
+      await mouse(page, 'mouseReleased');
+      await done(page);
+      got.push([await page.run(written), text]);
+      equal('what is told', await page.run(said), []);
+      if (page.problems.length) throw new Error('the page complains: ' + page.problems[0]);
+    } finally {
+      await browser.close();
+    }
+  }
+  rmSync(dir, { recursive: true, force: true });
+  for (const [words, text] of got) equal('what was spoken into the page', words, text);
+  return got.map(([words]) => words).join(' · ');
+}
