@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import { pause } from './browser.mjs';
 import { ask, asked, at, choose, dearTexts, inPage, keepChat, lastAnswer } from './views.mjs';
+import { permit } from './voice.mjs';
 
 const throttle = 6; // to about the speed of a Raspberry Pi 5
 
@@ -198,6 +199,12 @@ async function axe({ context, url }) {
         await page.until(view, `!!document.querySelector('${{ chat: '.thread', models: 'li.model', card: '.plots', settings: '.settings' }[view]}')`);
         await pause(700);
         await look(view);
+        if (view !== 'chat') continue;
+        await permit(page, url);
+        await page.run(`document.querySelector('.composer .mic').click()`);
+        await page.until('that it listens', `!!document.querySelector('.composer .wave')`);
+        await look('listening');
+        await page.key('Escape');
       }
       const dialog = async (name, open) => {
         await page.run(open);

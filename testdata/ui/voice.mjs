@@ -1,9 +1,9 @@
-// Talking to the page, and having it read aloud. Chromium's own device is the microphone: it beeps, or plays a file.
+// Talking to the page. Chromium's own device is the microphone: it beeps, or plays a file.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
 import { launch, pause } from './browser.mjs';
-import { at, choose, equal, holds, inPage, keepChat } from './views.mjs';
+import { at, choose, equal, holds, inPage } from './views.mjs';
 
 const mic = '.composer .mic', strip = '.composer .listening';
 const written = `document.querySelector('${at.text}').value`;
@@ -20,7 +20,8 @@ const watched = `(() => {
 })()`;
 const live = `window.streams.flatMap((s) => s.getTracks()).filter((t) => t.readyState === 'live').length`;
 
-async function permit(page, url, setting = 'granted') {
+// permit says whether a page may have the microphone.
+export async function permit(page, url, setting = 'granted') {
   const { targetInfo } = await page.send('Target.getTargetInfo');
   await page.send('Browser.setPermission', { permission: { name: 'microphone' }, setting, origin: url, browserContextId: targetInfo.browserContextId });
 }

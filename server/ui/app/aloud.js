@@ -29,7 +29,7 @@ export function words(from) {
     e.prepend('\n');
     e.append('\n');
   }
-  return copy.textContent;
+  return copy.textContent.replace(/ +/g, ' ');
 }
 
 // sentences cuts a text where a voice pauses, and what is long without a pause at a space. What has neither letters nor digits is left out.
@@ -78,7 +78,7 @@ export function hush() {
   for (const s of now.playing) s.stop();
   now = null;
   reading.set(null);
-  context.suspend();
+  context?.suspend();
   return true;
 }
 

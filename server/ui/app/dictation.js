@@ -31,8 +31,8 @@ class Levels {
   }
 }
 
-// height of a bar: from 60 dB below the loudest there can be.
-const height = (level) => Math.max(1, Math.min(18, 18 * (1 + Math.log10(level + 1e-9) / 3)));
+// height of half a bar: speech fills most of it.
+const height = (level) => Math.max(1, Math.min(18, 18 * Math.sqrt(3 * level)));
 const drawing = (list) => list.map((level, i) => `M${3 * i + 2} ${(20 - height(level)).toFixed(1)}V${(20 + height(level)).toFixed(1)}`).join('');
 
 function Wave({ levels }) {

@@ -14,7 +14,7 @@ import { language, languages, short, t } from './words.js';
 
 const Choice = ({ name, word, value, list, on }) => html`<fieldset><legend>${word}</legend><div class="row wrap">${list.map(([v, text]) => html`<label class="check" key=${v}><input type="radio" name=${name} checked=${value === v} onChange=${() => on(v)} /> ${text}</label>`)}</div></fieldset>`;
 
-const Pick = ({ word, value, list, on }) => html`<label>${word}<select value=${value} onChange=${(e) => on(e.target.value)}>${list.map(([v, text]) => html`<option key=${v} value=${v}>${text}</option>`)}</select></label>`;
+const Pick = ({ word, value, list, on, children }) => html`<fieldset><legend>${word}</legend><select aria-label=${word} value=${value} onChange=${(e) => on(e.target.value)}>${list.map(([v, text]) => html`<option key=${v} value=${v}>${text}</option>`)}</select>${children}</fieldset>`;
 
 // spoken is a language's name in the page's language.
 function spoken(tag) {
@@ -32,8 +32,8 @@ function Voice({ value }) {
   useEffect(() => { json('/v1/audio/voices').then((r) => setList(r?.voices ?? []), (e) => setWhy(e.message)); }, []);
   const several = new Set(list.map((v) => v.model)).size > 1;
   const at = list.findIndex((v) => v.id === value?.id && v.model === value.model);
-  return html`<fieldset><${Pick} word=${t('set.voice')} value=${at < 0 ? '' : String(at)} list=${[['', t('set.voice.own')], ...list.map((v, i) => [String(i), `${v.name} · ${[v.language && spoken(v.language), several && short(v.model)].filter(Boolean).join(' · ')}`])]}
-    on=${(i) => set({ voice: i === '' ? null : { model: list[i].model, id: list[i].id } })} />${why && html`<p class="dim" role="alert">${why}</p>`}</fieldset>`;
+  return html`<${Pick} word=${t('set.voice')} value=${at < 0 ? '' : String(at)} list=${[['', t('set.voice.own')], ...list.map((v, i) => [String(i), [v.name, v.language && spoken(v.language), several && short(v.model)].filter(Boolean).join(' · ')])]}
+    on=${(i) => set({ voice: i === '' ? null : { model: list[i].model, id: list[i].id } })}>${why && html`<p class="dim" role="alert">${why}</p>`}<//>`;
 }
 
 export function Preferences({ menu }) {
@@ -47,7 +47,7 @@ export function Preferences({ menu }) {
     <${Choice} name="text" word=${t('set.text')} value=${String(s.text ?? 16)} list=${[['14', t('set.small')], ['16', t('set.normal')], ['18', t('set.large')], ['21', t('set.larger')]]} on=${(text) => set({ text: Number(text) })} />
     <${Choice} name="enter" word=${t('set.enter')} value=${s.enter || (touch() ? 'line' : 'send')} list=${[['send', t('set.enter.send')], ['line', t('set.enter.line')]]} on=${(enter) => set({ enter })} />
     ${hear.length > 0 && html`<${Choice} name="heard" word=${t('set.heard')} value=${s.heard ?? ''} list=${[['', t('set.heard.field')], ['send', t('set.heard.send')]]} on=${(heard) => set({ heard })} />`}
-    ${hear.length > 1 && html`<fieldset><${Pick} word=${t('set.hearer')} value=${hear.some((m) => m.name === s.hearer) ? s.hearer : ''} list=${[['', t('set.hearer.own')], ...hear.map((m) => [m.name, short(m.name)])]} on=${(name) => set({ hearer: name })} /></fieldset>`}
+    ${hear.length > 1 && html`<${Pick} word=${t('set.hearer')} value=${hear.some((m) => m.name === s.hearer) ? s.hearer : ''} list=${[['', t('set.hearer.own')], ...hear.map((m) => [m.name, short(m.name)])]} on=${(name) => set({ hearer: name })} />`}
     ${speakers(list).length > 0 && html`<${Voice} value=${s.voice} />`}
     <fieldset><legend>${t('key.title')}</legend><p>${had ? t(keptAlways() ? 'set.key.browser' : 'set.key.tab') : t('set.key.none')}</p>${state.use()?.admin === false && html`<p class="dim">${t('role.ask')}</p>`}${had && html`<button type="button" onClick=${() => { keep(null); say(t('set.key.gone')); set({}); }}>${t('set.key.forget')}</button>`}</fieldset>
     <fieldset><legend>${t('set.chats')}</legend><p class="dim">${t('set.chats.why')}</p><div class="row wrap"><button type="button" onClick=${async () => save('axle.json', 'application/json', await asJSON())}>${t('set.export')}</button>
