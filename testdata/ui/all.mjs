@@ -20,7 +20,7 @@ const browser = await launch();
 const servers = {};
 const server = async (binary) => (servers[binary] ??= await new Server(binary).start());
 let failed = 0;
-const long = new Set(['turns', 'reload', 'long', 'many', 'compare', 'code', 'crowd', 'keyboard', 'models', 'gone', 'files', 'pieces', 'proxy', 'room', 'figures', 'unreached', 'microphone']); // what quick leaves out: it is told at the end
+const long = new Set(['turns', 'reload', 'long', 'many', 'compare', 'code', 'crowd', 'keyboard', 'models', 'gone', 'files', 'pieces', 'proxy', 'room', 'figures', 'unreached', 'microphone', 'aloud']); // what quick leaves out: it is told at the end
 
 async function test(name, binary, f) {
   if (!wanted(name)) return;

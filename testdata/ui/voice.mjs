@@ -1,9 +1,9 @@
-// Talking to the page. Chromium's own device is the microphone: it beeps, or plays a file.
+// Talking to the page, and having it read aloud. Chromium's own device is the microphone: it beeps, or plays a file.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
 import { launch, pause } from './browser.mjs';
-import { at, choose, equal, holds, inPage } from './views.mjs';
+import { at, choose, equal, holds, inPage, keepChat } from './views.mjs';
 
 const mic = '.composer .mic', strip = '.composer .listening';
 const written = `document.querySelector('${at.text}').value`;
@@ -176,7 +176,103 @@ async function microphone(t) {
   equal('microphones where no model hears', await deaf.run(`document.querySelectorAll('${mic}').length`), 0);
 }
 
-export const voices = { talks, microphone };
+const answer = `Hello there. How are you, Mr. 3.5?
+
+\`\`\`go
+func secret() {}
+\`\`\`
+
+## A head
+
+- first **point**
+- second
+
+| a | b |
+|---|---|
+| one | two |
+
+${'long words and '.repeat(60)}the end.`;
+const parts = ['Hello there.', 'How are you, Mr.', '3.5?', 'A head', 'first point', 'second', 'a, b', 'one, two'];
+
+// An answer is read sentence by sentence, each asked for while the one before is heard, without its code and what was thought. One answer is read
+// at a time; it ends by its button, by Escape, by talking, and with its conversation. The voice is that of the settings.
+async function aloud(t) {
+  const page = await open(t, { excuse: /503/, script: `${watched};
+    window.played = [];
+    const start = AudioBufferSourceNode.prototype.start;
+    AudioBufferSourceNode.prototype.start = function (at) { played.push({ at, length: this.buffer.duration, rate: this.buffer.sampleRate }); start.call(this, at); };` });
+  const asked = [];
+  page.seen = (q) => { if (q.url.endsWith('/v1/audio/speech')) asked.push(JSON.parse(q.postData)); };
+  const id = await keepChat(page, [['user', 'Talk'], ['assistant', answer], ['user', 'Once more'], ['assistant', 'Another. '.repeat(40)], ['user', 'Code'], ['assistant', '```\nx\n```']]);
+  await inPage(page, `const S = await use('store'); for (const x of await S.turns('${id}')) if (x.role === 'assistant') await S.saveTurn(Object.assign(x, { thinking: 'A secret.', thinkMs: 10 }));`);
+  await page.reload();
+  await page.until('the buttons', `document.querySelectorAll('.turn.answer .aloud').length === 3`);
+  const ids = await page.run(`[...document.querySelectorAll('.turn.answer')].map((e) => e.dataset.id)`);
+  const press = (i) => page.click(`[data-id="${ids[i]}"] .aloud`); // a browser lets a page sound only where somebody has pressed something
+  const names = `[...document.querySelectorAll('.turn.answer .aloud')].map((b) => b.getAttribute('aria-label').split(' ')[0])`;
+  await press(0);
+  await page.until('the first sound', `played.length > 0`);
+  equal('the buttons while it is read', await page.run(names), ['Stop', 'Read', 'Read']);
+  holds(`all was asked for at once: ${asked.length}`, asked.length <= 4);
+  await page.until('the end', `!document.querySelector('.aloud.on')`, 'played.length');
+  const long = asked.slice(parts.length).map((q) => q.input);
+  equal('what was read', asked.slice(0, parts.length).map((q) => q.input), parts);
+  holds(`what is long is cut at spaces: ${long}`, long.length > 1 && long.every((s) => s.length <= 400 && /\S$/.test(s)) && long.join(' ') === 'long words and '.repeat(60) + 'the end.');
+  equal('how it was asked for', { ...asked[0], input: '' }, { model: 'scripted-speaking:latest', input: '', response_format: 'wav' });
+  const sounds = await page.run('played');
+  equal('sounds', [sounds.length, sounds[0].rate, Math.round(100 * sounds[0].length)], [asked.length, 24000, 25]); // two words, and a pause
+  holds('two are heard at once', sounds.every((s, i) => i === 0 || s.at >= sounds[i - 1].at + sounds[i - 1].length - 1e-6));
+
+  const quiet = async (what) => {
+    await page.until(what, `!document.querySelector('.aloud.on')`);
+    const n = asked.length;
+    await pause(700);
+    equal(what + ': sentences that are asked for all the same', asked.length - n, 0);
+  };
+  const begin = async (i) => {
+    await press(i);
+    await page.until('the sound', `(${names}).map((n) => n === 'Stop').indexOf(true) === ${i} && !!document.querySelector('.aloud.waits')`);
+  };
+  await begin(1);
+  await begin(0);
+  equal('one at a time', await page.run(`document.querySelectorAll('.aloud.on').length`), 1);
+  await press(0);
+  await quiet('its button ends it');
+  await begin(1);
+  await page.key('Escape');
+  await quiet('Escape ends it');
+  await begin(1);
+  await page.run(`document.querySelector('${mic}').click()`);
+  await quiet('talking ends it');
+  await page.key('Escape');
+  await begin(1);
+  await page.run(`location.hash = '#/settings'`);
+  await page.until('the voices', `[...document.querySelectorAll('.settings select')].some((s) => s.options.length === 3)`);
+  await pause(500);
+  const n = asked.length;
+  equal('the voices', await page.run(`[...document.querySelectorAll('.settings select')].pop().innerText.split('\\n')`), ['The model’s first', 'ada · American English', 'ben · British English']);
+  await page.run(`(() => { const s = [...document.querySelectorAll('.settings select')].pop(); s.selectedIndex = 2; s.dispatchEvent(new Event('change', { bubbles: true })); })()`);
+  equal('another view ends it', asked.length - n, 0);
+  await page.run(`location.hash = '#/chat/${id}'`);
+  await page.until('the buttons', `document.querySelectorAll('.turn.answer .aloud').length === 3`);
+  await press(2);
+  await page.until('that code is not read', `/code is left out/.test((${said})[0] ?? '')`);
+  await press(1);
+  await page.until('another voice', `document.querySelector('.aloud.on')`);
+  await press(1);
+  equal('the voice', asked[asked.length - 1].voice, 'ben');
+
+  await clear(page);
+  for (const [how, want] of [[[503, 'application/json', '{"error":{"message":"the queue is full"}}'], 'the queue is full'], [[200, 'audio/wav', 'RIFF no sound'], 'The model’s sound could not be played.']]) {
+    await instead(page, '*/v1/audio/speech', () => how);
+    await press(1);
+    await page.until('what is told', `(${said}).length === 1 && !document.querySelector('.aloud.on')`);
+    equal('what is told', await page.run(said), [want]);
+    await clear(page);
+  }
+}
+
+export const voices = { talks, microphone, aloud };
 
 // played is a recording, as a browser reads it, for Chromium to play into the microphone: with silence before and after it, since the file begins
 // when the microphone is opened.
