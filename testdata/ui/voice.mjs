@@ -127,6 +127,13 @@ async function microphone(t) {
   await page.until('its answer', at.idle);
   await inPage(page, `(await use('settings')).set({ heard: '' });`);
 
+  await page.run(`document.querySelector('${mic}').click()`);
+  await listens(page);
+  await inPage(page, `const { models } = await use('live'); window.known = models.get(); models.set(known.filter((m) => !m.capabilities.includes('audio')));`);
+  await page.until('that it is let go where the last model that hears is gone', `!document.querySelector('${mic}') && !document.querySelector('${strip}') && ${live} === 0`);
+  await inPage(page, `(await use('live')).models.set(window.known);`);
+  await page.until('the microphone', `!!document.querySelector('${mic}')`);
+
   const speak = async () => {
     await clear(page);
     await page.run(`document.querySelector('${mic}').click()`);

@@ -115,6 +115,7 @@ export function useDictation(id, take) {
   }
 
   useEffect(() => drop, [id]);
+  useEffect(() => { if (!model) drop(); }, [!model]); // nothing would show that the microphone is open
   useLayoutEffect(() => {
     if (!state) return undefined;
     const f = (e) => {

@@ -34,13 +34,15 @@ async function listener(hertz) {
   return context;
 }
 
+const shut = (context) => context.close().catch(() => {}); // it may be closed already
+
 // connected is the recorder that hears a stream. Firefox connects no context to a microphone of another rate.
 async function connected(stream, context) {
   let from;
   try {
     from = context.createMediaStreamSource(stream);
   } catch {
-    context.close();
+    shut(context);
     context = await listener(0);
     from = context.createMediaStreamSource(stream);
   }
@@ -57,9 +59,10 @@ export async function record({ level, full }) {
   // Recognisers have learnt from noise and echoes; what a browser takes out of them, it takes out of words too.
   const asked = navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1, echoCancellation: false, noiseSuppression: false, autoGainControl: true } });
   const made = listener(rate);
+  made.catch(() => {}); // it is told below, when people have answered the browser
   const silent = () => {
     asked.then((s) => s.getTracks().forEach((track) => track.stop()), () => {});
-    made.then((c) => c.close(), () => {});
+    made.then(shut, () => {});
   };
   let stream, node;
   try {
@@ -88,7 +91,7 @@ export async function record({ level, full }) {
       track.onended = null;
       track.stop();
     }
-    if (node.context.state !== 'closed') node.context.close();
+    shut(node.context);
   };
   return {
     seconds: () => seconds,
