@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"math/cmplx"
 	"math/rand/v2"
@@ -274,6 +275,7 @@ func wantedSound(x []float32, n int) []float64 {
 
 // TestSpeakPieces: a text sounds as its sentences do, with silence between them.
 func TestSpeakPieces(t *testing.T) {
+	lane.NoRace(t)
 	m, _, _ := onCard(t, speaking(modelstest.Kokoro{Seed: 3, Layout: "A"}), softCard, OpenOptions{})
 	sentences := []string{"Hello, world!", "The cat, the cat.", "World?"}
 	var want []Speech
@@ -296,6 +298,7 @@ func TestSpeakPieces(t *testing.T) {
 
 // TestSpeakLong: a piece that takes too many frames is split between its words.
 func TestSpeakLong(t *testing.T) {
+	lane.NoRace(t)
 	var d *overheard
 	m, _, _ := onCard(t, speaking(modelstest.Kokoro{Seed: 1, Layout: "A"}), hearingOn(&d, softCard), OpenOptions{})
 	text := "The world of cats and cats of hello and the world of the cat and the cats."
@@ -374,6 +377,7 @@ var synctestWait = func() { synctest.Wait() }
 // TestSpeakAhead: one piece is made while the one before is used, and no more. Leaving the loop
 // ends it: nothing is made any more, and the next request is served.
 func TestSpeakAhead(t *testing.T) {
+	lane.NoRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		m, _, _ := onCard(t, speaking(modelstest.Kokoro{Seed: 3, Layout: "A"}), softCard, OpenOptions{MaxQueue: 1})
 		long := SpeakRequest{Text: strings.Repeat("Hello, cat. ", 20)}
@@ -415,9 +419,52 @@ func TestSpeakAhead(t *testing.T) {
 	})
 }
 
+// TestOneAhead: whatever ends the loop ends the sequence too, which is never more than one value
+// ahead, and no value or error is lost.
+func TestOneAhead(t *testing.T) {
+	fail := errors.New("it fails")
+	for _, c := range []struct{ leave, fail, want int }{{99, 99, 5}, {2, 99, 2}, {99, 3, 3}, {99, 0, 0}, {1, 1, 1}} {
+		made, used, running := 0, 0, false
+		sequence := func(ctx context.Context) iter.Seq2[int, error] {
+			return func(yield func(int, error) bool) {
+				running = true
+				defer func() { running = false }()
+				for i := range 5 {
+					if made++; i == c.fail {
+						yield(0, fail)
+						return
+					}
+					if !yield(i, nil) {
+						if ctx.Err() == nil {
+							t.Errorf("%+v: left, and the context lives", c)
+						}
+						return
+					}
+				}
+			}
+		}
+		var last error
+		for i, err := range oneAhead(t.Context(), sequence) {
+			if last = err; err != nil {
+				break
+			}
+			if i != used {
+				t.Errorf("%+v: %d after %d", c, i, used)
+			}
+			if used++; used == c.leave {
+				break
+			}
+		}
+		if running || made > used+2 || used != c.want || (last != nil) != (c.fail == used && c.leave > used) {
+			t.Errorf("%+v: %d of %d values, %v, running %v", c, used, made, last, running)
+		}
+	}
+}
+
 // TestSpeakFaults: a call that fails ends its text, and the next one is spoken; a card that is
 // lost, or never answers, ends all of them.
 func TestSpeakFaults(t *testing.T) {
+	lane.NoRace(t)
 	//proves:D4 of a speaker
 	//proves:D7 of a speaker
 	//proves:D8 of a speaker
@@ -542,6 +589,7 @@ func TestSpeakRefused(t *testing.T) {
 // TestSpeakRoom: too little memory for what stays on the card is no fault of the card. Nothing is
 // left there, and where room is made it opens.
 func TestSpeakRoom(t *testing.T) {
+	lane.NoRace(t)
 	dir := t.TempDir()
 	if err := speaking(modelstest.Kokoro{Seed: 3, Layout: "A"})(dir); err != nil {
 		t.Fatal(err)

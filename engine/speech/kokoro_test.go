@@ -13,6 +13,7 @@ import (
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/audio/features"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/modelstest"
 )
@@ -147,6 +148,7 @@ func TestSource(t *testing.T) {
 // TestSound: samples are those of the whole spectrum, as far as the frames go, behind the silence,
 // and with a quiet end. What is too loud is cut off, and what is no number told.
 func TestSound(t *testing.T) {
+	lane.NoRace(t)
 	rng := rand.New(rand.NewPCG(1, 9))
 	x := make([]float32, 22*23041)
 	for i := range x {
@@ -254,8 +256,9 @@ func speaker(t *testing.T, more map[string]string) *models.Kokoro {
 // TestSpeakSplits: whatever symbols take, every one of the text is spoken, once and in order, in
 // pieces that fit; a word that does not fit alone is shortened.
 func TestSpeakSplits(t *testing.T) {
+	lane.NoRace(t)
 	p := speaker(t, map[string]string{"dictionaries/us_gold.json": littleDictionary})
-	text := "Hello world, hello cat: " + strings.Repeat("hello world cat ", 12) + "world. Incomprehensibilities, cat!"
+	text := "Hello world, hello cat: " + strings.Repeat("hello world cat ", 6) + "world. Incomprehensibilities, cat!"
 	var want []int32
 	lexicon, err := p.Lexicon("en-US")
 	if err != nil {
@@ -268,7 +271,7 @@ func TestSpeakSplits(t *testing.T) {
 	for _, c := range []struct {
 		frames, speed float64
 		most          int // frames of a piece
-	}{{1, 1, 96}, {2, 1, 192}, {3, 1, 192}, {12, 1, 192}, {3, 0.25, 192}, {12, 0.25, 192}, {12, 4, 192}} {
+	}{{1, 1, 96}, {2, 1, 192}, {12, 1, 192}, {12, 0.25, 192}, {12, 4, 192}} {
 		nets := &steady{frames: c.frames}
 		var sounds []ask.Speech
 		for s, err := range NewKokoro(p).Speak(t.Context(), nets, ask.SpeakRequest{Text: text, Speed: c.speed}) {
