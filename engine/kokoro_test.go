@@ -348,7 +348,7 @@ func TestSpeakTurns(t *testing.T) {
 			want[i] = spokenAll(t, m, SpeakRequest{Text: text})
 		}
 		d.calls = nil
-		d.before.Store(&synctestWait) // whoever will come for a turn waits for it
+		d.before.Store(&synctestWait) // all who will come for a turn wait for it
 		var g sync.WaitGroup
 		for i, text := range texts {
 			g.Go(func() {

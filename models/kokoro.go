@@ -165,7 +165,7 @@ func (k *Kokoro) readSymbols(p *plan) error {
 	return k.take(at, func() (err error) { k.Symbols, err = symbolList(string(b)); return err })
 }
 
-// take calls read, and says of which file its error is.
+// take calls read, and names the file in its error.
 func (k *Kokoro) take(name string, read func() error) error {
 	if err := read(); err != nil {
 		return &Error{Path: k.t.where(name), What: err.Error(), Fix: "take the file of the same package", Err: ErrMismatch}
@@ -307,7 +307,7 @@ func (k *Kokoro) voiceOffset(name string) (offset int64, err error) {
 	return offset, nil
 }
 
-// Row reads the row of a voice for a text of so many symbols, 1 to 510. Errors: an unknown voice's;
+// Row reads the row of a voice for a text of 1 to 510 symbols. Errors: an unknown voice's;
 // the file's.
 func (k *Kokoro) Row(voice string, symbols int) ([]float32, error) {
 	at, ok := k.rows[voice]

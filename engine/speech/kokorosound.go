@@ -93,7 +93,7 @@ func tone(turns float64, weights []float64) (sum float64) {
 // fraction is what is above the next whole number below.
 func fraction(x float64) float64 { return x - math.Floor(x) }
 
-// sound makes samples of so many frames of the spectrum that part 3 gave, behind some silence.
+// sound makes samples of the first frames of the spectrum that part 3 gave, behind some silence.
 func (k *Kokoro) sound(frames, silence int) ([]float32, error) {
 	const hop = models.KokoroFrames * models.KokoroFrame / (models.KokoroColumns - 1)
 	n := frames * models.KokoroFrame
