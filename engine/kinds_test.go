@@ -121,8 +121,8 @@ func TestTextEncoderNonsense(t *testing.T) {
 	}
 }
 
-// nonsense is a card whose nets put a value into their outputs, unless it is 0, and fail as a
-// function says, if there is one.
+// nonsense is a card whose nets put a value into their outputs, unless it is 0. Its nets, and what
+// is written to its buffers, fail as a function says, if there is one.
 type nonsense struct {
 	axcl.Device
 	put  atomic.Uint32
@@ -134,14 +134,45 @@ func (d *nonsense) LoadNet(path string) (axcl.Net, error) {
 	return nonsenseNet{n, d}, err
 }
 
+func (d *nonsense) NewBuffer(size int) (axcl.Buffer, error) {
+	b, err := d.Device.NewBuffer(size)
+	return nonsenseBuffer{b, d}, err
+}
+
+func (d *nonsense) fails() error {
+	if f := d.fail.Load(); f != nil {
+		return (*f)()
+	}
+	return nil
+}
+
+type nonsenseBuffer struct {
+	axcl.Buffer
+	d *nonsense
+}
+
+func (b nonsenseBuffer) Write(at int, from []byte) error {
+	if err := b.d.fails(); err != nil {
+		return err
+	}
+	return b.Buffer.Write(at, from)
+}
+
 type nonsenseNet struct {
 	axcl.Net
 	d *nonsense
 }
 
+func (n nonsenseNet) Bind(group int, tensor string, b axcl.Buffer) error {
+	if own, ok := b.(nonsenseBuffer); ok {
+		b = own.Buffer
+	}
+	return n.Net.Bind(group, tensor, b)
+}
+
 func (n nonsenseNet) Run(group int, in, out map[string][]byte) error {
-	if f := n.d.fail.Load(); f != nil {
-		return (*f)()
+	if err := n.d.fails(); err != nil {
+		return err
 	}
 	err := n.Net.Run(group, in, out)
 	if x := n.d.put.Load(); x != 0 {

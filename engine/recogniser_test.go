@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,72 +200,95 @@ func TestTranscribeTogether(t *testing.T) {
 }
 
 // TestTranscribeFaults: a call that fails ends its transcription, and the next one is heard; a card
-// that is lost, or never answers, ends all of them.
+// that is lost, or never answers, ends all of them. Whisper fails where it hears, at its first
+// token, where that one's row is kept, and in the midst of a text.
 func TestTranscribeFaults(t *testing.T) {
 	//proves:D4 of a recogniser
 	//proves:D7 of a recogniser
 	//proves:D8 of a recogniser
 	failed := &axcl.Error{Op: "Run", Layer: -1, Code: 0x8030070c}
 	gone := fmt.Errorf("%w: the link is down", axcl.ErrLost)
-	for _, c := range []struct {
-		name string
-		fail func(hang <-chan struct{}) error
-		want error
-		lost bool
-		took time.Duration // at most
-	}{
-		{"a call fails", func(<-chan struct{}) error { return failed }, failed, false, 0},
-		{"NaN", nil, speech.ErrNonsense, false, 0},
-		{"the card is lost", func(<-chan struct{}) error { return gone }, axcl.ErrLost, true, 0},
-		{"a call that never returns", func(hang <-chan struct{}) error { <-hang; return failed }, axcl.ErrLost, true, 11 * time.Second},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var d *nonsense
-				m, _, _ := onCard(t, modelstest.SenseVoice{Seed: 3, Layout: "Axera"}.Write, func() (axcl.Device, string, error) {
-					soft, why, err := softCard()
-					d = &nonsense{Device: soft}
-					return d, why, err
-				}, OpenOptions{})
-				hear := func(seed uint64) ([]Segment, error) {
-					return transcribed(context.Background(), m, TranscribeRequest{Sound: &sound{samples: babble(seed, 5), err: io.EOF}})
+	sense, whisper := modelstest.SenseVoice{Seed: 3, Layout: "Axera"}.Write, modelstest.Whisper{Seed: 2, Layout: "B", Layers: 1}.Write
+	for _, kind := range []struct {
+		name  string
+		write func(dir string) error
+		after []int // this many calls
+	}{{"SenseVoice", sense, []int{0}}, {"Whisper", whisper, []int{0, 1, 2, 20}}} {
+		for _, c := range []struct {
+			name string
+			fail func(hang <-chan struct{}) error
+			want error
+			lost bool
+			took time.Duration // at most
+		}{
+			{"a call fails", func(<-chan struct{}) error { return failed }, failed, false, 0},
+			{"NaN", nil, speech.ErrNonsense, false, 0},
+			{"the card is lost", func(<-chan struct{}) error { return gone }, axcl.ErrLost, true, 0},
+			{"a call that never returns", func(hang <-chan struct{}) error { <-hang; return failed }, axcl.ErrLost, true, 11 * time.Second},
+		} {
+			for _, after := range kind.after {
+				if after > 0 && c.fail == nil {
+					continue // every call that computes gives NaN
 				}
-				hang := make(chan struct{})
-				if c.fail != nil {
-					fail := func() error { return c.fail(hang) }
-					d.fail.Store(&fail)
-				} else {
-					d.put.Store(math.Float32bits(float32(math.NaN())))
-				}
-				start, clients := time.Now(), 1
-				if c.lost {
-					clients = 3
-				}
-				var g sync.WaitGroup
-				for i := range clients {
-					g.Go(func() {
-						if _, err := hear(uint64(i)); !errors.Is(err, c.want) {
-							t.Errorf("%v, want %v", err, c.want)
+				t.Run(fmt.Sprintf("%s, %s after %d", kind.name, c.name, after), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						var d *nonsense
+						m, _, _ := onCard(t, kind.write, func() (axcl.Device, string, error) {
+							soft, why, err := softCard()
+							d = &nonsense{Device: soft}
+							return d, why, err
+						}, OpenOptions{})
+						hear := func(seed uint64) ([]Segment, error) {
+							return transcribed(context.Background(), m, TranscribeRequest{Sound: hearing(babble(seed, 5))})
 						}
+						before, err := hear(7)
+						if err != nil || len(before) == 0 {
+							t.Fatal(before, err)
+						}
+						hang := make(chan struct{})
+						var calls atomic.Int64
+						if c.fail != nil {
+							fail := func() error {
+								if calls.Add(1) != int64(after)+1 {
+									return nil // one fault is enough
+								}
+								return c.fail(hang)
+							}
+							d.fail.Store(&fail)
+						} else {
+							d.put.Store(math.Float32bits(float32(math.NaN())))
+						}
+						start, clients := time.Now(), 1
+						if c.lost {
+							clients = 3
+						}
+						var g sync.WaitGroup
+						for i := range clients {
+							g.Go(func() {
+								if _, err := hear(uint64(i)); !errors.Is(err, c.want) {
+									t.Errorf("%v, want %v", err, c.want)
+								}
+							})
+						}
+						g.Wait()
+						if took := time.Since(start); took > c.took {
+							t.Errorf("it took %v, at most %v", took, c.took)
+						}
+						d.fail.Store(nil)
+						d.put.Store(0)
+						got, err := hear(7)
+						if c.lost && !errors.Is(err, axcl.ErrLost) || !c.lost && (err != nil || !reflect.DeepEqual(got, before)) {
+							t.Errorf("afterwards: %+v, %v; before it was %+v", got, err, before)
+						}
+						if st := m.Stats().State; (st == "lost") != c.lost {
+							t.Errorf("the state is %s", st)
+						}
+						close(hang)
+						synctest.Wait()
 					})
-				}
-				g.Wait()
-				if took := time.Since(start); took > c.took {
-					t.Errorf("it took %v, at most %v", took, c.took)
-				}
-				d.fail.Store(nil)
-				d.put.Store(0)
-				got, err := hear(7)
-				if c.lost && !errors.Is(err, axcl.ErrLost) || !c.lost && (err != nil || len(got) == 0) {
-					t.Errorf("afterwards: %d segments, %v", len(got), err)
-				}
-				if st := m.Stats().State; (st == "lost") != c.lost {
-					t.Errorf("the state is %s", st)
-				}
-				close(hang)
-				synctest.Wait()
-			})
-		})
+				})
+			}
+		}
 	}
 }
 
