@@ -71,23 +71,30 @@ func TestWhisperNative(t *testing.T) {
 }
 
 // TestWhisperLink: of what is heard and said before, nothing crosses the link. A token costs layout
-// A four transfers, and layout B two and the rows of each layer in addition.
+// A four transfers: itself, its place and the mask up, and the logits down. Layout B has the new
+// rows of all layers down in addition, and each layer's up to its place.
 func TestWhisperLink(t *testing.T) {
 	lane.NoRace(t)
-	for _, e := range []modelstest.Whisper{{Seed: 1, Layout: "A", Layers: 2}, {Seed: 2, Layout: "B", Layers: 2}} {
+	const layers, row, mask, mel = 2, 4 * 64, 4 * 448, 4 * 80 * 3000
+	for _, e := range []modelstest.Whisper{{Seed: 1, Layout: "A", Layers: layers}, {Seed: 2, Layout: "B", Layers: layers}} {
 		t.Run(e.Layout, func(t *testing.T) {
-			open, sim := onSim(t, "hazards=strict")
-			m, _, _ := onCard(t, e.Write, open, OpenOptions{})
-			copied, calls := sim.Crossings(), m.Stats().Passes["transcribe"]
+			trace := filepath.Join(t.TempDir(), "trace")
+			open, _ := onSim(t, "hazards=strict\ntrace="+trace)
+			m, c, _ := onCard(t, e.Write, open, OpenOptions{})
+			before := crossed(t, c, trace)
 			heardAll(t, m, babble(1, 5), "en")
-			copied, calls = sim.Crossings()-copied, m.Stats().Passes["transcribe"]-calls
-			each := uint64(4) // the token, its place and the mask up, logits down
-			if e.Layout == "B" {
-				each = 4 + 2 + 2*2 // new rows down, and up again for each layer
+			got := crossed(t, c, trace)
+			got = link{got.copies - before.copies, got.up - before.up, got.down - before.down}
+			calls := int(m.Stats().Passes["transcribe"])
+			logits := 4 * e.IDs().Vocab
+			want, tokens, each := link{1, mel, 0}, calls-1, link{4, 4 + 4 + mask + 2*layers*row, logits + 2*layers*row}
+			if each.copies += 2 + 2*layers; e.Layout == "A" {
+				want = link{3, mel + 4*4, 4 * logits} // four tokens together, first
+				tokens, each = calls-2, link{4, 4 + row + mask, logits}
 			}
-			t.Logf("%d copies in %d calls", copied, calls)
-			if copied == 0 || copied > each*calls || calls < 5 {
-				t.Errorf("%d copies in %d calls: at most %d each are expected", copied, calls, each)
+			want = link{want.copies + tokens*each.copies, want.up + tokens*each.up, want.down + tokens*each.down}
+			if got != want || tokens < 5 {
+				t.Errorf("%d tokens in %d calls: %+v, want %+v", tokens, calls, got, want)
 			}
 		})
 	}
@@ -123,6 +130,43 @@ func TestKokoroLink(t *testing.T) {
 	if copied = sim.Crossings() - copied; n != 3 || copied != uint64(15*n) {
 		t.Errorf("%d copies for %d pieces", copied, n)
 	}
+}
+
+// link is what crossed it: copies, and their bytes in both directions.
+type link struct{ copies, up, down int }
+
+// crossed is what a trace says of a card at rest.
+func crossed(t *testing.T, c *Card, trace string) (l link) {
+	t.Helper()
+	if err := c.Do(t.Context(), func(axcl.Device) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	r, err := simcardtest.ReadCalls(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	calls, err := r.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range calls {
+		var bytes int
+		_, rest, ok := strings.Cut(call, " count=")
+		if !ok {
+			continue
+		}
+		if _, err := fmt.Sscan(rest, &bytes); err != nil {
+			t.Fatal(call, err)
+		}
+		switch {
+		case strings.Contains(rest, "kind=1"):
+			l.copies, l.up = l.copies+1, l.up+bytes
+		case strings.Contains(rest, "kind=2"):
+			l.copies, l.down = l.copies+1, l.down+bytes
+		}
+	}
+	return l
 }
 
 // onSim configures the simulated card for one test, and gives what opens it.
