@@ -111,7 +111,11 @@ func (b *netBackend) load(ctx context.Context, files []models.NetFile, o OpenOpt
 		if err != nil {
 			return err
 		}
-		b.nets = append(b.nets, n)
+		if b.nets = append(b.nets, n); i > 0 {
+			// The nets have one account, or each would have its own turn before another model's.
+			n.line.Close()
+			n.line = b.nets[0].line
+		}
 		if err := b.agree(n, f); err != nil {
 			return err
 		}
