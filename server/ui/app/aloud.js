@@ -68,17 +68,15 @@ async function spoken(input, signal) {
   return sound;
 }
 
-let context = null; // browsers allow few of them
 let now = null;
 
 // hush ends what is read. true: something was.
 export function hush() {
   if (!now) return false;
   now.abort.abort();
-  for (const s of now.playing) s.stop();
+  now.context?.close().catch(() => {}); // each has its own: what is suspended and resumed at once may stay silent
   now = null;
   reading.set(null);
-  context?.suspend();
   return true;
 }
 
@@ -87,11 +85,11 @@ export async function read(id, text) {
   hush();
   const list = sentences(text);
   if (!list.length) return say(t('aloud.nothing'), true);
-  const mine = { abort: new AbortController(), playing: new Set() };
+  const mine = { abort: new AbortController() };
   now = mine;
   reading.set({ id, sounds: false });
   try {
-    context ??= new AudioContext();
+    const context = mine.context = new AudioContext();
     await context.resume();
     const heard = [];
     for (let i = 0, free = 0; i < list.length; i++) {
@@ -106,8 +104,7 @@ export async function read(id, text) {
       const start = Math.max(free, context.currentTime + 0.02);
       source.start(start);
       free = start + buffer.duration;
-      mine.playing.add(source);
-      heard.push(new Promise((ok) => { source.onended = () => { mine.playing.delete(source); ok(); }; }));
+      heard.push(new Promise((ok) => { source.onended = ok; }));
       reading.set({ id, sounds: true });
       await heard[heard.length - 1 - ahead];
       if (now !== mine) return undefined;
