@@ -253,9 +253,31 @@ func (m *model) loadFirst(i int, k kind, path string, f files) (leader, error) {
 	return l, err
 }
 
-// mostNamed is how many inputs and outputs an execute on a card can name: its request is one
-// message of 1024 bytes, and the card drops a longer one without an answer.
-const mostNamed = 50
+// mostNamed is how many inputs and outputs an execute on a card can name up to AXCL 3.10: its
+// request is one message of 1024 bytes, and the card drops a longer one without an answer. With
+// AXCL 3.16 a Zipformer's encoder was seen to run, which has mostSeen.
+const mostNamed, mostSeen = 50, 72
+
+// checkNamed says whether a card answers an execute of the module.
+func (d *device) checkNamed(mod *C.axn_module, path string) error {
+	if mod.ins+mod.outs <= mostNamed {
+		return nil
+	}
+	var i C.axn_info
+	if err := d.inform(-1, &i); err != nil {
+		return err
+	}
+	most := C.uint32_t(mostNamed)
+	if i.release[0] > 3 || i.release[0] == 3 && i.release[1] >= 16 {
+		most = mostSeen
+	}
+	if mod.ins+mod.outs <= most {
+		return nil
+	}
+	return fmt.Errorf("axcl: %w: %s has %d inputs and %d outputs, and with AXCL %d.%d a card answers no execute of more than "+
+		"%d together: use a package of a file a layer, or for one of up to %d AXCL 3.16", axcl.ErrModel, path, mod.ins, mod.outs,
+		i.release[0], i.release[1], most, mostSeen)
+}
 
 // loadFile loads one file; on board the library wants its bytes.
 func (d *device) loadFile(mod *C.axn_module, layer int, path string) error {
@@ -263,9 +285,8 @@ func (d *device) loadFile(mod *C.axn_module, layer int, path string) error {
 	defer C.free(unsafe.Pointer(name))
 	if d.lib.kind == AXCL {
 		err := d.wrap(C.axn_load(d.c, mod, C.int32_t(layer), name, nil, 0), path)
-		if err == nil && mod.ins+mod.outs > mostNamed {
-			err = fmt.Errorf("axcl: %w: %s has %d inputs and %d outputs, and a card answers no execute of more than %d together: use a "+
-				"package of a file a layer", axcl.ErrModel, path, mod.ins, mod.outs, mostNamed)
+		if err == nil {
+			err = d.checkNamed(mod, path)
 		}
 		return err
 	}
