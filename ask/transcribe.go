@@ -17,10 +17,18 @@ type TranscribeRequest struct {
 	Translate   bool    // into English
 	Prompt      string  // what was said before, or words that may come; models that take none ignore it
 	Temperature float64 // 0: the most likely tokens, and others only where these make no sense
+
+	// Partial asks for segments while they are being spoken, too. Models that hear a whole piece of
+	// speech at a time have none.
+	Partial bool
 }
 
 // Segment is a part of speech, as text.
 type Segment struct {
+	// Partial says that the segment goes on: it is what was understood so far. The next segment
+	// replaces it, and its text begins with this one's.
+	Partial bool
+
 	Start, End time.Duration
 	Text       string
 	Language   string // ISO 639-1; empty: the model did not say

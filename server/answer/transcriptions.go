@@ -251,7 +251,7 @@ func (t *transcription) hear(sound *counted, r *request.Reply) error {
 		if err != nil {
 			return err
 		}
-		if t.h.Streams() {
+		if t.h.Streams() && event != nil {
 			if err := r.Part(t.h.Type(), event); err != nil {
 				return gone(err)
 			}

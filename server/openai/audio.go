@@ -25,6 +25,7 @@ type Transcription struct {
 
 	segments []ask.Segment
 	text     strings.Builder
+	begun    string // what text has of the segment that goes on
 }
 
 // NewTranscription returns a request without fields.
@@ -39,7 +40,11 @@ func NewTranslation() prompt.Hearing {
 func (t *Transcription) Model() string { return t.model }
 
 // Request is what the fields ask of the model.
-func (t *Transcription) Request() ask.TranscribeRequest { return t.request }
+func (t *Transcription) Request() ask.TranscribeRequest {
+	r := t.request
+	r.Partial = t.stream
+	return r
+}
 
 // Streams reports whether the answer is sent as it comes.
 func (t *Transcription) Streams() bool { return t.stream }
@@ -126,11 +131,22 @@ type word struct {
 	End   float64 `json:"end"`
 }
 
-// Add takes the next segment, and returns the event of a streamed answer.
+// Add takes the next segment, and returns the event of a streamed answer; nil, if the segment says
+// no more than its part that came before.
 func (t *Transcription) Add(s ask.Segment) ([]byte, error) {
-	t.segments = append(t.segments, s)
-	delta := prompt.Spoken(t.text.Len() > 0, s)
+	delta := strings.TrimPrefix(s.Text, t.begun)
+	if t.begun == "" {
+		delta = prompt.Spoken(t.text.Len() > 0, s)
+	}
 	t.text.WriteString(delta)
+	if t.begun = ""; s.Partial {
+		t.begun = s.Text
+	} else {
+		t.segments = append(t.segments, s)
+	}
+	if delta == "" {
+		return nil, nil
+	}
 	return event(map[string]string{"type": "transcript.text.delta", "delta": delta})
 }
 

@@ -14,7 +14,7 @@ type Hearing interface {
 	Model() string
 	Request() ask.TranscribeRequest // without its sound and key
 	Streams() bool
-	Add(s ask.Segment) (event []byte, err error)
+	Add(s ask.Segment) (event []byte, err error) // nil: there is nothing to send
 	Finish(length time.Duration) ([]byte, error) // the whole answer, or a stream's last event
 	Type() string
 	ErrorBody(status int, text string) []byte
