@@ -47,9 +47,7 @@ var kinds = []kind{
 	{name: "Whisper", does: "speech recognition", nets: single(whisper), open: openWhisper},
 	{name: "SenseVoice", does: "speech recognition", nets: single(sensesVoice), open: openSenseVoice},
 	{name: "Fun-ASR", does: "speech recognition", nets: single(func(n net) bool { return n.takes("speech", "speech_lengths") })},
-	{name: "Zipformer", does: "streaming speech recognition", nets: single(func(n net) bool {
-		return n.takes("x", "cached_len_0", "cached_key_0") && n.gives("encoder_out")
-	})},
+	{name: "Zipformer", does: "streaming speech recognition", nets: single(zipformer), open: openZipformer},
 	{name: "Kokoro", does: "speech synthesis", nets: single(func(n net) bool { return kokoroPart(n) > 0 }), open: openKokoro},
 	{name: "MeloTTS", does: "speech synthesis", nets: single(func(n net) bool {
 		return shaped(n.input("z_p"), 1, 192, -1) && n.takes("g")

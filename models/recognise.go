@@ -29,6 +29,7 @@ type KindError struct {
 	files []string
 	plan  *plan
 	nets  []net
+	why   error                             // why another net cannot be read; nil: all could
 	open  func(k *KindError) (other, error) // nil: axle does not run it yet
 
 	opened other // where it does
@@ -68,6 +69,7 @@ type evidence struct {
 	named   bool     // a configuration names layers
 	tried   bool
 	list    []net
+	broken  error // why one of them cannot be read
 }
 
 // net is one .axmodel file with the tensors of all its groups, by the names that the file has.
@@ -85,7 +87,7 @@ func (p *plan) recognise() error {
 	for _, k := range kinds {
 		said := k.says != nil && slices.ContainsFunc(e.configs, k.says)
 		if said || k.nets != nil && (!e.named || k.named && !p.t.listed) && k.nets(e) {
-			ke := &KindError{Kind: k.name, Does: k.does, files: p.everything(), plan: p, nets: e.list, open: k.open}
+			ke := &KindError{Kind: k.name, Does: k.does, files: p.everything(), plan: p, nets: e.list, why: e.broken, open: k.open}
 			return &Error{Path: p.t.label, What: ke.Error(), Err: ke}
 		}
 	}
@@ -143,6 +145,8 @@ func (e *evidence) nets() []net {
 		if m, err := axmodel.Read(f, t.files[name]); err == nil {
 			e.list = append(e.list, asNet(name, m))
 			seen[pattern] = true
+		} else if e.broken == nil {
+			e.broken = &Error{Path: t.where(name), What: what(err), Fix: "fetch the file again", Err: ErrMalformed}
 		}
 		f.Close()
 	}

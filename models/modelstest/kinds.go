@@ -183,18 +183,30 @@ func Whispers() []Kind {
 	return all
 }
 
+// Zipformers are the streaming Zipformer's packages in both packings, whole but for the weights.
+func Zipformers() (all []Kind) {
+	types := map[axcl.Type]string{axcl.Int32: "i32", axcl.FP32: "f32"}
+	for _, name := range []string{"Axera", "HY"} {
+		e := Zipformer{Layout: name, Full: true}
+		in := fmt.Sprintf("x f32 1,%d,%d", e.Frames(), zipBins)
+		out := fmt.Sprintf("encoder_out f32 1,%d,%d", e.Step()/4, zipOut)
+		for _, kind := range zipKinds {
+			for i, s := range e.stages() {
+				dims := strings.ReplaceAll(strings.Trim(fmt.Sprint(kind.dims(s)), "[]"), " ", ",")
+				state := fmt.Sprintf("cached_%s_%d %s %s", kind.name, i, types[kind.typ], dims)
+				in, out = in+"; "+state, out+"; new_"+state
+			}
+		}
+		at := e.folder() + "/"
+		all = append(all, Kind{"Zipformer", name, nets(at+"encoder: "+in+" -> "+out, at+"decoder: y i32 1,2 -> decoder_out f32 1,512",
+			at+"joiner: encoder_out f32 1,512; decoder_out f32 1,512 -> logits f32 1,6254")}.
+			with(map[string]string{e.tokens(): e.list()}))
+	}
+	return all
+}
+
 // Kinds are one of every kind and layout that axle does not run.
 func Kinds() []Kind {
-	states := "x f32 1,103,80"
-	after := "encoder_out f32 1,24,512"
-	for _, kind := range []string{"len i32 2,1", "avg f32 2,1,256", "key f32 2,192,1,192", "val f32 2,192,1,96", "val2 f32 2,192,1,96",
-		"conv1 f32 2,1,256,30", "conv2 f32 2,1,256,30"} {
-		name, shape, _ := strings.Cut(kind, " ")
-		for i := range 5 {
-			states += fmt.Sprintf("; cached_%s_%d %s", name, i, shape)
-			after += fmt.Sprintf("; new_cached_%s_%d %s", name, i, shape)
-		}
-	}
 	const hidden = "encoder_hidden_states f32 1,77,768"
 	diffusion := func(unet, latent string) map[string][]byte {
 		return nets("text_encoder/sd15_text_encoder_sim: input_ids i32 1,77 -> last_hidden_state f32 1,77,768",
@@ -219,8 +231,6 @@ func Kinds() []Kind {
 		Kind{"MOSS-Transcribe-Diarize", "", nets("encoder: mel f32 1,80,3000 -> output f32 1,375,8")}.
 			layers("qwen3_p256_l%d_together.axmodel", 2, 20),
 		{"MeloTTS", "", nets("decoder-ax650/decoder-zh: z_p f32 1,192,128; g f32 1,256,1 -> audio f32 1,1,65536")},
-		{"Zipformer", "", nets("encoder: "+states+" -> "+after, "decoder: y i32 1,2 -> decoder_out f32 1,512",
-			"joiner: encoder_out f32 1,512; decoder_out f32 1,512 -> logits f32 1,6254")},
 		{"FireRedASR", "", nets("encoder: encoder_input f32 1,998,80; encoder_input_lengths i32 1" +
 			" -> n_layer_cross_k f32 16,1,250,1280; n_layer_cross_v f32 16,1,250,1280; cross_attn_mask f32 1,1,250")},
 		{"Fun-ASR", "", nets("adaptor: speech f32 1,500,560; speech_lengths i32 1" +

@@ -23,7 +23,7 @@ func TestSpeechNative(t *testing.T) {
 		for _, c := range []struct {
 			name string
 			test func(*testing.T, axcl.Device)
-		}{{"SenseVoice", testSenseVoice}, {"Whisper", testWhisper}, {"Kokoro", testKokoro}} {
+		}{{"SenseVoice", testSenseVoice}, {"Whisper", testWhisper}, {"Kokoro", testKokoro}, {"Zipformer", testZipformer}} {
 			t.Run(kind+" "+c.name, func(t *testing.T) { c.test(t, simCard(t, kind)) })
 		}
 	}

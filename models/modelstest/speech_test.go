@@ -36,6 +36,7 @@ func TestSpeechKinds(t *testing.T) {
 	}{
 		{"SenseVoice", []string{"Axera", "sherpa"}, func(l, dir string) error { return modelstest.SenseVoice{Layout: l, N: 8}.Write(dir) }},
 		{"Whisper", []string{"A", "B", "C"}, func(l, dir string) error { return modelstest.Whisper{Layout: l}.Write(dir) }},
+		{"Zipformer", []string{"Axera", "HY"}, func(l, dir string) error { return modelstest.Zipformer{Layout: l}.Write(dir) }},
 		{"Kokoro", []string{"A", "B"}, func(l, dir string) error { return modelstest.Kokoro{Layout: l}.Write(dir) }},
 	} {
 		for _, layout := range c.layouts {

@@ -84,15 +84,16 @@ func marked(list []os.DirEntry) bool {
 	return false
 }
 
+// tokens says whether a file lists tokens.
+func tokens(name string) bool { return name == "tokenizer.json" || name == "tokens.txt" }
+
 // isSplit says whether a folder keeps nets in one sub-folder, without a configuration, and the
 // tokenizer that belongs to them in itself or, where beside is set, in another: packages of single
 // nets are built so. Of others, a folder checkpoints has the configuration.
 func (w *walk) isSplit(dir string, list []os.DirEntry, beside bool) bool {
 	nets, tokenizer := false, false
 	for _, e := range list {
-		if e.Name() == "tokenizer.json" {
-			tokenizer = true
-		}
+		tokenizer = tokenizer || tokens(e.Name())
 		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
@@ -111,7 +112,7 @@ func (w *walk) isSplit(dir string, list []os.DirEntry, beside bool) bool {
 		case compiled:
 			nets = true
 		case beside && has(func(name string) bool {
-			return name == "tokenizer.json" || e.Name() == "checkpoints" && name == "config.json"
+			return tokens(name) || e.Name() == "checkpoints" && name == "config.json"
 		}):
 			tokenizer = true
 		}
