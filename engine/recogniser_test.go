@@ -142,6 +142,7 @@ func TestTranscribeReads(t *testing.T) {
 	for name, write := range map[string]func(dir string) error{
 		"SenseVoice": modelstest.SenseVoice{Seed: 3, Layout: "sherpa"}.Write,
 		"Whisper":    modelstest.Whisper{Seed: 2, Layout: "B", Layers: 1}.Write,
+		"Zipformer":  modelstest.Zipformer{Seed: 2, Layout: "HY"}.Write,
 	} {
 		m, _, _ := onCard(t, write, softCard, OpenOptions{})
 		for _, c := range []struct {
@@ -213,7 +214,8 @@ func TestTranscribeFaults(t *testing.T) {
 		name  string
 		write func(dir string) error
 		after []int // this many calls
-	}{{"SenseVoice", sense, []int{0}}, {"Whisper", whisper, []int{0, 1, 2, 20}}} {
+	}{{"SenseVoice", sense, []int{0}}, {"Whisper", whisper, []int{0, 1, 2, 20}},
+		{"Zipformer", modelstest.Zipformer{Seed: 2, Layout: "HY"}.Write, []int{0, 1, 2, 20}}} {
 		for _, c := range []struct {
 			name string
 			fail func(hang <-chan struct{}) error

@@ -55,18 +55,58 @@ func TestSenseVoiceNative(t *testing.T) {
 func TestWhisperNative(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
+	onBoth(t, "", testWhisper)
+}
+
+// newer is the version of AXCL with which a card answers an execute of an encoder that has as many
+// states as a Zipformer's.
+const newer = "\nversion=3.16.0"
+
+// TestZipformerNative is TestZipformer through the vendor's ABI, of the card and of the board.
+func TestZipformerNative(t *testing.T) {
+	lane.NoRace(t)
+	onBoth(t, newer, testZipformer)
+}
+
+// TestZipformerOldLibrary: on a card that would not answer the encoder's calls the model is not
+// loaded, and the error says what does.
+func TestZipformerOldLibrary(t *testing.T) {
+	open, _ := onSim(t, "hazards=strict")
+	dir := t.TempDir()
+	if err := (modelstest.Zipformer{Seed: 2, Layout: "HY"}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	p, err := models.OpenAny(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	c, err := OpenCard(open, CardOptions{Check: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := OpenAny(t.Context(), p, OpenOptions{Card: c}); !errors.Is(err, axcl.ErrModel) ||
+		!strings.Contains(err.Error(), "with AXCL 3.10 a card answers no execute of more than 50 together") ||
+		!strings.Contains(err.Error(), "AXCL 3.16") {
+		t.Error(err)
+	}
+}
+
+// onBoth runs a test on the simulated card behind a link and on its own board.
+func onBoth(t *testing.T, more string, test func(*testing.T, func() (axcl.Device, string, error))) {
 	t.Run("card", func(t *testing.T) {
-		open, _ := onSim(t, "hazards=strict")
-		testWhisper(t, open)
+		open, _ := onSim(t, "hazards=strict"+more)
+		test(t, open)
 	})
 	t.Run("board", func(t *testing.T) {
-		onSim(t, "hazards=strict")
+		onSim(t, "hazards=strict"+more)
 		libs, err := simcard.Build("")
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Setenv(native.EnvEngine, filepath.Dir(libs.Engine))
-		testWhisper(t, func() (axcl.Device, string, error) { return cards.Open("axengine") })
+		test(t, func() (axcl.Device, string, error) { return cards.Open("axengine") })
 	})
 }
 
@@ -104,19 +144,7 @@ func TestWhisperLink(t *testing.T) {
 func TestKokoroNative(t *testing.T) {
 	lane.Slow(t)
 	lane.NoRace(t)
-	t.Run("card", func(t *testing.T) {
-		open, _ := onSim(t, "hazards=strict")
-		testKokoro(t, open)
-	})
-	t.Run("board", func(t *testing.T) {
-		onSim(t, "hazards=strict")
-		libs, err := simcard.Build("")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Setenv(native.EnvEngine, filepath.Dir(libs.Engine))
-		testKokoro(t, func() (axcl.Device, string, error) { return cards.Open("axengine") })
-	})
+	onBoth(t, "", testKokoro)
 }
 
 // TestKokoroLink: a piece costs fifteen transfers. What only the last net takes of the second stays
@@ -167,6 +195,52 @@ func crossed(t *testing.T, c *Card, trace string) (l link) {
 		}
 	}
 	return l
+}
+
+// TestZipformerLink: states stay on the card. Of a call of the encoder its frames and rows cross
+// the link, of the decoder two symbols, of the joiner a row and logits. Transcriptions for which
+// there is no set of states move theirs, and hear the same.
+func TestZipformerLink(t *testing.T) {
+	lane.NoRace(t)
+	open, sim := onSim(t, "hazards=strict"+newer)
+	e := modelstest.Zipformer{Seed: 2, Layout: "HY"}
+	m, _, _ := onCard(t, e.Write, open, OpenOptions{})
+	count := func(f func()) (copied, calls uint64) {
+		copied, calls = sim.Crossings(), m.Stats().Passes["transcribe"]
+		f()
+		return sim.Crossings() - copied, m.Stats().Passes["transcribe"] - calls
+	}
+	samples := babble(1, 3)
+	want := heardAll(t, m, samples, "")
+	spoken := 0
+	for _, s := range want {
+		spoken += len(s.Tokens)
+	}
+	steps := uint64((len(samples)+4800+80)/160-7+31) / 32
+	copied, calls := count(func() { heardAll(t, m, samples, "") })
+	// Each step has one call of the encoder and eight of the joiner. The rest are the decoder's:
+	// one behind each symbol, and one or none at the beginning of an utterance.
+	said := calls - 9*steps
+	if said < uint64(spoken) || said > uint64(spoken)+4 || copied != 2*9*steps+said {
+		t.Errorf("%d copies in %d calls, of them %d of the decoder, for %d symbols", copied, calls, said, spoken)
+	}
+	const clients = models.ZipformerSets + 1
+	together, calls := count(func() {
+		var g sync.WaitGroup
+		for i := range clients {
+			g.Go(func() {
+				got, err := transcribed(t.Context(), m, TranscribeRequest{Sound: hearing(samples), Key: fmt.Sprint(i)})
+				if err != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("%d: %v\n got %+v\nwant %+v", i, err, got, want)
+				}
+			})
+		}
+		g.Wait()
+	})
+	t.Logf("%d copies in %d calls alone, %d in %d of %d together", copied, 9*steps+said, together, calls, clients)
+	if together < clients*copied+2*35 {
+		t.Errorf("%d transcriptions took %d copies, one alone %d: no states were moved", clients, together, copied)
+	}
 }
 
 // onSim configures the simulated card for one test, and gives what opens it.

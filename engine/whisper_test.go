@@ -380,55 +380,7 @@ func TestWhisperRefused(t *testing.T) {
 // TestWhisperRoom: too little memory for what stays on the card is no fault of the card. Nothing is
 // left there, and where room is made it opens.
 func TestWhisperRoom(t *testing.T) {
-	dir := t.TempDir()
-	if err := (modelstest.Whisper{Seed: 2, Layout: "A", Layers: 1}).Write(dir); err != nil {
-		t.Fatal(err)
-	}
-	p, err := models.OpenAny(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	d := &cramped{}
-	c, err := OpenCard(func() (axcl.Device, string, error) {
-		soft, why, err := softCard()
-		d.Device = soft
-		return d, why, err
-	}, CardOptions{Check: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	now := func() int64 {
-		if err := c.Do(t.Context(), func(axcl.Device) error { return c.Refresh() }); err != nil {
-			t.Fatal(err)
-		}
-		return c.Info().FreeCMM
-	}
-	free := now()
-	for range 4 { // three strikes lose a card
-		d.left = 5 // of six buffers
-		if _, err := OpenAny(t.Context(), p, OpenOptions{Card: c}); !errors.Is(err, axcl.ErrMemory) {
-			t.Fatal(err)
-		}
-		if left := now(); left != free {
-			t.Fatalf("%d bytes are free of %d", left, free)
-		}
-	}
-	d.left = 5
-	m, err := OpenAny(t.Context(), p, OpenOptions{Card: c, Room: func(int64, int64) bool { d.left = 6; return true }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := heardAll(t, m, babble(1, 3), ""); len(got) == 0 {
-		t.Error("it hears nothing")
-	}
-	if err := m.Close(); err != nil {
-		t.Error(err)
-	}
-	if left := now(); left != free || c.ours.Load() != 0 {
-		t.Errorf("%d bytes are free of %d, %d are ours", left, free, c.ours.Load())
-	}
+	testRoom(t, modelstest.Whisper{Seed: 2, Layout: "A", Layers: 1}.Write, 6)
 }
 
 // TestWhisperSpoiled: a turn that fails leaves caches that are cleared before the next one, also
@@ -485,6 +437,59 @@ func TestWhisperClosed(t *testing.T) {
 	}
 	if n := c.ours.Load(); n != 0 {
 		t.Errorf("%d bytes are still counted", n)
+	}
+}
+
+// testRoom opens a recogniser that takes this many buffers on a card with memory for one less.
+func testRoom(t *testing.T, write func(dir string) error, buffers int) {
+	dir := t.TempDir()
+	if err := write(dir); err != nil {
+		t.Fatal(err)
+	}
+	p, err := models.OpenAny(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	d := &cramped{}
+	c, err := OpenCard(func() (axcl.Device, string, error) {
+		soft, why, err := softCard()
+		d.Device = soft
+		return d, why, err
+	}, CardOptions{Check: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	now := func() int64 {
+		if err := c.Do(t.Context(), func(axcl.Device) error { return c.Refresh() }); err != nil {
+			t.Fatal(err)
+		}
+		return c.Info().FreeCMM
+	}
+	free := now()
+	for range 4 { // three strikes lose a card
+		d.left = buffers - 1
+		if _, err := OpenAny(t.Context(), p, OpenOptions{Card: c}); !errors.Is(err, axcl.ErrMemory) {
+			t.Fatal(err)
+		}
+		if left := now(); left != free {
+			t.Fatalf("%d bytes are free of %d", left, free)
+		}
+	}
+	d.left = buffers - 1
+	m, err := OpenAny(t.Context(), p, OpenOptions{Card: c, Room: func(int64, int64) bool { d.left = buffers; return true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := heardAll(t, m, babble(1, 3), ""); len(got) == 0 {
+		t.Error("it hears nothing")
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := now(); left != free || c.ours.Load() != 0 {
+		t.Errorf("%d bytes are free of %d, %d are ours", left, free, c.ours.Load())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,6 +115,66 @@ func TestTranscribeBuiltin(t *testing.T) {
 	}
 	if got, _, err := command(t, "transcribe", "../../models/hearing/testdata/0.flac"); err != nil || got == said["0.flac"] {
 		t.Errorf("beside another recogniser: %q, %v", got, err)
+	}
+}
+
+// TestTranscribeSpoken: a sound that comes in parts is understood as it comes, and its text
+// is that of the file.
+func TestTranscribeSpoken(t *testing.T) {
+	lane.NoRace(t)
+	place := t.TempDir()
+	if err := (modelstest.Zipformer{Seed: 2, Layout: "HY"}).Write(filepath.Join(place, "zip")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AXLE_MODELS", t.TempDir())
+	t.Setenv("AXLE_MODEL_PATH", place)
+	t.Setenv("AXLE_HOST", "127.0.0.1:1")
+	samples := make([]float32, 4*16000)
+	for i := range samples {
+		samples[i] = float32(i/1000%7) / 10 * float32(i%50-25) / 25
+	}
+	sound := audio.AppendPCM(audio.AppendWAVHeader(nil, 16000, -1), samples)
+	wav := filepath.Join(place, "a.wav")
+	if err := os.WriteFile(wav, sound, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want, _, err := command(t, "transcribe", "-m", "zip", wav)
+	if err != nil || len(want) < 10 {
+		t.Fatalf("%q, %v", want, err)
+	}
+	whole, _, err := command(t, "transcribe", "-m", "zip", "-f", "json", wav)
+	if text := strings.TrimSpace(want); err != nil || !strings.Contains(whole, text) {
+		t.Errorf("whole %q, as it came %q, %v", whole, text, err)
+	}
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := os.Stdin
+	os.Stdin = in
+	go func() {
+		for part := range slices.Chunk(sound, 3001) {
+			_, _ = out.Write(part)
+		}
+		_ = out.Close()
+	}()
+	got, _, err := command(t, "transcribe", "-m", "zip", "-")
+	os.Stdin = old
+	_ = in.Close()
+	if err != nil || got != want {
+		t.Errorf("from a pipe %q, from the file %q, %v", got, want, err)
+	}
+	if err := (modelstest.Zipformer{Seed: 1, Layout: "Axera"}).Write(filepath.Join(place, "split")); err != nil {
+		t.Fatal(err)
+	}
+	if text, _, err := command(t, "transcribe", "-m", "split/inputs", wav); err != nil || len(text) < 10 {
+		t.Errorf("nets and tokens in folders of their own: %q, %v", text, err)
+	}
+	for _, args := range [][]string{{"show", "zip"}, {"inspect", filepath.Join(place, "zip")}, {"plan", "zip"}, {"list"}} {
+		text, _, err := command(t, args...)
+		if err != nil || strings.Contains(text, "does not run") || !strings.Contains(text, "zip") {
+			t.Errorf("%v: %v\n%s", args, err, text)
+		}
 	}
 }
 

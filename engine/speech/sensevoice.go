@@ -10,7 +10,6 @@ import (
 	"math"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/axle-llm/axle/ask"
@@ -33,9 +32,8 @@ func NewSenseVoice(p *models.SenseVoice, run Run) *SenseVoice { return &SenseVoi
 var sensePrompt = [...]int32{1, 2, 14}
 
 const (
-	senseRow   = 60 * time.Millisecond // of an output row
-	senseHead  = 4                     // output rows before those of speech
-	senseBlank = 0
+	senseRow  = 60 * time.Millisecond // of an output row
+	senseHead = 4                     // output rows before those of speech
 )
 
 // Transcribe cuts the sound where it is quiet, into pieces that the net takes in one call, and
@@ -183,39 +181,10 @@ func (c *senseCall) recognise(ctx context.Context, piece vad.Piece) ([]ask.Segme
 	return c.segments(at(piece.Start), at(piece.Start+len(piece.Samples)))
 }
 
-// best returns the largest logit of an output row, and the log probability of it.
+// best is likeliest of an output row.
 func (c *senseCall) best(row int) (id int32, logprob float64, err error) {
-	vocab := c.p.Logits.Shape[2]
-	b := c.logits[4*vocab*row:][:4*vocab]
-	value := func(i int) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))) }
-	most := math.Inf(-1)
-	for i := range vocab {
-		x := value(i)
-		if math.IsNaN(x) || math.IsInf(x, 1) {
-			return 0, 0, ErrNonsense
-		}
-		if x > most {
-			id, most = int32(i), x
-		}
-	}
-	if math.IsInf(most, -1) {
-		return 0, 0, ErrNonsense
-	}
-	if id == senseBlank {
-		return id, 0, nil
-	}
-	sum := 0.0
-	for i := range vocab {
-		sum += math.Exp(value(i) - most)
-	}
-	return id, -math.Log(sum), nil
-}
-
-// heard is a token and its place among the rows of speech: from the first row of it to the last.
-type heard struct {
-	id       int32
-	from, to int
-	logprob  float64
+	width := 4 * c.p.Logits.Shape[2]
+	return likeliest(c.logits[width*row:][:width])
 }
 
 // segments returns what the last call recognised of a piece, cut at the ends of sentences. Error:
@@ -230,22 +199,22 @@ func (c *senseCall) segments(start, end time.Duration) (all []ask.Segment, err e
 		about[i] = special(c.p.Tokens[id])
 	}
 	var tokens []heard
-	last := int32(senseBlank)
+	last := int32(blank)
 	for i := range c.count {
 		id, logprob, err := c.best(senseHead + i)
 		switch {
 		case err != nil:
 			return nil, err
-		case id == last && id != senseBlank:
+		case id == last && id != blank:
 			tokens[len(tokens)-1].to = i
-		case id != senseBlank:
+		case id != blank:
 			tokens = append(tokens, heard{id, i, i, logprob})
 		}
 		last = id
 	}
 	for len(tokens) > 0 {
 		n := c.sentence(tokens)
-		seg := c.segment(tokens[:n], start, end)
+		seg := segment(c.p.Tokens, tokens[:n], senseRow, start, end)
 		seg.Language, seg.Emotion, seg.Event = about[0], about[1], about[2]
 		if seg.Language == "nospeech" {
 			seg.Language = ""
@@ -255,15 +224,6 @@ func (c *senseCall) segments(start, end time.Duration) (all []ask.Segment, err e
 		}
 	}
 	return all, nil
-}
-
-// special returns the name of a token that is no text, such as <|en|>; empty: it is text.
-func special(token string) string {
-	name, ok := strings.CutPrefix(token, "<|")
-	if name, end := strings.CutSuffix(name, "|>"); ok && end {
-		return name
-	}
-	return ""
 }
 
 // sentence returns how many tokens the first sentence has.
@@ -276,40 +236,4 @@ func (c *senseCall) sentence(tokens []heard) int {
 		}
 	}
 	return len(tokens)
-}
-
-// segment returns the text of tokens that follow each other, and their words with times.
-func (c *senseCall) segment(tokens []heard, start, end time.Duration) (s ask.Segment) {
-	var text strings.Builder
-	for _, t := range tokens {
-		token := c.p.Tokens[t.id]
-		if special(token) != "" {
-			continue
-		}
-		from, to := start+time.Duration(t.from)*senseRow, min(start+time.Duration(t.to+1)*senseRow, end)
-		word, fresh := strings.CutPrefix(token, "▁")
-		word = strings.ReplaceAll(word, "▁", " ")
-		if fresh {
-			text.WriteByte(' ')
-		}
-		text.WriteString(word)
-		if s.Tokens == nil {
-			s.Start = from
-		}
-		s.End = to
-		s.Tokens = append(s.Tokens, t.id)
-		s.Logprob += t.logprob
-		if first, _ := utf8.DecodeRuneInString(word); len(s.Words) > 0 && !fresh && !unicode.Is(unicode.Han, first) &&
-			!unicode.In(first, unicode.Hiragana, unicode.Katakana, unicode.Hangul) {
-			w := &s.Words[len(s.Words)-1]
-			w.Text, w.End = w.Text+word, to
-		} else if word != "" {
-			s.Words = append(s.Words, ask.Word{Text: word, Start: from, End: to})
-		}
-	}
-	if len(s.Tokens) > 0 {
-		s.Logprob /= float64(len(s.Tokens))
-	}
-	s.Text = strings.TrimSpace(text.String())
-	return s
 }
