@@ -189,7 +189,7 @@ type facts struct {
 func parseFacts(o object) (f facts) {
 	f.modelType = o.str("model_type")
 	f.bos, f.eos = o.ids("bos_token_id"), o.ids("eos_token_id")
-	for _, o := range []object{o, o.sub("text_config"), o.sub("llm_config")} {
+	for _, o := range []object{o, o.sub("text_config"), o.sub("llm_config"), o.sub("thinker_config").sub("text_config")} {
 		for _, n := range []struct {
 			to  *int
 			key string
@@ -209,4 +209,15 @@ func parseFacts(o object) (f facts) {
 		}
 	}
 	return f
+}
+
+func poolingOf(o object) string {
+	for _, k := range []struct{ key, kind string }{
+		{"pooling_mode_lasttoken", "last"}, {"pooling_mode_mean_tokens", "mean"}, {"pooling_mode_cls_token", "first"},
+	} {
+		if f := o.flag(k.key); f != nil && *f {
+			return k.kind
+		}
+	}
+	return ""
 }

@@ -49,8 +49,24 @@ func (p *Package) Memory() Memory {
 func pages(n int64) int64 { return (n + page - 1) &^ (page - 1) }
 
 // TextMemory is Memory without the encoder of pictures: what the package takes on a card that has
-// no room for both.
+// no room for both. A recogniser is of no use without its encoder of sound, which is part of it.
 func (p *Package) TextMemory() Memory {
+	m := p.layersMemory()
+	if h := p.hears; h != nil {
+		for _, n := range []NetFile{h.Front, h.Encoder} {
+			m.Encoder += pages(n.Size)
+		}
+		for _, t := range []axcl.Tensor{h.Mel, h.Between.To, h.Mask, h.Output} {
+			m.Encoder += pages(int64(t.Size))
+		}
+		m.Card += m.Encoder
+		m.Load = max(m.Load, m.Card+pages(max(h.Front.Size, h.Encoder.Size)))
+	}
+	return m
+}
+
+// layersMemory is what layers and head take.
+func (p *Package) layersMemory() Memory {
 	var m Memory
 	take := func(what *int64, n int64) {
 		*what += n
@@ -179,7 +195,7 @@ type Info struct {
 	Languages     []string    // that a recogniser hears, ISO 639-1; empty where that is not known
 	Voices        []ask.Voice // that it speaks with
 	Pooling       string
-	Encoder       string // of pictures, in a line; empty where there is none
+	Encoder       string // of pictures or of sound, in a line; empty where there is none
 	Pictures      string // what a picture costs, or why none is read
 	Size          int64
 	Memory        Memory
@@ -372,7 +388,7 @@ func (i Info) Write(w io.Writer) error {
 	row("feed forward", i.FeedForward)
 	row("vocabulary", i.Vocab)
 	row("tokenizer", i.TokenizerType)
-	if i.Kind == "" {
+	if i.Cells > 0 {
 		row("cache", fmt.Sprintf("%d rows of %s", i.Cells, caches(i.Each, i.KV)))
 	}
 	row("window", windows(i.Each))
@@ -396,7 +412,7 @@ func (i Info) Write(w io.Writer) error {
 	if m.Encoder > 0 {
 		states += ", encoder " + HumanBytes(m.Encoder)
 	}
-	if i.Kind != "" {
+	if i.Cells == 0 {
 		row("card memory", fmt.Sprintf("%s (net %s, buffers %s)", HumanBytes(m.Card), HumanBytes(m.Layers), HumanBytes(m.IO)))
 	} else {
 		row("card memory", fmt.Sprintf("%s (layers %s, head %s, cache %s%s, buffers %s)", HumanBytes(m.Card), HumanBytes(m.Layers),

@@ -82,6 +82,7 @@ type Package struct {
 	opened
 	measured
 	sight
+	hearing
 	words
 }
 
@@ -109,6 +110,13 @@ type sight struct {
 	vision     *Vision // its tensors; tokens are resolved by visionOnce
 	visionErr  error
 	visionOnce sync.Once
+}
+
+// hearing is the encoder of sound.
+type hearing struct {
+	hears     *Hearing // its tensors; tokens are resolved by hearsOnce
+	hearsErr  error
+	hearsOnce sync.Once
 }
 
 // words are the tokenizer and the template, each loaded when it is first asked for.
@@ -161,10 +169,17 @@ func open(fsys fs.FS, label, name string) (*Package, error) {
 	if err != nil {
 		return nil, p.describe(err, name)
 	}
+	return p.open(name)
+}
+
+// open reads and checks the files that the plan names.
+func (p *plan) open(name string) (*Package, error) {
+	t := p.t
 	pkg := &Package{
 		Layout: p.layout, Source: p.source, Family: p.family, TokenizerType: p.tokenizerType, Config: p.cfg, Encoders: p.encoders,
-		opened: opened{p: p, fsys: fsys},
+		opened: opened{p: p, fsys: t.fsys},
 	}
+	var err error
 	pkg.Name = cmp.Or(p.cfg.ModelName, name)
 	if pkg.Name == "." {
 		pkg.Name = p.family

@@ -25,8 +25,8 @@ var kinds = []kind{
 	// Language models with something more.
 	{name: "MOSS-Transcribe-Diarize", does: "speech recognition with speakers", says: calls("mosstranscribediarize")},
 	{name: "Qwen3-ASR", does: "speech recognition", says: calls("qwen3asr"), nets: single(func(n net) bool {
-		return n.takes("input_features") && (n.gives("conv_output") || n.takes("feature_attention_mask"))
-	})},
+		return convolves(n) || attends(n)
+	}), open: openQwenASR},
 	{name: "Qwen3-TTS", does: "speech synthesis", says: calls("qwen3tts"), nets: single(func(n net) bool {
 		return n.gives("audio_codes") || n.takes("codes") && n.gives("hidden_512")
 	})},

@@ -53,14 +53,24 @@ func (p *plan) bad(name, format string, a ...any) *Error {
 
 func makePlan(t *tree) (*plan, error) {
 	p := &plan{t: t, base: "."}
-	//rule:G24 TestKinds$ p.recognise, p.findLayers => p.findLayers
-	for _, step := range []func() error{p.configure, p.recognise, p.findLayers, p.findHead, p.findEmbed, p.findTable, p.findFacts,
-		p.findFamily, p.findTokenizer, p.findRest} {
+	//rule:G24 TestKinds$ p.recognise, p.language => p.language
+	for _, step := range []func() error{p.configure, p.recognise, p.language} {
 		if err := step(); err != nil {
 			return p, err // as far as it went
 		}
 	}
 	return p, nil
+}
+
+// language finds the files of a language model.
+func (p *plan) language() error {
+	for _, step := range []func() error{p.findLayers, p.findHead, p.findEmbed, p.findTable, p.findFacts, p.findFamily, p.findTokenizer,
+		p.findRest} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // foreign recognises builds for other chips of the vendor, which this project's cards cannot run.
@@ -630,15 +640,4 @@ func (p *plan) findRest() error {
 		}
 	}
 	return p.findEncoder()
-}
-
-func poolingOf(o object) string {
-	for _, k := range []struct{ key, kind string }{
-		{"pooling_mode_lasttoken", "last"}, {"pooling_mode_mean_tokens", "mean"}, {"pooling_mode_cls_token", "first"},
-	} {
-		if f := o.flag(k.key); f != nil && *f {
-			return k.kind
-		}
-	}
-	return ""
 }

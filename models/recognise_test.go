@@ -62,7 +62,7 @@ func TestKinds(t *testing.T) {
 			}
 		})
 	}
-	if want := "a Qwen3-ASR package (speech recognition): axle does not run it yet"; !said[want] {
+	if want := "a FireRedASR package (speech recognition): axle does not run it yet"; !said[want] {
 		t.Errorf("no %q", want)
 	}
 }

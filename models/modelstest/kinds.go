@@ -205,6 +205,34 @@ func Zipformers() (all []Kind) {
 	return all
 }
 
+// Hearers are packages of Qwen3-ASR, whole but for the weights: as the vendor makes them, and one
+// whose mask is of integers and whose configuration says what it is.
+func Hearers() []Kind {
+	hearer := func(mask string, config map[string]any) Kind {
+		k := Kind{"Qwen3-ASR", mask, nets("conv_frontend: input_features f32 1,3000,128 -> conv_output f32 1,390,896",
+			"encoder: input_features f32 1,390,896; feature_attention_mask "+mask+" 1,390 -> output f32 1,390,8")}
+		groups := []axcl.Group{{Rows: 1, Cells: 2047}}
+		for cells := 0; cells < 448; cells += 64 {
+			groups = append(groups, axcl.Group{Rows: 64, Cells: cells})
+		}
+		for i := range 2 {
+			l := axmodeltest.VendorLayer(8, 4, 3, 10_000, groups...)
+			l.Groups[0].Inputs[2].Shape = []int{1, 1} // one position where a token is decoded
+			k.Files[fmt.Sprintf("qwen3_asr_p64_l%d_together.axmodel", i)] = l.Marshal()
+		}
+		k.Files["qwen3_asr_post.axmodel"] = axmodeltest.VendorHead(8, hearerVocab, 100, axcl.BF16, false).Marshal()
+		k.Files["model.embed_tokens.weight.bfloat16.bin"] = make([]byte, hearerVocab*8*2)
+		return k.with(map[string]string{"config.json": text(config), "post_config.json": "{}", "qwen3_tokenizer.txt": hearerTokens(),
+			"tokenizer/vocab.json": "{}", "tokenizer/merges.txt": "", "tokenizer/tokenizer_config.json": "{}"})
+	}
+	heads := map[string]any{"num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 3072,
+		"max_position_embeddings": 65536, "vocab_size": hearerVocab}
+	return []Kind{
+		hearer("f32", map[string]any{"thinker_config": map[string]any{"text_config": heads}}),
+		hearer("i32", map[string]any{"model_type": "qwen3_asr", "thinker_config": map[string]any{"text_config": heads}}),
+	}
+}
+
 // Kinds are one of every kind and layout that axle does not run.
 func Kinds() []Kind {
 	const hidden = "encoder_hidden_states f32 1,77,768"
@@ -222,9 +250,6 @@ func Kinds() []Kind {
 		return text(c)
 	}
 	all := []Kind{
-		Kind{"Qwen3-ASR", "", nets("conv_frontend: input_features f32 1,3000,128 -> conv_output f32 1,390,896",
-			"encoder: input_features f32 1,390,896; feature_attention_mask f32 1,390 -> output f32 1,390,1024")}.
-			layers("qwen3_asr_p64_l%d_together.axmodel", 2, 20),
 		Kind{"Qwen3-TTS", "", nets("speech_tokenizer/encoder: input_values f32 1,72000 -> audio_codes i32 38,16",
 			"speech_tokenizer/decode_pre_inproj: codes i32 16,325 -> hidden_512 f32 325,512")}.
 			layers("talker/qwen3_tts_talker_p128_l%d_together.axmodel", 3, 20),
@@ -256,8 +281,6 @@ func Kinds() []Kind {
 		Kind{"LoRA", "", map[string][]byte{}}.layers("qwen3_vl_text_p128_l%d_together.axmodel", 2, 20, lora()...),
 	}
 	more := map[string]map[string]string{
-		"Qwen3-ASR": {"config.json": text(map[string]any{"architectures": []string{"ForConditionalGeneration"}, "vocab_size": 20}),
-			"post_config.json": "{}", "qwen3_tokenizer.txt": "430 1\n"},
 		"Qwen3-TTS": {"config.json": "{}"},
 		"MOSS-Transcribe-Diarize": {"config.json": vendor(map[string]any{"tokenizer_type": "MossTranscribeDiarize",
 			"vlm_type": "MossTranscribeDiarizeVL", "filename_post_axmodel": "qwen3_post.axmodel",
