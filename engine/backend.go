@@ -102,7 +102,7 @@ func (b *cardBackend) hold(ctx context.Context, job *Job) (ps []*picture, releas
 	if err := b.m.pictures.sees(b.info.Name); err != nil {
 		return nil, nil, err
 	}
-	if rows := b.m.pictures.encoder.sees.Rows; n > b.m.shape.Cells/rows {
+	if rows := b.m.pictures.encoder.longest; n > b.m.shape.Cells/rows {
 		return nil, nil, &ContextError{Have: n * rows, Max: b.m.shape.Cells}
 	}
 	return b.m.pictures.encoder.hold(ctx, job.Key, job.Images)

@@ -33,13 +33,13 @@ func (e *eyesight) shown(ctx context.Context, msgs []chat.Message, first int) (s
 	}
 	s.ids = ids
 	for _, data := range images {
-		made, err := e.l.pictures.encoder.enc.Prepare(data, vision.Limits{})
+		made, err := e.l.pictures.encoder.enc.(*pictures.Encoder).Prepare(data, vision.Limits{})
 		if err != nil {
 			return s, err
 		}
 		err = e.l.card.Do(ctx, func(axcl.Device) error {
 			for made.Rows() == nil {
-				if err := e.l.card.Watched(0, func() error { return e.l.pictures.encoder.enc.Step(made) }); err != nil {
+				if err := e.l.card.Watched(0, func() error { return e.l.pictures.encoder.enc.(*pictures.Encoder).Step(made) }); err != nil {
 					return err
 				}
 			}

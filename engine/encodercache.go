@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/axle-llm/axle/audio/features"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/card"
 	"github.com/axle-llm/axle/engine/pictures"
@@ -31,6 +32,9 @@ import (
 // finds them again without knowing about pictures. A number never stands for two rows: when numbers
 // run out, everything cached is dropped first. Numbers mean nothing outside this process, so a text
 // is saved to disk only up to its first picture.
+//
+// A recogniser's pieces of sound take the same way as pictures. What is said of pictures here is
+// true of them too.
 
 // picturesNamed is the number of pictures whose row numbers are remembered.
 const picturesNamed = 1 << 14
@@ -40,15 +44,26 @@ const picturesNamed = 1 << 14
 // whole process shares it.
 var onTheirWay = sync.OnceValue(func() *fair.Line { return fair.New(0, budget.Get().Pictures) })
 
+// rowEncoder makes rows of a prompt from pictures (a *pictures.Encoder) or from sound (a
+// *pictures.Sound). Step and Close are the worker's.
+type rowEncoder interface {
+	Name(data []byte) pictures.ID
+	Step(*pictures.Picture) error
+	Close() error
+}
+
 // encoderCache is a model's encoder with the pictures that it has encoded or will encode.
 type encoderCache struct {
-	sees    *models.Vision
-	enc     *pictures.Encoder // Step and Close are the worker's
-	took    time.Duration     // the worker's: the time of a call at load
+	enc     rowEncoder
+	sees    *models.Vision // nil: it hears
+	prepare func(data []byte) (*pictures.Picture, error)
+	place   int32         // the token that stands for a row in a prompt
+	longest int           // the most rows of a picture
+	took    time.Duration // the worker's: the time of a call at load
 	room    *fair.Line
 	most    int64 // bytes of room
 	each    int64 // bytes of a picture before it is encoded
-	rows    int64 // bytes of its rows
+	rows    int64 // bytes of its rows, at most
 	reading *reading
 
 	mu    ranked.Mutex[ranked.Pictures] // guards what follows
@@ -73,6 +88,7 @@ type numbered struct {
 type picture struct {
 	id    pictures.ID
 	first int32             // row n has the number first − n
+	n     int               // how many rows it has
 	made  *pictures.Picture // the worker's once a sequence has the picture, like rows
 	rows  *pictures.Rows    // nil: it is not encoded yet
 	users int
@@ -109,6 +125,13 @@ func (m *pictureInputs) sees(name string) error {
 // encoder is reported only to requests with pictures, because text needs none. open returns only
 // errors that are fatal for the load.
 func (m *pictureInputs) open(dev axcl.Device, p *models.Package) error {
+	hears, err := p.Hearing()
+	if err != nil || hears != nil {
+		if err == nil {
+			m.encoder, err = m.openSound(dev, hears, p.Digest())
+		}
+		return err // a recogniser is of no use without its encoder
+	}
 	sees, err := p.Vision()
 	if err == nil && sees != nil {
 		if err := m.card.Refresh(); err != nil {
@@ -129,16 +152,10 @@ func (m *pictureInputs) open(dev axcl.Device, p *models.Package) error {
 	return nil
 }
 
-// openEncoder loads the encoder and calls it once. This call allocates all memory that the encoder
-// needs, and measures how long a call holds the card. It runs on the worker.
+// openEncoder loads the encoder of pictures. It runs on the worker.
 func (m *pictureInputs) openEncoder(dev axcl.Device, sees *models.Vision, digest string) (*encoderCache, error) {
-	if m.proven.Narrow {
-		return nil, fmt.Errorf("%w: a picture's rows go through prefill groups, and this card gives wrong rows for wide passes",
-			ErrUnsupported)
-	}
-	if !m.proven.Chunk {
-		return nil, fmt.Errorf("%w: a picture's rows go through prefill groups, and this card gives wrong rows for chunks that are not "+
-			"full", ErrUnsupported)
+	if err := m.wideRows("a picture's rows"); err != nil {
+		return nil, err
 	}
 	var enc *pictures.Encoder
 	if err := m.card.Watched(card.FileLimit, func() (err error) {
@@ -149,24 +166,68 @@ func (m *pictureInputs) openEncoder(dev axcl.Device, sees *models.Vision, digest
 	}
 	g := newEncoderCache(sees, enc, m.shape.Hidden, decoding())
 	grey, err := enc.Blank()
+	return m.firstCall(g, grey, err)
+}
+
+// openSound loads the encoder of sound. It runs on the worker.
+func (m *pictureInputs) openSound(dev axcl.Device, hears *models.Hearing, digest string) (*encoderCache, error) {
+	if err := m.wideRows("the rows of sound"); err != nil {
+		return nil, err
+	}
+	var enc *pictures.Sound
+	if err := m.card.Watched(card.FileLimit, func() (err error) {
+		enc, err = pictures.OpenSound(dev, hears, digest)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	g := newCache(enc, hears.Placeholder, hears.Rows, 2*int64(hears.Rows)*int64(m.shape.Hidden))
+	g.prepare, g.each = enc.Prepare, int64(hears.Mel.Size)+g.rows
+	silence, err := enc.Prepare(make([]byte, 4*features.SampleRate))
+	return m.firstCall(g, silence, err)
+}
+
+// wideRows returns an error if the card's prefill groups cannot be used for rows that come from
+// elsewhere than the table.
+func (m *pictureInputs) wideRows(rows string) error {
+	switch {
+	case m.proven.Narrow:
+		return fmt.Errorf("%w: %s go through prefill groups, and this card gives wrong rows for wide passes", ErrUnsupported, rows)
+	case !m.proven.Chunk:
+		return fmt.Errorf("%w: %s go through prefill groups, and this card gives wrong rows for chunks that are not full", ErrUnsupported,
+			rows)
+	}
+	return nil
+}
+
+// firstCall calls the encoder once. This allocates all memory that the encoder needs, and measures
+// how long a call holds the card. err is that of making blank.
+func (m *pictureInputs) firstCall(g *encoderCache, blank *pictures.Picture, err error) (*encoderCache, error) {
 	if err == nil {
 		t0 := m.card.Now()
-		err = m.card.Watched(card.FileLimit, func() error { return enc.Step(grey) })
+		err = m.card.Watched(card.FileLimit, func() error { return g.enc.Step(blank) })
 		g.took = m.card.Now() - t0
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("engine: the encoder's first call: %w", err), m.card.Unload(enc))
+		return nil, errors.Join(fmt.Errorf("engine: the encoder's first call: %w", err), m.card.Unload(g.enc))
 	}
 	return g, nil
 }
 
 func newEncoderCache(sees *models.Vision, enc *pictures.Encoder, hidden int, from *reading) *encoderCache {
-	b := budget.Get()
-	g := &encoderCache{sees: sees, enc: enc, reading: from, room: onTheirWay(), most: b.Pictures, cache: pictures.NewCache(cacheRoom()),
-		held: map[pictures.ID]*picture{}, named: map[pictures.ID]*list.Element{}, last: none}
-	g.rows = 2 * int64(sees.Rows) * int64(hidden) * int64(1+len(sees.Deep))
-	g.each = onItsWay(sees) + g.rows
+	g := newCache(enc, sees.Placeholder, sees.Rows, 2*int64(sees.Rows)*int64(hidden)*int64(1+len(sees.Deep)))
+	g.sees, g.reading, g.each = sees, from, onItsWay(sees)+g.rows
+	g.prepare = func(data []byte) (*pictures.Picture, error) {
+		return enc.Prepare(data, vision.Limits{Memory: from.most})
+	}
 	return g
+}
+
+// newCache is an encoderCache without what pictures and sounds do not have in common. bytes is what
+// the most rows take.
+func newCache(enc rowEncoder, place int32, longest int, bytes int64) *encoderCache {
+	return &encoderCache{enc: enc, place: place, longest: longest, rows: bytes, room: onTheirWay(), most: budget.Get().Pictures,
+		cache: pictures.NewCache(cacheRoom()), held: map[pictures.ID]*picture{}, named: map[pictures.ID]*list.Element{}, last: none}
 }
 
 // onItsWay returns how many bytes a picture takes until it is encoded.
@@ -206,7 +267,7 @@ func (g *encoderCache) hold(ctx context.Context, key string, data [][]byte) (ps 
 		p, err := g.one(ctx, turn, g.id(key, d), d, &left)
 		if err != nil {
 			let()
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && g.sees != nil {
 				err = &PictureError{Index: i, WebP: len(d) >= 12 && string(d[:4]) == "RIFF" && string(d[8:12]) == "WEBP", Err: err}
 			}
 			return nil, nil, err
@@ -224,20 +285,21 @@ func (g *encoderCache) one(ctx context.Context, turn *reader, id pictures.ID, da
 	if p := g.find(id, nil, room); p != nil {
 		return p, nil
 	}
-	limits := vision.Limits{Memory: g.reading.most}
-	h, err := vision.Look(data, limits)
-	if err != nil {
-		return nil, err
+	if g.sees != nil {
+		h, err := vision.Look(data, vision.Limits{Memory: g.reading.most})
+		if err != nil {
+			return nil, err
+		}
+		done, err := turn.begin(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		if p := g.find(id, nil, room); p != nil { // another request has read it meanwhile
+			return p, nil
+		}
 	}
-	done, err := turn.begin(ctx, h)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	if p := g.find(id, nil, room); p != nil { // another request has read it meanwhile
-		return p, nil
-	}
-	made, err := g.enc.Prepare(data, limits)
+	made, err := g.prepare(data)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +329,9 @@ func (g *encoderCache) find(id pictures.ID, made *pictures.Picture, room *int64)
 		}
 		p = &picture{id: id, first: g.number(id), rows: rows, room: min(g.rows, *room)}
 		if rows == nil {
-			p.made, p.room = made, min(g.each, *room)
+			p.made, p.room, p.n = made, min(g.each, *room), made.N()
+		} else {
+			p.n = rows.N
 		}
 		*room -= p.room
 		g.held[id] = p
@@ -282,7 +346,7 @@ func (g *encoderCache) number(id pictures.ID) int32 {
 		g.order.MoveToFront(e)
 		return e.Value.(*numbered).first
 	}
-	if int64(g.last)-int64(g.sees.Rows) < math.MinInt32 {
+	if int64(g.last)-int64(g.longest) < math.MinInt32 {
 		//rule:G19 TestPictureNumbers , g.full = none, true => = none
 		g.last, g.full = none, true
 		clear(g.named)
@@ -292,7 +356,7 @@ func (g *encoderCache) number(id pictures.ID) int32 {
 		delete(g.named, g.order.Remove(g.order.Back()).(*numbered).id)
 	}
 	n := &numbered{id, g.last - 1}
-	g.last -= int32(g.sees.Rows)
+	g.last -= int32(g.longest)
 	g.named[id] = g.order.PushFront(n)
 	return n.first
 }
@@ -329,27 +393,32 @@ func (m *pictureInputs) show(s *seq, ps []*picture) error {
 	if len(ps) == 0 {
 		return nil
 	}
-	v := m.encoder.sees
-	places := 0
+	at, from, places, rows := 0, 0, 0, 0 // the next place is for row from of picture at
+	for _, p := range ps {
+		rows += p.n
+	}
 	for i, id := range s.ids {
-		if id != v.Placeholder {
+		if id != m.encoder.place {
 			continue
 		}
-		if at := places / v.Rows; at < len(ps) {
-			p, n := ps[at], places%v.Rows
-			if last := len(s.pictures) - 1; n > 0 && s.pictures[last].at+s.pictures[last].n == i {
-				s.pictures[last].n++
-			} else {
-				s.pictures = append(s.pictures, pictureRows{at: i, n: 1, from: n, nth: at, of: p})
-			}
-			//rule:G19 TestSight$ p.first => -2
-			s.ids[i] = p.first - int32(n)
+		if places++; at == len(ps) {
+			continue
 		}
-		places++
+		p := ps[at]
+		if last := len(s.pictures) - 1; from > 0 && s.pictures[last].at+s.pictures[last].n == i {
+			s.pictures[last].n++
+		} else {
+			s.pictures = append(s.pictures, pictureRows{at: i, n: 1, from: from, nth: at, of: p})
+		}
+		//rule:G19 TestSight$ p.first => -2
+		s.ids[i] = p.first - int32(from)
+		if from++; from == p.n {
+			at, from = at+1, 0
+		}
 	}
-	if places != len(ps)*v.Rows {
-		return fmt.Errorf("%w: the prompt has places for %d rows of pictures, and its %d pictures have %d rows each", ErrRequest, places,
-			len(ps), v.Rows)
+	if places != rows {
+		return fmt.Errorf("%w: the prompt has places for %d rows of pictures, and its %d pictures have %d rows", ErrRequest, places,
+			len(ps), rows)
 	}
 	last := s.pictures[len(s.pictures)-1]
 	if s.shown() == len(s.ids) {
@@ -377,7 +446,7 @@ func (m *pictureInputs) reaches(end int) (reach int, ok bool) {
 // positions on a grid, a row's position differs from its index.
 func (m *pictureInputs) assignPositions(s *seq) (err error) {
 	s.pos, s.lag = s.pos[:0], 0
-	if len(s.pictures) == 0 || !m.encoder.sees.MRope {
+	if len(s.pictures) == 0 || m.encoder.sees == nil || !m.encoder.sees.MRope {
 		return nil
 	}
 	v := m.encoder.sees

@@ -18,6 +18,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/cards"
 	"github.com/axle-llm/axle/engine/card"
+	"github.com/axle-llm/axle/engine/pictures"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -219,7 +220,7 @@ func verdict(ok bool, name, gave, good, bad string) Probe {
 func (e *eyesight) tensors(ctx context.Context) (p Probe, err error) {
 	gave := e.v.String()
 	err = e.l.card.Do(ctx, func(axcl.Device) error {
-		ins, outs := e.l.pictures.encoder.enc.Tensors()
+		ins, outs := e.l.pictures.encoder.enc.(*pictures.Encoder).Tensors()
 		for i, ts := range [][]axcl.Tensor{ins, outs} {
 			for _, t := range ts {
 				gave += fmt.Sprintf("; %s %q %v %v", []string{"in", "out"}[i], t.Name, t.Type, t.Shape)
@@ -383,7 +384,7 @@ func (e *eyesight) textAlone(ctx context.Context) (Probe, error) {
 	if err != nil {
 		return Probe{}, err
 	}
-	enc := e.l.pictures.encoder.enc
+	enc := e.l.pictures.encoder.enc.(*pictures.Encoder)
 	if err := e.l.card.Do(ctx, func(axcl.Device) error { return e.l.card.Watched(0, enc.Close) }); err != nil {
 		return Probe{}, err
 	}

@@ -32,6 +32,8 @@ func OpenAny(ctx context.Context, p models.Opened, o OpenOptions) (*Model, error
 		return openKokoro(ctx, p, o)
 	case *models.Zipformer:
 		return openZipformer(ctx, p, o)
+	case *models.QwenASR:
+		return openQwenASR(ctx, p, o)
 	}
 	return nil, fmt.Errorf("%w: %s: no card is told what to do with a %T", ErrUnsupported, p.Info().Name, p)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"path/filepath"
@@ -110,15 +111,38 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	if err := runs(p); err != nil {
 		return nil, err
 	}
-	tok, err := p.Tokenizer()
-	if err != nil {
-		return nil, err
-	}
 	tmpl := o.Template
 	if tmpl == nil {
+		var err error
 		if tmpl, err = p.Template(); err != nil {
 			return nil, err
 		}
+	}
+	one := func(b *cardBackend) *Model {
+		var sees *models.Vision
+		if b.m.pictures.encoder != nil {
+			sees, b.info.Memory = b.m.pictures.encoder.sees, p.Memory()
+			b.info.CardBytes = b.info.Memory.Card
+		}
+		m := New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{b.tokenizer, b.m.stop}, Sees: sees})
+		m.info.Capabilities.Vision = sees != nil // whether or not its template knows pictures
+		return m
+	}
+	again := func(card *Card, _ func() error) (*Model, error) { return openCopy(ctx, p, card, o) }
+	return openLayers(ctx, p, p, o, one, again)
+}
+
+// openLayers opens the language model p, which owner closes. one makes a model of it once it is on
+// a card, and again opens each further copy.
+func openLayers(ctx context.Context, p *models.Package, owner io.Closer, o OpenOptions, one func(b *cardBackend) *Model, again opener) (
+	*Model, error,
+) {
+	if err := runs(p); err != nil {
+		return nil, err
+	}
+	tok, err := p.Tokenizer()
+	if err != nil {
+		return nil, err
 	}
 	sampling, err := mergeSampling(p.Sampling)
 	if err != nil {
@@ -131,16 +155,18 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	if err := CheckDraft(p, o.Draft); err != nil {
 		return nil, err // before a card is opened
 	}
-	one := func(card *Card, closer func() error) (*Model, error) {
+	first := func(card *Card, closer func() error) (*Model, error) {
 		b := &cardBackend{card: card, tokenizer: tok, sampling: sampling, pooling: p.Pooling, ends: ends, closer: closer}
-		return b.open(ctx, p, tmpl, o)
+		if err := b.open(ctx, p, o); err != nil {
+			return nil, err
+		}
+		return one(b), nil
 	}
-	again := func(card *Card, _ func() error) (*Model, error) { return openCopy(ctx, p, card, o) }
-	return openOn(p, o, func(all []*Card) *Card { return chosen(all, p) }, one, again)
+	return openOn(owner, o, func(all []*Card) *Card { return chosen(all, p) }, first, again)
 }
 
 // open loads the package onto b's card.
-func (b *cardBackend) open(ctx context.Context, p *models.Package, tmpl chat.Template, o OpenOptions) (*Model, error) {
+func (b *cardBackend) open(ctx context.Context, p *models.Package, o OpenOptions) error {
 	b.info = Info{Name: cmp.Or(o.Name, p.Name), Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: p.Depth(),
 		Embedding: p.Embedding, Think: p.Thinking(),
 		Device: b.card.Info().ID}
@@ -148,7 +174,7 @@ func (b *cardBackend) open(ctx context.Context, p *models.Package, tmpl chat.Tem
 	var err error
 	if o.Draft != nil {
 		if draft, err = o.Draft(); err != nil {
-			return nil, err
+			return err
 		}
 		closer := b.closer
 		b.closer = func() error { return errors.Join(closer(), draft.Close()) }
@@ -157,7 +183,7 @@ func (b *cardBackend) open(ctx context.Context, p *models.Package, tmpl chat.Tem
 		if draft != nil {
 			_ = draft.Close()
 		}
-		return nil, err
+		return err
 	}
 	if draft != nil {
 		b.info.Draft, b.info.DraftBytes = draft.Name, draft.TextMemory().Card
@@ -166,15 +192,9 @@ func (b *cardBackend) open(ctx context.Context, p *models.Package, tmpl chat.Tem
 	if o.Context > 0 {
 		b.info.Context = min(b.info.Context, o.Context)
 	}
-	var sees *models.Vision
 	b.info.Memory = p.TextMemory()
-	if b.m.pictures.encoder != nil {
-		sees, b.info.Memory = b.m.pictures.encoder.sees, p.Memory()
-	}
 	b.info.CardBytes = b.info.Memory.Card
-	m := New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{b.tokenizer, b.m.stop}, Sees: sees})
-	m.info.Capabilities.Vision = sees != nil // whether or not its template knows pictures
-	return m, nil
+	return nil
 }
 
 // runs returns why a package cannot run on any card, or nil.

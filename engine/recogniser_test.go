@@ -20,6 +20,7 @@ import (
 	"github.com/axle-llm/axle/audio/features"
 	"github.com/axle-llm/axle/audio/vad"
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/pictures"
 	"github.com/axle-llm/axle/engine/speech"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/modelstest"
@@ -214,8 +215,13 @@ func TestTranscribeFaults(t *testing.T) {
 		name  string
 		write func(dir string) error
 		after []int // this many calls
-	}{{"SenseVoice", sense, []int{0}}, {"Whisper", whisper, []int{0, 1, 2, 20}},
-		{"Zipformer", modelstest.Zipformer{Seed: 2, Layout: "HY"}.Write, []int{0, 1, 2, 20}}} {
+		none  error // where a net gives no numbers
+	}{
+		{"SenseVoice", sense, []int{0}, speech.ErrNonsense},
+		{"Whisper", whisper, []int{0, 1, 2, 20}, speech.ErrNonsense},
+		{"Zipformer", modelstest.Zipformer{Seed: 2, Layout: "HY"}.Write, []int{0, 1, 2, 20}, speech.ErrNonsense},
+		{"Qwen3-ASR", modelstest.QwenASR{Seed: 1}.Write, []int{0, 1}, pictures.ErrNonsense},
+	} {
 		for _, c := range []struct {
 			name string
 			fail func(hang <-chan struct{}) error
@@ -224,7 +230,7 @@ func TestTranscribeFaults(t *testing.T) {
 			took time.Duration // at most
 		}{
 			{"a call fails", func(<-chan struct{}) error { return failed }, failed, false, 0},
-			{"NaN", nil, speech.ErrNonsense, false, 0},
+			{"NaN", nil, kind.none, false, 0},
 			{"the card is lost", func(<-chan struct{}) error { return gone }, axcl.ErrLost, true, 0},
 			{"a call that never returns", func(hang <-chan struct{}) error { <-hang; return failed }, axcl.ErrLost, true, 11 * time.Second},
 		} {

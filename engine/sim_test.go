@@ -51,6 +51,29 @@ func TestSenseVoiceNative(t *testing.T) {
 	testSenseVoice(t, open)
 }
 
+// TestQwenASRNative is TestQwenASR and TestSoundRows through the vendor's ABI, of the card and of
+// the board.
+func TestQwenASRNative(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
+	t.Run("card", func(t *testing.T) {
+		open, _ := onSim(t, "hazards=strict")
+		t.Run("text", func(t *testing.T) { testQwenASR(t, open) })
+		t.Run("rows", func(t *testing.T) { testSoundRows(t, open) })
+	})
+	t.Run("board", func(t *testing.T) {
+		onSim(t, "hazards=strict")
+		libs, err := simcard.Build("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv(native.EnvEngine, filepath.Dir(libs.Engine))
+		open := func() (axcl.Device, string, error) { return cards.Open("axengine") }
+		t.Run("text", func(t *testing.T) { testQwenASR(t, open) })
+		t.Run("rows", func(t *testing.T) { testSoundRows(t, open) })
+	})
+}
+
 // TestWhisperNative is TestWhisper through the vendor's ABI, of the card and of the board.
 func TestWhisperNative(t *testing.T) {
 	lane.Slow(t)

@@ -35,7 +35,7 @@ type Backend interface {
 // Job is a sequence to run.
 type Job struct {
 	IDs       []int32
-	Images    [][]byte
+	Images    [][]byte // files of pictures; in a recogniser's own jobs, samples of sound
 	Sampling  sampler.Params
 	Mask      Matcher // constrains the answer; nil for none
 	Limit     int     // the most tokens; negative: until the model stops

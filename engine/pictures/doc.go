@@ -6,4 +6,6 @@
 // that owns the card, between passes. A Step is one call of the encoder, so sequences that are
 // decoding wait for one call at most. One goroutine at a time may use a [Cache]. The caller closes
 // an Encoder that it opened. [Rows] do not change after they are made.
+//
+// A [Sound] does for sound what an Encoder does for pictures, and the same is true of it.
 package pictures

@@ -191,6 +191,9 @@ func onBlack(p *vision.Picture, width, height int) *vision.Picture {
 	return all
 }
 
+// N is how many rows the picture becomes.
+func (p *Picture) N() int { return p.rows.N }
+
 // Rows are what the picture has become; nil before its last step.
 func (p *Picture) Rows() *Rows {
 	if len(p.inputs) > 0 {

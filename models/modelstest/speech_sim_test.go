@@ -23,7 +23,8 @@ func TestSpeechNative(t *testing.T) {
 		for _, c := range []struct {
 			name string
 			test func(*testing.T, axcl.Device)
-		}{{"SenseVoice", testSenseVoice}, {"Whisper", testWhisper}, {"Kokoro", testKokoro}, {"Zipformer", testZipformer}} {
+		}{{"SenseVoice", testSenseVoice}, {"Whisper", testWhisper}, {"Kokoro", testKokoro}, {"Zipformer", testZipformer},
+			{"QwenASR", testQwenASR}} {
 			t.Run(kind+" "+c.name, func(t *testing.T) { c.test(t, simCard(t, kind)) })
 		}
 	}
