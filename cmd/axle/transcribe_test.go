@@ -77,6 +77,47 @@ func TestTranscribe(t *testing.T) {
 	}
 }
 
+// TestTranscribeQwenASR: a recogniser that is a language model is described and used as any
+// recogniser, and answers no prompts.
+func TestTranscribeQwenASR(t *testing.T) {
+	lane.NoRace(t)
+	place := t.TempDir()
+	dir, wav := filepath.Join(place, "qwen"), filepath.Join(place, "a.wav")
+	if err := (modelstest.QwenASR{Seed: 1}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AXLE_MODELS", t.TempDir())
+	t.Setenv("AXLE_MODEL_PATH", place)
+	t.Setenv("AXLE_HOST", "127.0.0.1:1")
+	samples := make([]float32, 2*16000)
+	for i := range samples {
+		samples[i] = float32(i/1000%7) / 10 * float32(i%50-25) / 25
+	}
+	if err := os.WriteFile(wav, audio.AppendPCM(audio.AppendWAVHeader(nil, 16000, -1), samples), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if text, _, err := command(t, "transcribe", "-m", "qwen", "-l", "en", wav); err != nil || len(text) < 3 {
+		t.Errorf("%q, %v", text, err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"inspect " + dir, "conv_frontend.axmodel and encoder.axmodel: 30 s of sound, to 390 rows fp32"},
+		{"inspect " + dir, "decode 1+1023, prefill 64+0 to 384 (7)"},
+		{"list", "qwen"},
+		{"show qwen", "audio"},
+		{"plan " + dir, "2.7 MB, 2.8 MB while it is loaded, of 7.4 GB: fits"},
+		{"run qwen hello", "does not support generate: it writes speech down"},
+		{"transcribe -m qwen -l tlh " + wav, `does not know the language "tlh"`},
+	} {
+		got, _, err := command(t, strings.Fields(c.args)...)
+		if err != nil {
+			got += err.Error()
+		}
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s, want %q", c.args, got, c.want)
+		}
+	}
+}
+
 // TestTranscribeBuiltin: the recogniser inside the program hears, from a file to its text, where no
 // other is installed. All commands know it by its name.
 func TestTranscribeBuiltin(t *testing.T) {
