@@ -69,7 +69,7 @@ func TestKokoro(t *testing.T) {
 		about := o.Info()
 		if about.Name != "folder" || about.Kind != "Kokoro" || about.Says != "" || !slices.Equal(about.Capabilities, []string{"speech"}) ||
 			!slices.Equal(about.Voices, k.Voices) || about.Memory.Card <= 0 || about.Memory.Load < about.Memory.Card ||
-			len(about.Notes) != 2 || !strings.Contains(about.Notes[1], "such as zf_xiaoyi") {
+			len(about.Notes) != 2 || !strings.Contains(about.Notes[1], "(zf_xiaoyi; 1 in all)") {
 			t.Errorf("%d: %+v", i, about)
 		}
 		var text bytes.Buffer
