@@ -26,11 +26,15 @@ type hears interface {
 // needed. Leaving the loop, or ctx, ends it. Errors: ErrUnsupported, if the model does not hear;
 // ErrRequest; ErrBusy; the sound's; the card's.
 func (m *Model) Transcribe(ctx context.Context, r TranscribeRequest) iter.Seq2[Segment, error] {
-	if b, ok := m.b.(hears); ok {
+	return transcribe(ctx, m.b, r, m.info.Name)
+}
+
+func transcribe(ctx context.Context, b Backend, r TranscribeRequest, name string) iter.Seq2[Segment, error] {
+	if b, ok := b.(hears); ok {
 		return b.Transcribe(ctx, r)
 	}
 	return func(yield func(Segment, error) bool) {
-		yield(Segment{}, fmt.Errorf("%w: %s does not hear", ErrUnsupported, m.info.Name))
+		yield(Segment{}, fmt.Errorf("%w: %s does not hear", ErrUnsupported, name))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/models"
@@ -135,22 +136,64 @@ func (r *replicas) done(c *replica, err error) {
 }
 
 func (r *replicas) Complete(ctx context.Context, job Job) iter.Seq2[Token, error] {
-	return func(yield func(Token, error) bool) {
-		bs := r.blocks(&job)
+	return through(r, func() []prefix.Name { return r.blocks(&job) }, nil, func(b Backend) iter.Seq2[Token, error] {
+		return b.Complete(ctx, job)
+	})
+}
+
+// Transcribe has a sound written down by the replica with the least load. Once a part of the sound
+// was read, no other replica can do it.
+func (r *replicas) Transcribe(ctx context.Context, q TranscribeRequest) iter.Seq2[Segment, error] {
+	begun := &begunSound{Sound: q.Sound}
+	q.Sound = begun
+	return through(r, nil, func() bool { return begun.read }, func(b Backend) iter.Seq2[Segment, error] {
+		if b.Stats().State == "lost" { // before it reads
+			return func(yield func(Segment, error) bool) { yield(Segment{}, axcl.ErrLost) }
+		}
+		return transcribe(ctx, b, q, b.Info().Name)
+	})
+}
+
+// begunSound notes that something was read.
+type begunSound struct {
+	ask.Sound
+	read bool
+}
+
+func (s *begunSound) Read(samples []float32) (int, error) {
+	s.read = true
+	return s.Sound.Read(samples)
+}
+
+// Speak has a text spoken by the replica with the least load.
+func (r *replicas) Speak(ctx context.Context, q SpeakRequest) iter.Seq2[Speech, error] {
+	return through(r, nil, nil, func(b Backend) iter.Seq2[Speech, error] { return speak(ctx, b, q, b.Info().Name) })
+}
+
+// through yields what a replica does, for a prompt that begins so, if any. After an error that
+// another replica may not have, the next one is asked, unless something was yielded, or begun says
+// that it is too late.
+func through[T any](r *replicas, blocks func() []prefix.Name, begun func() bool, do func(b Backend) iter.Seq2[T, error],
+) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var bs []prefix.Name
+		if blocks != nil {
+			bs = blocks()
+		}
 		tried := map[*replica]bool{}
 		var last error
 		for {
 			c := r.choose(bs, tried)
 			if c == nil {
-				yield(Token{}, cmp.Or(last, error(axcl.ErrLost)))
+				yield(*new(T), cmp.Or(last, error(axcl.ErrLost)))
 				return
 			}
 			tried[c] = true
-			again, err := pass(c.Complete(ctx, job), func(tok Token, err error) bool {
+			again, err := pass(do(c.Backend), begun, func(v T, err error) bool {
 				if errors.Is(err, axcl.ErrLost) && r.others(c) {
 					err = &FewerError{Cause: err}
 				}
-				return yield(tok, err)
+				return yield(v, err)
 			})
 			r.done(c, err)
 			if !again {
@@ -171,15 +214,15 @@ func (r *replicas) others(c *replica) bool {
 }
 
 // pass passes a sequence on. It returns true, having passed nothing on, for an error that another
-// replica may not have.
-func pass(seq iter.Seq2[Token, error], yield func(Token, error) bool) (again bool, last error) {
+// replica may not have, unless begun says that it is too late for another one.
+func pass[T any](seq iter.Seq2[T, error], begun func() bool, yield func(T, error) bool) (again bool, last error) {
 	said := false
-	for tok, err := range seq {
-		if err != nil && !said && (errors.Is(err, axcl.ErrLost) || errors.Is(err, ErrBusy)) {
+	for v, err := range seq {
+		if err != nil && !said && (errors.Is(err, axcl.ErrLost) || errors.Is(err, ErrBusy)) && (begun == nil || !begun()) {
 			return true, err
 		}
 		said, last = true, err
-		if !yield(tok, err) {
+		if !yield(v, err) {
 			return false, err
 		}
 	}

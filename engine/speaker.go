@@ -23,10 +23,14 @@ type speaks interface {
 // computed. Leaving the loop, or ctx, ends it. Errors: ErrUnsupported, if the model does not speak;
 // ErrRequest; ErrBusy; the card's.
 func (m *Model) Speak(ctx context.Context, r SpeakRequest) iter.Seq2[Speech, error] {
-	if b, ok := m.b.(speaks); ok {
+	return speak(ctx, m.b, r, m.info.Name)
+}
+
+func speak(ctx context.Context, b Backend, r SpeakRequest, name string) iter.Seq2[Speech, error] {
+	if b, ok := b.(speaks); ok {
 		return b.Speak(ctx, r)
 	}
 	return func(yield func(Speech, error) bool) {
-		yield(Speech{}, fmt.Errorf("%w: %s does not speak", ErrUnsupported, m.info.Name))
+		yield(Speech{}, fmt.Errorf("%w: %s does not speak", ErrUnsupported, name))
 	}
 }
