@@ -169,6 +169,7 @@ func TestTranscribeSpoken(t *testing.T) {
 	}
 	t.Setenv("AXLE_MODELS", t.TempDir())
 	t.Setenv("AXLE_MODEL_PATH", place)
+	t.Setenv("AXLE_DEVICE", "soft") // a simulated card of AXCL 3.10 runs no Zipformer
 	t.Setenv("AXLE_HOST", "127.0.0.1:1")
 	samples := make([]float32, 4*16000)
 	for i := range samples {
