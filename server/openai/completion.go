@@ -71,7 +71,10 @@ func readCompletion(_ prompt.From, b []byte) (*prompt.Request, prompt.Encoder, e
 		e.echo = c.Prompt
 	}
 	r.Ask.Sampling.LogitBias, err = logitBias(c.LogitBias)
-	return r, e, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return r, e, nil
 }
 
 // textChoice is an answer, or a part of one. Up to its logprobs it is Ollama's, to the byte.
