@@ -185,7 +185,7 @@ func init() {
 		if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 			return fmt.Errorf("no disk: %w", err)
 		}
-		return syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=84m")
+		return syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=90m")
 	}
 }
 
