@@ -5,11 +5,13 @@ package native
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
@@ -48,6 +50,56 @@ func TestOracleGraphs(t *testing.T) {
 		}
 		t.Logf("the worst is %.3f of what is allowed", worst)
 	})
+}
+
+// TestNamed: a card is given the nets whose executes it answers, which the version of its library
+// says. On its own board there is no message, and no such limit.
+func TestNamed(t *testing.T) {
+	net := func(t *testing.T, tensors int) string {
+		g := graph.New()
+		var x []graph.Value
+		for i := range tensors {
+			if i < 20 {
+				x = append(x, g.Input(fmt.Sprint("x", i), axcl.FP32, 1, 2))
+			} else {
+				g.Output(fmt.Sprint("y", i), axcl.FP32, g.Add(x[i%20], g.Scalar(float32(i))))
+			}
+		}
+		path := filepath.Join(t.TempDir(), "net.axmodel")
+		if err := g.Save(path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, c := range []struct {
+		version string
+		most    int
+	}{{"2.20.0", 50}, {"3.10.2", 50}, {"3.15.9", 50}, {"3.16.0", 72}, {"4.0.0", 72}} {
+		onCard(t, "version="+c.version, func(t *testing.T, k Kind, _ *simhook.Sim) {
+			d := open(t, k)
+			defer closeAll(t, d)
+			n, err := d.LoadNet(net(t, c.most))
+			if err != nil {
+				t.Fatalf("%s: %v", c.version, err)
+			}
+			if err := n.Close(); err != nil {
+				t.Error(err)
+			}
+			_, err = d.LoadNet(net(t, c.most+1))
+			if k == Engine {
+				if err != nil {
+					t.Errorf("on board: %v", err)
+				}
+				return
+			}
+			major, _, _ := strings.Cut(c.version, ".")
+			if !errors.Is(err, axcl.ErrModel) || axcl.Fatal(err) || !strings.Contains(err.Error(), "with AXCL "+major+".") ||
+				!strings.Contains(err.Error(), fmt.Sprintf("no execute of more than %d together", c.most)) ||
+				strings.Contains(err.Error(), "of up to 72 AXCL 3.16") != (c.most == 50) {
+				t.Errorf("%s: %v", c.version, err)
+			}
+		})
+	}
 }
 
 // TestSweepGraph fails every call in the life of a net with several inputs, outputs and groups:

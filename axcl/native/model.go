@@ -267,16 +267,15 @@ func (d *device) checkNamed(mod *C.axn_module, path string) error {
 	if err := d.inform(-1, &i); err != nil {
 		return err
 	}
-	most := C.uint32_t(mostNamed)
+	most, newer := C.uint32_t(mostNamed), fmt.Sprintf(", or for one of up to %d AXCL 3.16", mostSeen)
 	if i.release[0] > 3 || i.release[0] == 3 && i.release[1] >= 16 {
-		most = mostSeen
+		most, newer = mostSeen, ""
 	}
 	if mod.ins+mod.outs <= most {
 		return nil
 	}
 	return fmt.Errorf("axcl: %w: %s has %d inputs and %d outputs, and with AXCL %d.%d a card answers no execute of more than "+
-		"%d together: use a package of a file a layer, or for one of up to %d AXCL 3.16", axcl.ErrModel, path, mod.ins, mod.outs,
-		i.release[0], i.release[1], most, mostSeen)
+		"%d together: use a package of a file a layer%s", axcl.ErrModel, path, mod.ins, mod.outs, i.release[0], i.release[1], most, newer)
 }
 
 // loadFile loads one file; on board the library wants its bytes.
