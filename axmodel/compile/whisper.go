@@ -286,9 +286,10 @@ func (j *whisperJob) tokens() ([]byte, error) {
 			}
 			b = append(b, x)
 		}
-		if lines[id] == "" {
-			found++
+		if lines[id] != "" {
+			return bad("has token %d twice", id) // whichever came last would be said
 		}
+		found++
 		lines[id] = base64.StdEncoding.EncodeToString(b) + fmt.Sprintf(" %d\n", id)
 	}
 	if found < len(lines) {
@@ -339,7 +340,7 @@ func (j *whisperJob) weight(name string, exact bool, dims ...int) *graph.Weight 
 	return w
 }
 
-// net is a net in the making, of a part of the model: "encoder." or "decoder.".
+// whisperNet is a net in the making, of a part of the model: "encoder." or "decoder.".
 type whisperNet struct {
 	*graph.Graph
 	j     *whisperJob

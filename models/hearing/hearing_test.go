@@ -26,7 +26,7 @@ import (
 )
 
 // What may be wrong, of voices that training did not hear: a share of what is drawn anew, and words
-// of the recordings, half of which have noise. A little is left for other versions of espeak-ng and
+// of the recordings, half with noise. A little is left for other versions of espeak-ng and
 // other processors' rounding. Both fall when better weights are put in; testdata/hearing/README.md
 // has the figures.
 const (
