@@ -105,33 +105,18 @@ func openKokoro(ke *KindError) (other, error) {
 	for language := range accents {
 		k.words[language] = sync.OnceValues(func() (*phonemes.Lexicon, error) { return k.readWords(language) })
 	}
-	var found [3]*net
-	for i := range ke.nets {
-		n := &ke.nets[i]
-		part := kokoroPart(*n)
-		if part == 0 {
-			continue
-		}
-		if other := found[part-1]; other != nil {
-			return nil, &Error{Path: t.where(n.name), What: "is of the same use as " + other.name,
-				Fix: "keep the files of one Kokoro model in the folder", Err: ErrMismatch}
-		}
-		found[part-1] = n
-	}
-	for i, n := range found {
-		if n == nil {
-			return nil, &Error{Path: t.where("."), What: fmt.Sprintf("none of its nets is Kokoro's part %d", i+1),
-				Fix: "fetch the whole package", Err: ErrMissing}
+	for i := range k.Parts {
+		n, err := ke.only(func(n net) bool { return kokoroPart(n) == i+1 }, fmt.Sprint("Kokoro's part ", i+1))
+		if err != nil {
+			return nil, err
 		}
 		in, out := kokoroTensors(i + 1)
 		if err := n.expect("Kokoro", in, out); err != nil {
 			return nil, &Error{Path: t.where(n.name), What: err.Error(), Fix: "take all files from the same package", Err: ErrMismatch}
 		}
-		real, _, err := t.realPath(n.name)
-		if err != nil {
+		if k.Parts[i], err = ke.file(n); err != nil {
 			return nil, err
 		}
-		k.Parts[i] = NetFile{real, t.files[n.name], n.in, n.out}
 	}
 	for _, read := range []func() error{func() error { return k.readSymbols(ke.plan) }, k.readVoices, k.readSource} {
 		if err := read(); err != nil {
@@ -229,11 +214,6 @@ func speakable(all map[rune]int32) error {
 		}
 	}
 	return nil
-}
-
-// named is the file of that name that lies highest in the package; empty: there is none.
-func (t *tree) named(name string) string {
-	return t.highest(func(base string) bool { return base == name })
 }
 
 // kokoroLanguages are the languages of voices by the first letter of their names.
@@ -360,37 +340,39 @@ func (k *Kokoro) readSource() error {
 // harmonics finds the sum of nine harmonics in a graph: a product with nine weights, and a bias,
 // which the product takes too or which is added to it.
 func harmonics(g *onnx.Graph) (weights []float32, bias float32, err error) {
-	tensors := map[string]*onnx.Tensor{}
+	tensors := map[string][]float32{} // each is read once: a large one may be named by many nodes
 	for i := range g.Tensors {
-		tensors[g.Tensors[i].Name] = &g.Tensors[i]
-	}
-	values := func(name string, count int) []float32 {
-		if t := tensors[name]; t != nil {
-			if v, err := t.Float32s(); err == nil && len(v) == count {
-				return v
-			}
+		if v, err := g.Tensors[i].Float32s(); err == nil && (len(v) == 1 || len(v) == KokoroHarmonics) {
+			tensors[g.Tensors[i].Name] = v
 		}
-		return nil
 	}
 	one := func(names []string) []float32 {
 		for _, name := range names {
-			if v := values(name, 1); v != nil {
+			if v := tensors[name]; len(v) == 1 {
 				return v
 			}
 		}
 		return nil
+	}
+	added := map[string][]float32{} // by what it is added to
+	for _, n := range g.Nodes {
+		if b := one(n.Inputs); b != nil && n.Op == "Add" {
+			for _, name := range n.Inputs {
+				if added[name] == nil {
+					added[name] = b
+				}
+			}
+		}
 	}
 	for _, n := range g.Nodes {
 		if n.Op != "MatMul" && n.Op != "Gemm" && n.Op != "Conv" || len(n.Inputs) < 2 || len(n.Outputs) != 1 {
 			continue
 		}
-		w, b := values(n.Inputs[1], KokoroHarmonics), one(n.Inputs[2:])
-		for _, after := range g.Nodes {
-			if b == nil && after.Op == "Add" && slices.Contains(after.Inputs, n.Outputs[0]) {
-				b = one(after.Inputs)
-			}
+		w, b := tensors[n.Inputs[1]], one(n.Inputs[2:])
+		if b == nil {
+			b = added[n.Outputs[0]]
 		}
-		if w == nil || b == nil {
+		if len(w) != KokoroHarmonics || b == nil {
 			continue
 		}
 		if weights != nil {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/models"
@@ -23,19 +22,7 @@ import (
 func TestKokoro(t *testing.T) {
 	for i, kind := range modelstest.Speakers() {
 		e := modelstest.Kokoro{Seed: 1, Layout: kind.Layout}
-		dir := filepath.Join(t.TempDir(), "folder")
-		if err := kind.Write(dir); err != nil {
-			t.Fatal(err)
-		}
-		o, err := models.OpenAny(dir)
-		if err != nil {
-			t.Errorf("%s: %v", kind.Layout, err)
-			continue
-		}
-		k, ok := o.(*models.Kokoro)
-		if !ok {
-			t.Fatalf("%s: a %T", kind.Layout, o)
-		}
+		k, dir := openedAs[*models.Kokoro](t, kind)
 		for p, f := range k.Parts {
 			if f.Path != e.Path(dir, p+1) || f.Size <= 0 {
 				t.Errorf("%s: part %d is %s of %d bytes", kind.Layout, p+1, f.Path, f.Size)
@@ -66,7 +53,7 @@ func TestKokoro(t *testing.T) {
 		if _, err := k.Row("bm_john", 3); err == nil {
 			t.Error("there is a voice bm_john")
 		}
-		about := o.Info()
+		about := k.Info()
 		if about.Name != "folder" || about.Kind != "Kokoro" || about.Says != "" || !slices.Equal(about.Capabilities, []string{"speech"}) ||
 			!slices.Equal(about.Voices, k.Voices) || about.Memory.Card <= 0 || about.Memory.Load < about.Memory.Card ||
 			len(about.Notes) != 2 || !strings.Contains(about.Notes[1], "(zf_xiaoyi; 1 in all)") {
@@ -76,10 +63,10 @@ func TestKokoro(t *testing.T) {
 		if err := about.Write(&text); err != nil || !strings.Contains(text.String(), "en-US af_heart, am_adam\n") {
 			t.Errorf("%v: %s", err, &text)
 		}
-		if err := o.Close(); err != nil {
+		if err := k.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err = models.Open(dir); err == nil || !strings.Contains(err.Error(), "(speech synthesis): it is no language model") {
+		if _, err := models.Open(dir); err == nil || !strings.Contains(err.Error(), "(speech synthesis): it is no language model") {
 			t.Errorf("as a language model: %v", err)
 		}
 	}
@@ -132,14 +119,6 @@ func TestKokoroDictionaries(t *testing.T) {
 	}
 }
 
-func mapFS(files map[string][]byte) fstest.MapFS {
-	fsys := fstest.MapFS{}
-	for n, b := range files {
-		fsys[n] = &fstest.MapFile{Data: b}
-	}
-	return fsys
-}
-
 // TestKokoroRefused: what is wrong with the folder is said, with the file.
 func TestKokoroRefused(t *testing.T) {
 	all := modelstest.Speakers()
@@ -164,10 +143,12 @@ func TestKokoroRefused(t *testing.T) {
 		change func(f files)
 		want   []string
 	}{
-		"no part 1":     {0, drop("kokoro_part1_96.axmodel"), []string{"Kokoro's part 1"}},
-		"no part 2":     {1, drop("models/kokoro_part2_96.axmodel"), []string{"Kokoro's part 2"}},
-		"no part 3":     {0, drop("kokoro_part3_96.axmodel"), []string{"Kokoro's part 3"}},
-		"a part twice":  {0, set("other.axmodel", all[0].Files["kokoro_part2_96.axmodel"]), []string{"other.axmodel", "of the same use"}},
+		"no part 1":    {0, drop("kokoro_part1_96.axmodel"), []string{"Kokoro's part 1"}},
+		"no part 2":    {1, drop("models/kokoro_part2_96.axmodel"), []string{"Kokoro's part 2"}},
+		"no part 3":    {0, drop("kokoro_part3_96.axmodel"), []string{"Kokoro's part 3"}},
+		"a part twice": {0, set("other.axmodel", all[0].Files["kokoro_part2_96.axmodel"]), []string{"other.axmodel", "of the same use"}},
+		"a cut part": {1, set("models/kokoro_part2_96.axmodel", all[1].Files["models/kokoro_part2_96.axmodel"][:5000]),
+			[]string{"models/kokoro_part2_96.axmodel", "fetch the file again"}},
 		"no vocabulary": {0, drop("vocab.txt"), []string{"vocab.txt", "missing"}},
 		"another's vocabulary": {0, set("vocab.txt", []byte("[PAD]\n[CLS]\n")),
 			[]string{"vocab.txt", "line 1 is no symbol"}},
@@ -198,18 +179,7 @@ func TestKokoroRefused(t *testing.T) {
 		"another pitch": {0, replace("kokoro_part3_96.axmodel", "F0_pred", "F1_pred"),
 			[]string{"kokoro_part3_96", "does not take F0_pred"}},
 	} {
-		changed := maps.Clone(all[c.of].Files)
-		c.change(changed)
-		o, err := models.OpenAnyFS(mapFS(changed), ".")
-		if o != nil || err == nil || !errors.As(err, new(*models.Error)) {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		for _, want := range c.want {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", name, err, want)
-			}
-		}
+		refused(t, name, all[c.of], c.change, c.want...)
 	}
 }
 

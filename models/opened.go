@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/axle-llm/axle/axcl"
 )
@@ -122,4 +123,10 @@ func (b *base) memory(files []int64, buffers ...axcl.Tensor) {
 	}
 	m.Card = m.Layers + m.IO
 	m.Load = max(m.Card, m.Layers+pages(slices.Max(files))) // the library holds a file beside what it loads
+}
+
+// spokenLanguage is an ISO code without its region: en of en-US.
+func spokenLanguage(code string) string {
+	code, _, _ = strings.Cut(strings.ToLower(code), "-")
+	return code
 }

@@ -83,25 +83,12 @@ func attends(n net) bool   { return n.takes("input_features", "feature_attention
 // openQwenASR opens the package that was recognised as one: the nets of the encoder, and the others
 // as those of a language model.
 func openQwenASR(k *KindError) (other, error) {
-	p := k.plan
-	nets := k.nets
-	if nets == nil { // it was recognised by what its configuration says
-		nets = (&evidence{p: p}).nets()
-	}
-	h := &Hearing{}
-	find := func(is func(net) bool, what string) (n net, err error) {
-		at := slices.IndexFunc(nets, is)
-		if at < 0 {
-			return n, &Error{Path: p.t.where("."), What: "none of its nets is Qwen3-ASR's " + what, Fix: "fetch the whole package",
-				Err: ErrMissing}
-		}
-		return nets[at], nil
-	}
-	front, err := find(convolves, "conv_frontend")
+	p, h := k.plan, &Hearing{}
+	front, err := k.only(convolves, "Qwen3-ASR's conv_frontend")
 	if err != nil {
 		return nil, err
 	}
-	encoder, err := find(attends, "encoder")
+	encoder, err := k.only(attends, "Qwen3-ASR's encoder")
 	if err != nil {
 		return nil, err
 	}
@@ -116,30 +103,25 @@ func openQwenASR(k *KindError) (other, error) {
 		_ = text.Close()
 		return nil, err
 	}
-	bad := func(n net, err error) (other, error) {
+	bad := func(n *net, err error) (other, error) {
 		return fail(&Error{Path: p.t.where(n.name), What: err.Error(), Fix: "take encoder and layers from one build", Err: ErrMismatch})
 	}
-	if err := h.takeFront(front); err != nil {
+	if err := h.takeFront(*front); err != nil {
 		return bad(front, err)
 	}
-	if err := h.takeEncoder(encoder, text.Hidden); err != nil {
+	if err := h.takeEncoder(*encoder, text.Hidden); err != nil {
 		return bad(encoder, err)
 	}
 	if reach := text.reach(); reach <= h.Rows {
 		return fail(&Error{Path: p.t.where(p.layers[0]), What: fmt.Sprintf("its prefill groups take %d rows, a piece of sound has up to %d",
 			reach, h.Rows), Fix: "take a build with more prefill groups", Err: ErrMismatch})
 	}
-	for _, f := range []struct {
-		of *NetFile
-		n  net
-	}{{&h.Front, front}, {&h.Encoder, encoder}} {
-		if f.of.Path, _, err = p.t.realPath(f.n.name); err != nil {
-			return fail(err)
-		}
-		f.of.Size = p.t.files[f.n.name]
+	if h.Front, err = k.file(front); err != nil {
+		return fail(err)
 	}
-	h.Front.In, h.Front.Out = []axcl.Tensor{h.Mel}, []axcl.Tensor{h.Between.From}
-	h.Encoder.In, h.Encoder.Out = []axcl.Tensor{h.Between.To, h.Mask}, []axcl.Tensor{h.Output}
+	if h.Encoder, err = k.file(encoder); err != nil {
+		return fail(err)
+	}
 	text.hears, text.digest, text.Size = h, k.Info.Digest, k.Info.Size
 	q := &QwenASR{base: base{info: k.Info}, Name: k.Info.Name, Text: text}
 	q.describe(path.Base(front.name), path.Base(encoder.name))

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
@@ -19,19 +18,7 @@ import (
 // recogniser that has a language model, and described as what it is.
 func TestQwenASR(t *testing.T) {
 	for _, k := range modelstest.Hearers() {
-		dir := filepath.Join(t.TempDir(), "folder")
-		if err := k.Write(dir); err != nil {
-			t.Fatal(err)
-		}
-		o, err := models.OpenAny(dir)
-		if err != nil {
-			t.Errorf("%s: %v", k.Layout, err)
-			continue
-		}
-		q, ok := o.(*models.QwenASR)
-		if !ok {
-			t.Fatalf("%s: a %T", k.Layout, o)
-		}
+		q, dir := openedAs[*models.QwenASR](t, k)
 		h, err := q.Text.Hearing()
 		if err != nil {
 			t.Fatal(err)
@@ -47,7 +34,7 @@ func TestQwenASR(t *testing.T) {
 			q.Text.Family != "qwen3" {
 			t.Errorf("%s: %+v, %d layers, %d tokens, %s", k.Layout, s, len(q.Text.Layers), q.Text.Vocab, q.Text.Family)
 		}
-		about := o.Info()
+		about := q.Info()
 		if about.Name != "folder" || about.Kind != "Qwen3-ASR" || about.Says != "" ||
 			!slices.Equal(about.Capabilities, []string{"audio"}) ||
 			len(about.Languages) != 30 || !slices.Contains(about.Languages, "yue") || about.Vocab != 320 || about.Prefill != 448 ||
@@ -60,13 +47,13 @@ func TestQwenASR(t *testing.T) {
 		if err := about.Write(&b); err != nil || !strings.Contains(b.String(), "390 rows fp32") {
 			t.Errorf("%v\n%s", err, &b)
 		}
-		if err := o.Close(); err != nil {
+		if err := q.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := o.Close(); !errors.Is(err, models.ErrClosed) {
+		if err := q.Close(); !errors.Is(err, models.ErrClosed) {
 			t.Errorf("closed again: %v", err)
 		}
-		if _, err = models.Open(dir); err == nil || !strings.Contains(err.Error(), "(speech recognition): it is no language model") {
+		if _, err := models.Open(dir); err == nil || !strings.Contains(err.Error(), "(speech recognition): it is no language model") {
 			t.Errorf("as a language model: %v", err)
 		}
 	}
@@ -127,6 +114,8 @@ func TestQwenASRRefused(t *testing.T) {
 	}{
 		"no front":         {func(m map[string][]byte) { delete(m, f) }, "none of its nets is Qwen3-ASR's conv_frontend"},
 		"no encoder":       {func(m map[string][]byte) { delete(m, e) }, "none of its nets is Qwen3-ASR's encoder"},
+		"a cut front":      {func(m map[string][]byte) { m[f] = m[f][:500] }, "conv_frontend.axmodel"},
+		"two encoders":     {func(m map[string][]byte) { m["z.axmodel"] = m[e] }, "z.axmodel: is of the same use as encoder.axmodel"},
 		"80 mels":          {func(m map[string][]byte) { m[f] = front(t32("input_features", 1, 3000, 80), conv) }, "[1 3000 128]"},
 		"a mask in front":  {func(m map[string][]byte) { m[f] = front(mel, conv, t32("mask", 1)) }, "another form of Qwen3-ASR"},
 		"fewer rows":       {func(m map[string][]byte) { m[f] = front(mel, t32("conv_output", 1, 375, 896)) }, "[1 390 width] is expected"},
@@ -145,16 +134,12 @@ func TestQwenASRRefused(t *testing.T) {
 			}
 		}, "its prefill groups take 128 rows"},
 	} {
-		files := maps.Clone(all[0].Files)
-		tt.change(files)
-		fsys := fstest.MapFS{}
-		for n, b := range files {
-			fsys[n] = &fstest.MapFile{Data: b}
-		}
-		o, err := models.OpenAnyFS(fsys, ".")
-		if o != nil || err == nil || !strings.Contains(err.Error(), tt.want) || !errors.As(err, new(*models.Error)) {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
-		}
+		refused(t, name, all[0], tt.change, tt.want)
+	}
+	said := maps.Clone(all[1].Files) // its configuration says what it is, and neither net can be read
+	said[f], said[e] = said[f][:500], said[e][:500]
+	if _, err := models.OpenAnyFS(mapFS(said), "."); !errors.Is(err, models.ErrMalformed) || !strings.Contains(err.Error(), f) {
+		t.Errorf("both nets cut: %v", err)
 	}
 	for _, word := range []string{"<|audio_pad|>", "<asr_text>", "<|im_start|>"} {
 		dir := t.TempDir()

@@ -87,6 +87,9 @@ func (p *plan) recognise() error {
 	for _, k := range kinds {
 		said := k.says != nil && slices.ContainsFunc(e.configs, k.says)
 		if said || k.nets != nil && (!e.named || k.named && !p.t.listed) && k.nets(e) {
+			if k.open != nil && !p.t.listed {
+				e.nets() // also of what its configuration says
+			}
 			ke := &KindError{Kind: k.name, Does: k.does, files: p.everything(), plan: p, nets: e.list, why: e.broken, open: k.open}
 			return &Error{Path: p.t.label, What: ke.Error(), Err: ke}
 		}
@@ -260,6 +263,43 @@ func (p *plan) describe(err error, name string) error {
 	}
 	k.Info = k.opened.Info()
 	return err
+}
+
+// only is the net that is so: a package has one. what is its use, in errors.
+func (k *KindError) only(is func(net) bool, what string) (*net, error) {
+	var it *net
+	for i := range k.nets {
+		switch n := &k.nets[i]; {
+		case !is(*n):
+		case it != nil:
+			return nil, k.twice(n, it)
+		default:
+			it = n
+		}
+	}
+	if it == nil {
+		return nil, k.lacks(what)
+	}
+	return it, nil
+}
+
+func (k *KindError) twice(n, other *net) error {
+	return &Error{Path: k.plan.t.where(n.name), What: "is of the same use as " + other.name,
+		Fix: "keep the files of one model in the folder", Err: ErrMismatch}
+}
+
+// lacks is the error of a package without a net. Where one cannot be read it may be that one.
+func (k *KindError) lacks(what string) error {
+	if k.why != nil {
+		return k.why
+	}
+	return &Error{Path: k.plan.t.where("."), What: "none of its nets is " + what, Fix: "fetch the whole package", Err: ErrMissing}
+}
+
+// file is a net's file as the engine takes it.
+func (k *KindError) file(n *net) (NetFile, error) {
+	real, _, err := k.plan.t.realPath(n.name)
+	return NetFile{real, k.plan.t.files[n.name], n.in, n.out}, err
 }
 
 // tensors are some of them in words.

@@ -2,11 +2,13 @@ package models_test
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
@@ -141,4 +143,47 @@ func TestUnboundInput(t *testing.T) {
 	if !errors.Is(err, models.ErrMalformed) || !strings.Contains(err.Error(), `l1_together.axmodel: group 0: input "bias"`) {
 		t.Errorf("%v", err)
 	}
+}
+
+// openedAs writes a package into a folder and opens it.
+func openedAs[T models.Opened](t *testing.T, k modelstest.Kind) (p T, dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "folder")
+	if err := k.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	o, err := models.OpenAny(dir)
+	if err != nil {
+		t.Fatalf("%s: %v", k.Layout, err)
+	}
+	p, ok := o.(T)
+	if !ok {
+		t.Fatalf("%s: a %T", k.Layout, o)
+	}
+	return p, dir
+}
+
+// refused changes the files of a package: it is not opened, and the error says all of want.
+func refused(t *testing.T, name string, k modelstest.Kind, change func(files map[string][]byte), want ...string) {
+	t.Helper()
+	files := maps.Clone(k.Files)
+	change(files)
+	o, err := models.OpenAnyFS(mapFS(files), ".")
+	if o != nil || err == nil || !errors.As(err, new(*models.Error)) || strings.Contains(err.Error(), " .:") {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	for _, want := range want {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
+func mapFS(files map[string][]byte) fstest.MapFS {
+	fsys := fstest.MapFS{}
+	for n, b := range files {
+		fsys[n] = &fstest.MapFile{Data: b}
+	}
+	return fsys
 }

@@ -33,12 +33,6 @@ type SenseVoice struct {
 // The numbers of the languages in SenseVoice's prompt. The empty language is found by the model.
 var senseLanguages = map[string]int32{"": 0, "auto": 0, "zh": 3, "en": 4, "yue": 7, "ja": 11, "ko": 12}
 
-// spokenLanguage is an ISO code without its region: en of en-US.
-func spokenLanguage(code string) string {
-	code, _, _ = strings.Cut(strings.ToLower(code), "-")
-	return code
-}
-
 // Language returns the number of a language by its ISO code. ok is false where the model does not
 // know it.
 func (s *SenseVoice) Language(code string) (n int32, ok bool) {
@@ -193,15 +187,6 @@ func tokenList(b []byte, vocab int) (tokens []string, err error) {
 		}
 	}
 	return tokens[:vocab], nil
-}
-
-// only reads the file of that name that lies highest in the package, if it is no larger than limit.
-func (t *tree) only(name string, limit int64) (at string, b []byte, err error) {
-	if at = t.named(name); at == "" {
-		return name, nil, t.missing(name, "fetch the whole package")
-	}
-	b, err = t.read(at, limit)
-	return at, b, err
 }
 
 // describe says what is known.

@@ -1,13 +1,10 @@
 package models_test
 
 import (
-	"errors"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/modelstest"
@@ -17,18 +14,9 @@ import (
 // described as what it is.
 func TestSenseVoice(t *testing.T) {
 	for i, k := range modelstest.Recognisers() {
-		dir := filepath.Join(t.TempDir(), "folder")
-		if err := k.Write(dir); err != nil {
-			t.Fatal(err)
-		}
-		o, err := models.OpenAny(dir)
-		if err != nil {
-			t.Errorf("%s: %v", k.Layout, err)
-			continue
-		}
-		s, ok := o.(*models.SenseVoice)
+		s, dir := openedAs[*models.SenseVoice](t, k)
 		rows, net := []int{256, 171}[i], []string{"sensevoice", "model-10-seconds"}[i]
-		if !ok || s.Rows != rows || s.Net != filepath.Join(dir, net+".axmodel") || len(s.Tokens) != 25055 || s.Tokens[7] != "▁7" ||
+		if s.Rows != rows || s.Net != filepath.Join(dir, net+".axmodel") || len(s.Tokens) != 25055 || s.Tokens[7] != "▁7" ||
 			(s.CMVN == nil) != (k.Layout == "sherpa") || (s.Mask.Name == "") != (k.Layout == "sherpa") {
 			t.Errorf("%s: %d rows, %s, %d tokens", k.Layout, s.Rows, s.Net, len(s.Tokens))
 		}
@@ -38,17 +26,17 @@ func TestSenseVoice(t *testing.T) {
 		if _, ok := s.Language("de"); ok {
 			t.Error("it knows German")
 		}
-		about := o.Info()
+		about := s.Info()
 		if about.Name != "folder" || about.Kind != "SenseVoice" || about.Says != "" ||
 			!slices.Equal(about.Capabilities, []string{"audio"}) ||
 			!slices.Equal(about.Languages, []string{"en", "ja", "ko", "yue", "zh"}) ||
 			about.Vocab != 25055 || about.Memory.Card <= 0 || about.Memory.Load < about.Memory.Card || about.Digest == "" {
 			t.Errorf("%s: %+v", k.Layout, about)
 		}
-		if err := o.Close(); err != nil {
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err = models.Open(dir); err == nil || !strings.Contains(err.Error(), "(speech recognition): it is no language model") {
+		if _, err := models.Open(dir); err == nil || !strings.Contains(err.Error(), "(speech recognition): it is no language model") {
 			t.Errorf("as a language model: %v", err)
 		}
 	}
@@ -73,15 +61,6 @@ func TestSenseVoiceRefused(t *testing.T) {
 		"another's norm":  {0, func(f map[string][]byte) { f["am.mvn"] = []byte("<AddShift> [ 1 ] <Rescale> [ 1 ]") }, "rows of 1 values"},
 		"with embeddings": {0, func(f map[string][]byte) { f["embeddings/en.bin"] = []byte("x") }, "a file of embeddings"},
 	} {
-		files := maps.Clone(all[tt.of].Files)
-		tt.change(files)
-		fsys := fstest.MapFS{}
-		for n, b := range files {
-			fsys[n] = &fstest.MapFile{Data: b}
-		}
-		o, err := models.OpenAnyFS(fsys, ".")
-		if o != nil || err == nil || !strings.Contains(err.Error(), tt.want) || !errors.As(err, new(*models.Error)) {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
-		}
+		refused(t, name, all[tt.of], tt.change, tt.want)
 	}
 }

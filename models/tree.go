@@ -152,9 +152,13 @@ func cause(err error) string {
 
 func (t *tree) has(name string) bool { _, ok := t.files[name]; return ok }
 
-// where is how an error names a file of the package.
+// where is how an error names a file of the package. The folder of one that has no path, as in a
+// store, has no name.
 func (t *tree) where(name string) string {
-	if t.label == "" {
+	switch {
+	case t.label == "" && name == ".":
+		return ""
+	case t.label == "":
 		return name
 	}
 	return filepath.Join(t.label, filepath.FromSlash(name))
@@ -292,6 +296,27 @@ func (t *tree) highest(fits func(base string) bool) (at string) {
 		}
 	}
 	return at
+}
+
+// named is the file of that name that lies highest in the package; empty: there is none.
+func (t *tree) named(name string) string {
+	return t.highest(func(base string) bool { return base == name })
+}
+
+// ending is the package's file of that name, or the highest whose name ends so; empty: none.
+func (t *tree) ending(name string) (at string) {
+	return t.highest(func(base string) bool {
+		return base == name || strings.HasSuffix(base, "-"+name) || strings.HasSuffix(base, "_"+name)
+	})
+}
+
+// only reads the file of that name that lies highest in the package, if it is no larger than limit.
+func (t *tree) only(name string, limit int64) (at string, b []byte, err error) {
+	if at = t.named(name); at == "" {
+		return name, nil, t.missing(name, "fetch the whole package")
+	}
+	b, err = t.read(at, limit)
+	return at, b, err
 }
 
 // in lists the files directly inside folder.

@@ -84,7 +84,7 @@ func openWhisper(k *KindError) (other, error) {
 	t := k.plan.t
 	w := &Whisper{base: base{info: k.Info}, Name: k.Info.Name}
 	var found whisperFiles
-	if err := found.sort(k.nets, t); err != nil {
+	if err := found.sort(k); err != nil {
 		return nil, err
 	}
 	files := []*net{found.encoder, found.decoder}
@@ -100,11 +100,10 @@ func openWhisper(k *KindError) (other, error) {
 			return nil, &Error{Path: t.where(files[i].name), What: err.Error(), Fix: "take all files from the same package",
 				Err: ErrMismatch}
 		}
-		real, _, err := t.realPath(files[i].name)
-		if err != nil {
+		var err error
+		if *to[i], err = k.file(files[i]); err != nil {
 			return nil, err
 		}
-		*to[i] = NetFile{real, t.files[files[i].name], files[i].in, files[i].out}
 	}
 	if err := w.readConfig(k.plan); err != nil {
 		return nil, err
@@ -124,9 +123,9 @@ func openWhisper(k *KindError) (other, error) {
 // whisperFiles says which net is what. first is of layout A alone.
 type whisperFiles struct{ encoder, first, decoder *net }
 
-func (f *whisperFiles) sort(nets []net, t *tree) error {
-	for i := range nets {
-		n := &nets[i]
+func (f *whisperFiles) sort(k *KindError) error {
+	for i := range k.nets {
+		n := &k.nets[i]
 		if !whisper(*n) && !(n.takes("offset", "mask", "self_k_0", "cross_k_0")) {
 			continue
 		}
@@ -138,8 +137,7 @@ func (f *whisperFiles) sort(nets []net, t *tree) error {
 			place = &f.first
 		}
 		if *place != nil {
-			return &Error{Path: t.where(n.name), What: "is of the same use as " + (*place).name,
-				Fix: "keep the files of one Whisper model in the folder", Err: ErrMismatch}
+			return k.twice(n, *place)
 		}
 		*place = n
 	}
@@ -152,13 +150,11 @@ func (f *whisperFiles) sort(nets []net, t *tree) error {
 	case f.first == nil && f.decoder.takes("in_n_layer_self_k_cache"):
 		missing = "decoder of the first four tokens"
 	case f.first != nil && !f.decoder.takes("in_n_layer_self_k_cache"):
-		return &Error{Path: t.where(f.first.name), What: "does not belong to " + f.decoder.name,
-			Fix: "take all files from the same package",
-			Err: ErrMismatch}
+		return &Error{Path: k.plan.t.where(f.first.name), What: "does not belong to " + f.decoder.name,
+			Fix: "take all files from the same package", Err: ErrMismatch}
 	}
 	if missing != "" {
-		return &Error{Path: t.where("."), What: "none of its nets is Whisper's " + missing, Fix: "fetch the whole package",
-			Err: ErrMissing}
+		return k.lacks("Whisper's " + missing)
 	}
 	return nil
 }
@@ -307,13 +303,6 @@ func (w *Whisper) checkFirst(n net) error {
 		out = append(out, c.From)
 	}
 	return n.expect("Whisper", in, out)
-}
-
-// ending is the package's file of that name, or the highest whose name ends so; empty: none.
-func (t *tree) ending(name string) (at string) {
-	return t.highest(func(base string) bool {
-		return base == name || strings.HasSuffix(base, "-"+name) || strings.HasSuffix(base, "_"+name)
-	})
 }
 
 // readTokens reads the bytes of the text tokens: in each line base64, a space, and the id. The last

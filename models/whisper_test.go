@@ -3,13 +3,11 @@ package models_test
 import (
 	"bytes"
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/modelstest"
@@ -19,19 +17,7 @@ import (
 // as what it is.
 func TestWhisper(t *testing.T) {
 	for i, k := range modelstest.Whispers() {
-		dir := filepath.Join(t.TempDir(), "folder")
-		if err := k.Write(dir); err != nil {
-			t.Fatal(err)
-		}
-		o, err := models.OpenAny(dir)
-		if err != nil {
-			t.Errorf("%s: %v", k.Layout, err)
-			continue
-		}
-		w, ok := o.(*models.Whisper)
-		if !ok {
-			t.Fatalf("%s: a %T", k.Layout, o)
-		}
+		w, dir := openedAs[*models.Whisper](t, k)
 		size := []string{"small", "turbo", "tiny"}[i]
 		layers, width, mels := []int{12, 4, 4}[i], []int{768, 1280, 384}[i], []int{80, 128, 80}[i]
 		if w.Layers != layers || w.Width != width || w.Mels != mels || w.Encoder.Path != filepath.Join(dir, size+"-encoder.axmodel") ||
@@ -59,7 +45,7 @@ func TestWhisper(t *testing.T) {
 		if len(w.Tokens) != 50257 || w.Tokens[0] != "!" || w.Tokens[220] != " " || w.Tokens[50256] != "" {
 			t.Errorf("%d tokens, the first %q", len(w.Tokens), w.Tokens[0])
 		}
-		about := o.Info()
+		about := w.Info()
 		kept := int64(0)
 		for _, c := range slices.Concat(w.Cross, w.Self) {
 			kept += int64(c.Size())
@@ -68,7 +54,7 @@ func TestWhisper(t *testing.T) {
 			about.Vocab != want.Vocab || about.Memory.IO < kept || about.Memory.Load < about.Memory.Card {
 			t.Errorf("%s: %+v", k.Layout, about)
 		}
-		if err := o.Close(); err != nil {
+		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -155,6 +141,8 @@ func TestWhisperRefused(t *testing.T) {
 		"no decoder": {1, drop("turbo-decoder.axmodel"), []string{"decoder of one token"}},
 		"two encoders": {2, swap("turbo-encoder.axmodel", "turbo-encoder.axmodel"),
 			[]string{"turbo-encoder.axmodel", "of the same use"}},
+		"a cut decoder": {1, set("turbo-decoder.axmodel", all[1].Files["turbo-decoder.axmodel"][:5000]),
+			[]string{"turbo-decoder.axmodel", "fetch the file again"}},
 		"another's encoder": {0, swap("small-encoder.axmodel", "turbo-encoder.axmodel"),
 			[]string{"small-encoder.axmodel", "n_layer_cross_k"}},
 		"another's decoder": {0, swap("small-decoder-loop.axmodel", "turbo-decoder.axmodel"), []string{"main.axmodel", "does not belong"}},
@@ -175,21 +163,6 @@ func TestWhisperRefused(t *testing.T) {
 		"no JSON":     {2, set("tiny_config.json", []byte("{")), []string{"tiny_config.json"}},
 		"empty JSON":  {2, set("tiny_config.json", []byte("{}")), []string{"tiny_config.json", "sot is not there"}},
 	} {
-		files := maps.Clone(all[tt.of].Files)
-		tt.change(files)
-		fsys := fstest.MapFS{}
-		for n, b := range files {
-			fsys[n] = &fstest.MapFile{Data: b}
-		}
-		o, err := models.OpenAnyFS(fsys, ".")
-		if o != nil || err == nil || !errors.As(err, new(*models.Error)) {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		for _, want := range tt.want {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", name, err, want)
-			}
-		}
+		refused(t, name, all[tt.of], tt.change, tt.want...)
 	}
 }

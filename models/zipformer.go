@@ -95,32 +95,16 @@ func openZipformer(k *KindError) (other, error) {
 		file  *NetFile
 	}{{"encoder", zipformerEncoder, z.checkEncoder, &z.Encoder}, {"decoder of two symbols", zipformerDecoder, z.checkDecoder, &z.Decoder},
 		{"joiner", zipformerJoiner, z.checkJoiner, &z.Joiner}} {
-		var it *net
-		for i := range k.nets {
-			switch n := &k.nets[i]; {
-			case !part.is(*n):
-			case it != nil:
-				return nil, &Error{Path: t.where(n.name), What: "is of the same use as " + it.name,
-					Fix: "keep the files of one model in the folder", Err: ErrMismatch}
-			default:
-				it = n
-			}
-		}
-		if it == nil && k.why != nil {
-			return nil, k.why
-		}
-		if it == nil {
-			return nil, &Error{Path: t.where("."), What: "none of its nets is a Zipformer's " + part.name, Fix: "fetch the whole package",
-				Err: ErrMissing}
+		it, err := k.only(part.is, "a Zipformer's "+part.name)
+		if err != nil {
+			return nil, err
 		}
 		if err := part.check(*it); err != nil {
 			return nil, &Error{Path: t.where(it.name), What: err.Error(), Fix: "take all files from the same package", Err: ErrMismatch}
 		}
-		real, _, err := t.realPath(it.name)
-		if err != nil {
+		if *part.file, err = k.file(it); err != nil {
 			return nil, err
 		}
-		*part.file = NetFile{real, t.files[it.name], it.in, it.out}
 		found = append(found, it)
 	}
 	if err := z.readSymbols(t); err != nil {
