@@ -40,7 +40,7 @@ func openQwenASR(ctx context.Context, p *models.QwenASR, o OpenOptions) (*Model,
 	}
 	again := func(c *Card, _ func() error) (*Model, error) {
 		o.Card = c
-		again, err := models.OpenAnyFS(p.Text.FS(), ".")
+		again, err := models.OpenAs(p.Text.FS(), p.Name)
 		if err != nil {
 			return nil, err
 		}

@@ -54,6 +54,10 @@ func OpenAnyFS(fsys fs.FS, name string) (Opened, error) {
 	return openAny(fsys, "", path.Base(name))
 }
 
+// OpenAs is [OpenAnyFS] for the root of a file system that does not tell what the package is
+// called, as a store's. name is what errors call it, unless its configuration has a name.
+func OpenAs(fsys fs.FS, name string) (Opened, error) { return openAny(fsys, "", name) }
+
 // LanguageModel is what [OpenAny] gave, if that is a language model. A package of another kind is
 // closed, and the error is its [KindError].
 func LanguageModel(o Opened, err error) (*Package, error) {

@@ -218,7 +218,7 @@ func (s *Store) openBuiltin(full string) (models.Opened, error) {
 	}
 	cache := s.disk.Path("cache")
 	if cache == "" {
-		return models.OpenAnyFS(fsys, ".")
+		return models.OpenAs(fsys, full)
 	}
 	dir, err := models.Materialize(fsys, cache)
 	if err != nil {

@@ -109,6 +109,19 @@ func TestSpeakers(t *testing.T) {
 	if found != 4 {
 		t.Errorf("%d speakers of 4", found)
 	}
+	m, err := s.Get("axle/pulled-speaker-A")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := m.OpenAny()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	k := o.(*models.Kokoro)
+	if _, err := k.Row("none", 1); k.Name != m.Name.String() || err == nil || !strings.Contains(err.Error(), k.Name+" has no row") {
+		t.Errorf("it is called %q: %v", k.Name, err)
+	}
 }
 
 func names(k modelstest.Kind) (all []string) {

@@ -401,12 +401,9 @@ func (m *Model) OpenAny() (models.Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := models.OpenAnyFS(fsys, ".")
+	o, err := models.OpenAs(fsys, m.Name.String())
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", m.Name, err)
-	}
-	if p, ok := o.(*models.Package); ok && p.Config.ModelName == "" {
-		p.Name = m.Name.String()
 	}
 	return o, nil
 }
@@ -456,9 +453,6 @@ func (m *Model) Info() (models.Info, error) {
 	} else {
 		defer p.Close()
 		i = p.Info()
-	}
-	if i.Name == "." {
-		i.Name = m.Name.String()
 	}
 	m.s.infoMu.Lock()
 	defer m.s.infoMu.Unlock()
