@@ -249,6 +249,21 @@ func TestSpeechKeys(t *testing.T) {
 	}
 }
 
+// TestSpeechSlow: a client that reads nothing is cut off, and that is not the server's failure.
+func TestSpeechSlow(t *testing.T) {
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.WriteTimeout = 50 * time.Millisecond })
+	body := speechBody(strings.Repeat("One two three four. ", 200), `"speed":0.25`)
+	c := r.dial(fmt.Sprintf("POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	defer c.Close()
+	r.wait("the metrics", func() bool {
+		page := r.do("GET", "/metrics", "").body
+		if strings.Contains(page, `axle_requests_total{route="/v1/audio/speech",status="5`) {
+			t.Fatal(page)
+		}
+		return strings.Contains(page, `axle_requests_total{route="/v1/audio/speech",status="499"} 1`+"\n")
+	})
+}
+
 // TestSpeechMany: 64 long texts at once are all spoken, in little memory.
 func TestSpeechMany(t *testing.T) {
 	//proves:T7

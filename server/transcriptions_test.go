@@ -341,6 +341,34 @@ func TestTranscriptionLeaves(t *testing.T) {
 	until("ended", func() bool { return r.Active() == 0 })
 }
 
+// TestTranscriptionEnded: an answer that its owner ended does not look whole, also where the model
+// ends without a word.
+func TestTranscriptionEnded(t *testing.T) {
+	r := newRig(t)
+	form := field("model", "scripted-hearing") + field("stream", "true") + field("prompt", strings.Repeat("x", 60000)) +
+		soundField(wav(600)) + "--x--\r\n"
+	c := r.dial("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAxle-Session: " + session +
+		fmt.Sprintf("\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", formKind, len(form), form))
+	defer c.Close()
+	in := bufio.NewReader(c)
+	if _, err := in.ReadString('\n'); err != nil { // the answer has 36 MB, and is not read
+		t.Fatal(err)
+	}
+	var mine state
+	r.looked("state", &mine, "Axle-Session", session)
+	if len(mine.Streams) != 1 {
+		t.Fatalf("%+v", mine.Streams)
+	}
+	if a := r.do("DELETE", "/api/axle/streams/"+mine.Streams[0].ID, "", "Axle-Session", session); a.code != 204 {
+		t.Errorf("%d %s", a.code, a.body)
+	}
+	got, err := io.ReadAll(in)
+	if end := string(got[max(0, len(got)-500):]); err != nil || !strings.Contains(end, "the answer was ended by its owner") ||
+		strings.Contains(end, "transcript.text.done") {
+		t.Errorf("%s, %v", end, err)
+	}
+}
+
 // TestTranscriptionLong: a sound that is too long to be held is heard whole, and what is wrong with
 // it is told, also to a client that sends all before it reads.
 func TestTranscriptionLong(t *testing.T) {

@@ -57,10 +57,13 @@ func speak(ctx context.Context, m ask.Model, req ask.SpeakRequest, s prompt.Spea
 	rate := m.Info().SampleRate
 	send := func(samples []float32, last bool) error {
 		b, err := s.Add(samples, rate, last)
-		if err == nil && len(b) > 0 {
-			err = r.Part(s.Type(), b)
+		if err != nil || len(b) == 0 {
+			return err
 		}
-		return err
+		if err := r.Part(s.Type(), b); err != nil {
+			return gone(err)
+		}
+		return nil
 	}
 	var held []float32
 	begun := false

@@ -257,6 +257,9 @@ func (t *transcription) hear(sound *counted, r *request.Reply) error {
 			}
 		}
 	}
+	if err := t.x.Ctx().Err(); err != nil { // who hears may end without a word then
+		return err
+	}
 	if err := t.rest(); err != nil {
 		return err
 	}

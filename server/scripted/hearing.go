@@ -56,9 +56,12 @@ func (b *Backend) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.
 				if r.Prompt != "" {
 					text += " After " + r.Prompt + "."
 				}
+				if ctx.Err() != nil { // as models may end
+					return
+				}
 				if !yield(ask.Segment{Start: start, End: end, Text: text, Language: "en", Tokens: []int32{int32(n)},
 					Logprob: -0.5, Temperature: r.Temperature,
-					Words: []ask.Word{{Text: "Second", Start: start, End: start + 100*time.Millisecond}}}, ctx.Err()) || ctx.Err() != nil {
+					Words: []ask.Word{{Text: "Second", Start: start, End: start + 100*time.Millisecond}}}, nil) {
 					return
 				}
 			}

@@ -64,6 +64,9 @@ func (b *Backend) Speak(ctx context.Context, r ask.SpeakRequest) iter.Seq2[ask.S
 			if err == nil {
 				err = b.wait(ctx, delay)
 			}
+			if ctx.Err() != nil { // as models may end
+				return
+			}
 			if err != nil {
 				yield(ask.Speech{}, err)
 				return
