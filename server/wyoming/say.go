@@ -238,8 +238,8 @@ func ended(text string) (n int) {
 			ends = false
 		}
 	}
-	if n == 0 && len(text) > longestText {
-		if n = space; n == 0 {
+	if n < leastText && len(text) > longestText {
+		if n = space; n < leastText {
 			n = len(text)
 		}
 	}

@@ -44,6 +44,10 @@ func TestSay(t *testing.T) {
 			want: begun + spoken(20, 8) + ended + stopped},
 		"parts without words": {in: sayStart + part("… … … … … …\n") + part("Well done. Good.\n") + part(" 🎉 🎉 🎉 🎉!\n") + sayStop,
 			want: begun + spoken(17) + ended + stopped},
+		"short sentences": {in: sayStart + strings.Repeat(part("Hi you! "), 5) + sayStop,
+			want: begun + spoken(16, 16, 8) + ended + stopped},
+		"more parts than are spoken yet": {in: strings.Replace(sayStart, "eve", "long", 1) +
+			strings.Repeat(part("Hi you! Hi you! "), 4000) + `{"type":"ping"}` + "\n", want: of("pong", "{}")},
 		"parts of nothing": {in: sayStart + part(" ") + sayStop, want: stopped},
 		"two texts": {in: sayStart + part("One.") + sayStop + sayStart + part("Two.") + sayStop,
 			want: begun + spoken(4) + ended + stopped + begun + spoken(4) + ended + stopped},
@@ -191,6 +195,9 @@ func TestEnded(t *testing.T) {
 		"你好。我":                         "你好。",
 		strings.Repeat("word ", 401):   strings.Repeat("word ", 401),
 		strings.Repeat("a", 2001):      strings.Repeat("a", 2001),
+		// A beginning that is too short to be spoken alone does not keep the rest back.
+		"Hi! " + strings.Repeat("word ", 401): "Hi! " + strings.Repeat("word ", 401),
+		"Hi! " + strings.Repeat("a", 2001):    "Hi! " + strings.Repeat("a", 2001),
 	} {
 		if got := in[:ended(in)]; got != want {
 			t.Errorf("%.30q: %.30q, want %.30q", in, got, want)
