@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -118,7 +119,10 @@ func toSay(in io.Reader, args []string) (string, error) {
 		}
 		text = string(b)
 	}
-	if text = strings.ToValidUTF8(text, ""); strings.TrimSpace(text) == "" {
+	switch {
+	case !utf8.ValidString(text):
+		return "", usageError("what is to be said is no text in UTF-8")
+	case strings.TrimSpace(text) == "":
 		return "", usageError("there is no text to say")
 	}
 	return text, nil

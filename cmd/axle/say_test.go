@@ -76,6 +76,11 @@ func TestSay(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.args, err, c.want)
 		}
 	}
+	for _, in := range []string{"Gr\xfc\xdfe.", "\x7fELF\x02\x01\x80"} {
+		if _, _, err := axle(t, in, "say", "-o", "x.wav"); err == nil || !strings.Contains(err.Error(), "no text in UTF-8") {
+			t.Errorf("%q: %v", in, err)
+		}
+	}
 	if _, err := os.Stat("x.wav"); !os.IsNotExist(err) {
 		t.Errorf("half a file is left behind: %v", err)
 	}

@@ -62,10 +62,14 @@ func (p *Player) Add(ctx context.Context, pcm []byte, rate int) error {
 	if p.file != nil {
 		return p.encoder.Add(pcm, rate)
 	}
-	if _, err := p.pipe.Write(pcm); err != nil {
-		return errors.Join(err, ctx.Err())
+	switch _, err := p.pipe.Write(pcm); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default: // unless Close finds out why: a window was closed, for example
+		return fmt.Errorf("%s ended before the sound: %w", p.path, err)
 	}
-	return nil
 }
 
 func (p *Player) begin(ctx context.Context) (err error) {

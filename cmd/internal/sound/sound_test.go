@@ -120,6 +120,14 @@ func TestPlayerFails(t *testing.T) {
 		!strings.Contains(err.Error(), "-o FILE writes the sound to a file") {
 		t.Errorf("its error: %v", err)
 	}
+	program(t, dir, "aplay", "exit 0") // its window was closed, for example
+	p, err = sound.NewPlayer()
+	for err == nil {
+		err = p.Add(t.Context(), make([]byte, 4096), 24000)
+	}
+	if closed := p.Close(t.Context()); closed != nil || !strings.Contains(err.Error(), "aplay ended before the sound: ") {
+		t.Errorf("one that ends early: %v, then %v", err, closed)
+	}
 	program(t, dir, "aplay", "exec /bin/sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
 	if p, err = sound.NewPlayer(); err == nil {
