@@ -27,10 +27,7 @@ func TestTranscribe(t *testing.T) {
 	t.Setenv("AXLE_MODELS", t.TempDir())
 	t.Setenv("AXLE_MODEL_PATH", place)
 	t.Setenv("AXLE_HOST", "127.0.0.1:1")
-	samples := make([]float32, 3*16000)
-	for i := range samples {
-		samples[i] = float32(i/1000%7) / 10 * float32(i%50-25) / 25
-	}
+	samples := murmur(3)
 	flac, wav := filepath.Join(place, "a.flac"), filepath.Join(place, "b.wav")
 	for name, b := range map[string][]byte{flac: audio.AppendFLAC(nil, samples, 16000),
 		wav: audio.AppendPCM(audio.AppendWAVHeader(nil, 16000, -1), samples)} {
@@ -89,10 +86,7 @@ func TestTranscribeQwenASR(t *testing.T) {
 	t.Setenv("AXLE_MODELS", t.TempDir())
 	t.Setenv("AXLE_MODEL_PATH", place)
 	t.Setenv("AXLE_HOST", "127.0.0.1:1")
-	samples := make([]float32, 2*16000)
-	for i := range samples {
-		samples[i] = float32(i/1000%7) / 10 * float32(i%50-25) / 25
-	}
+	samples := murmur(2)
 	if err := os.WriteFile(wav, audio.AppendPCM(audio.AppendWAVHeader(nil, 16000, -1), samples), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -171,10 +165,7 @@ func TestTranscribeSpoken(t *testing.T) {
 	t.Setenv("AXLE_MODEL_PATH", place)
 	t.Setenv("AXLE_DEVICE", "soft") // a simulated card of AXCL 3.10 runs no Zipformer
 	t.Setenv("AXLE_HOST", "127.0.0.1:1")
-	samples := make([]float32, 4*16000)
-	for i := range samples {
-		samples[i] = float32(i/1000%7) / 10 * float32(i%50-25) / 25
-	}
+	samples := murmur(4)
 	sound := audio.AppendPCM(audio.AppendWAVHeader(nil, 16000, -1), samples)
 	wav := filepath.Join(place, "a.wav")
 	if err := os.WriteFile(wav, sound, 0o644); err != nil {
@@ -240,4 +231,13 @@ func TestTranscribeBreaksOff(t *testing.T) {
 		}
 		ts.Close()
 	}
+}
+
+// murmur is a sound in which a recogniser of any weights hears something.
+func murmur(seconds int) []float32 {
+	samples := make([]float32, seconds*16000)
+	for i := range samples {
+		samples[i] = float32(i/1000%7) / 10 * float32(i%50-25) / 25
+	}
+	return samples
 }

@@ -30,10 +30,7 @@ func TestWyoming(t *testing.T) {
 	if err := (modelstest.SenseVoice{Seed: 1, Layout: "Axera"}).Write(filepath.Join(place, "sense")); err != nil {
 		t.Fatal(err)
 	}
-	samples := make([]float32, 3*16000)
-	for i := range samples {
-		samples[i] = float32(i/1000%7) / 10 * float32(i%50-25) / 25
-	}
+	samples := murmur(3)
 	pcm := audio.AppendPCM(nil, samples)
 	file := filepath.Join(place, "a.wav")
 	if err := os.WriteFile(file, append(audio.AppendWAVHeader(nil, 16000, -1), pcm...), 0o644); err != nil {
