@@ -166,6 +166,39 @@ func TestRealtimeTurns(t *testing.T) {
 	}
 }
 
+// TestRealtimeLimits: a turn counts against its key's limits, and a session against the room that
+// all requests have together.
+func TestRealtimeLimits(t *testing.T) {
+	r := limitRig(t, access.Limits{Requests: 1})
+	resp := r.speaks(speechBody(strings.Repeat("[[delay:20]] One. ", 200), ""), bearer("limited")...)
+	defer resp.Body.Close()
+	c := r.session("", bearer("limited")...)
+	c.say(byHand)
+	c.spoken(0.5, 1)
+	c.say(`{"type":"input_audio_buffer.commit"}`)
+	if e := c.next("conversation.item.input_audio_transcription.failed"); !strings.Contains(e, "this key has 1 requests at work") ||
+		!strings.Contains(e, `"code":"rate_limit_exceeded"`) {
+		t.Errorf("%s", e)
+	}
+	// Each of these holds 37.5 MiB of 192 while its sound is to come.
+	form := field("model", "scripted-hearing") + soundField("RIFF")
+	for range 4 {
+		up := r.dial(fmt.Sprintf("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\n%s: %s\r\nContent-Type: %s\r\n"+
+			"Content-Length: %d\r\n\r\n%s", bearer("free")[0], bearer("free")[1], formKind, 25<<20, strings.TrimSuffix(form, "\r\n")))
+		defer up.Close()
+	}
+	large := `{"type":"large","x":"` + strings.Repeat("x", 1<<20) + `"}`
+	for end := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
+		c.say(large)
+		if strings.Contains(c.next("error"), "there is no room for a message of more than 1024 KiB now") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("a message takes no room")
+		}
+	}
+}
+
 // TestRealtimeDrain: a server that ends lets a turn end within the grace, and takes no other; then
 // all sessions are told.
 func TestRealtimeDrain(t *testing.T) {

@@ -166,7 +166,7 @@ func (s *session) message(r io.Reader) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// reserve takes as much room as the message and the sound that is kept need, and so many samples
+// reserve takes as much room as the message and the sound that is kept need, and these samples
 // more.
 func (s *session) reserve(more int) error {
 	n := int64(len(s.buffer.held)+more) + s.waiting.Load()
@@ -422,7 +422,7 @@ func (s *session) failed(item string, err error) {
 	s.send(&failedEvent{event{Type: kindFailed}, item, 0, s.problem(err)})
 }
 
-// fail tells of an error, and of which of the client's events it is.
+// fail tells of an error, and names the client's event that it is about.
 func (s *session) fail(id string, err error) {
 	e := &errorEvent{event: event{Type: kindError}}
 	e.Error.problem = s.problem(err)

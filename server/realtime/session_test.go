@@ -294,6 +294,37 @@ func TestHeld(t *testing.T) {
 	})
 }
 
+// TestRoom: a session takes room for the sound that it keeps and for turns that wait, and gives it
+// back.
+func TestRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &ears{wait: make(chan struct{})}
+		var room atomic.Int64
+		c := dial(t, t.Context(), e, func(o *Options) { o.Room = func(n int64) error { room.Store(n); return nil } })
+		c.say(manual + pcm24(1000, 0.5) + commit + commit)
+		c.quiet()
+		if n := room.Load(); n != 3*16000 {
+			t.Errorf("%d bytes for a turn of a second", n)
+		}
+		for range maxWaiting + 2 {
+			c.say(pcm24(100, 0.5) + commit)
+		}
+		if got := c.quiet(); strings.Count(got, "and this is left out") != 2 {
+			t.Errorf("%s", got)
+		}
+		if n := room.Load(); n != 3*(16000+maxWaiting*1600) {
+			t.Errorf("%d bytes for as many turns as may wait", n)
+		}
+		close(e.wait)
+		c.quiet()
+		c.say(commit)
+		c.quiet()
+		if n := room.Load(); n != 0 {
+			t.Errorf("%d bytes when all is written down", n)
+		}
+	})
+}
+
 // TestTimes: a client that sends nothing is let go, but not while it waits; half a message ends.
 func TestTimes(t *testing.T) {
 	//proves:T8
@@ -348,6 +379,11 @@ func TestTimes(t *testing.T) {
 		<-time.After(59 * time.Minute)
 		close(e.wait)
 		if got := c.quiet(); !strings.Contains(got, kindCompleted) {
+			t.Errorf("%s", got)
+		}
+		<-time.After(50 * time.Second) // it has as long as after an event to send the next
+		c.say(commit)
+		if got := c.quiet(); !strings.Contains(got, "the buffer has 0 ms of sound") {
 			t.Errorf("%s", got)
 		}
 	})

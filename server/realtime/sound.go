@@ -132,7 +132,7 @@ type detector struct {
 	listener *vad.Listener
 	first    int64 // the number of its first sample, in the session
 	prefix   int64
-	item     string // of the turn in which somebody speaks; "": nobody does
+	item     string // of the turn in which somebody speaks; "": there is none
 	from     int64  // where that turn begins
 }
 
