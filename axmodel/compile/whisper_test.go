@@ -63,7 +63,7 @@ func TestWhisper(t *testing.T) {
 		t.Errorf("bf16 is off by %g", share)
 	}
 	if bytes["fp32"] < bytes[""]*3/2 {
-		t.Errorf("%d bytes, and %d in fp32", bytes[""], bytes["fp32"])
+		t.Errorf("%d bytes in bf16, %d in fp32", bytes[""], bytes["fp32"])
 	}
 }
 
@@ -121,7 +121,6 @@ func TestWhisperRefused(t *testing.T) {
 		{"a list", "generation_config.json", map[string]any{"lang_to_id": map[string]int{"<|en,de|>": 1060}}, `lang_to_id has "<|en,de|>"`},
 		{"tasks", "generation_config.json", map[string]any{"task_to_id": map[string]int{}}, `task_to_id has "translate" as 0`},
 		{"letters", "vocab.json", map[string]any{"水": 3}, `"水" is not spelled in bytes`},
-		{"an id twice", "vocab.json", map[string]any{"zz": 3}, "has token 3 twice"},
 		{"a hole", "vocab.json", map[string]any{"!": nil}, "has no token 0 of"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -57,9 +57,8 @@ func NewQwenASR(p *models.QwenASR, name string, context int, say Say) (*QwenASR,
 	return &QwenASR{p, name, hears, words, context, say}, err
 }
 
-// An answer is at most so many tokens long: those that say the language, and for each second of
-// speech twice as many as are said by who speaks fast. A model that repeats itself is cut off
-// there.
+// An answer has at most the tokens that say the language, and for each second of speech twice as
+// many as a fast speaker says. A model that repeats itself is cut off there.
 const (
 	qwenLeast  = 32
 	qwenSecond = 20
@@ -112,7 +111,7 @@ func (q *QwenASR) longest(ctx context.Context, r ask.TranscribeRequest) (int, er
 	most := min(q.p.Info().Prefill, q.context-qwenLeast-qwenSecond*qwenRows/13)
 	rows := min(most-len(ids), q.hears.Rows)
 	if rows < qwenRows {
-		return 0, fmt.Errorf("%w: the prompt has %d tokens, of which %s takes at most %d beside speech: give it fewer words",
+		return 0, fmt.Errorf("%w: the prompt has %d tokens, and %s takes at most %d beside speech: give it fewer words",
 			ask.ErrRequest, len(ids), q.name, most-qwenRows)
 	}
 	return models.SoundFrames(rows) * features.SampleRate / 100, nil

@@ -121,8 +121,8 @@ func newZipformerCall(z *Zipformer) *zipformerCall {
 		in: make([]byte, z.p.Frames.Size), rows: make([]byte, z.p.Rows.Size), logits: make([]byte, z.p.Logits.Size)}
 }
 
-// read takes what comes next of the sound. Behind its end come zeros, so many that the encoder's
-// calls take all of it and zipformerTail of them: a symbol is said some rows after its sound.
+// read takes what comes next of the sound. Zeros come behind its end, until the encoder's calls
+// have taken all of it and zipformerTail zeros: a symbol is said some rows after its sound.
 func (c *zipformerCall) read(ctx context.Context, sound ask.Sound) error {
 	n, err := readSound(ctx, sound, c.block)
 	c.frames = c.fbank.Append(c.frames, c.block[:n])

@@ -26,9 +26,9 @@ import (
 )
 
 // What may be wrong, of voices that training did not hear: a share of what is drawn anew, and words
-// of the recordings, half with noise. A little is left for other versions of espeak-ng and
-// other processors' rounding. Both fall when better weights are put in; testdata/hearing/README.md
-// has the figures.
+// of the recordings. Half of the recordings have noise. A little is left for other versions of
+// espeak-ng and other processors' rounding. Both fall when better weights are put in;
+// testdata/hearing/README.md has the figures.
 const (
 	most         = 0.05
 	mostRecorded = 7

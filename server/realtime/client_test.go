@@ -247,7 +247,7 @@ func sound(b []byte) string {
 	return `{"type":"input_audio_buffer.append","audio":"` + base64.StdEncoding.EncodeToString(b) + `"}`
 }
 
-// pcm24 is an event that brings a steady sound of that many milliseconds.
+// pcm24 is an event that brings ms milliseconds of a steady sound.
 func pcm24(ms int, loud float64) string { return sound(encoded("pcm", ms, loud)) }
 
 // encoded is a steady sound.

@@ -166,8 +166,7 @@ func (s *session) message(r io.Reader) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// reserve takes as much room as the message and the sound that is kept need, and these samples
-// more.
+// reserve takes the room that the message, the sound that is kept, and more samples need.
 func (s *session) reserve(more int) error {
 	n := int64(len(s.buffer.held)+more) + s.waiting.Load()
 	return s.o.Room(3*n + s.large) // 2 bytes each, and what has grown for more

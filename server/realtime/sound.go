@@ -14,7 +14,7 @@ const (
 	maxHeld  = 10 * 60 * hearRate // samples of a session that are not written down yet
 	maxTurn  = 5 * 60 * hearRate  // samples after which a turn that somebody goes on speaking in ends
 	minTurn  = 100 * ms           // samples of a turn that a client ends
-	before   = 100 * ms           // samples that are kept while nobody speaks, beside the padding
+	before   = 100 * ms           // samples that are kept during silence, beside the padding
 )
 
 // stream turns the bytes of a format into samples, as they come.
@@ -132,7 +132,7 @@ type detector struct {
 	listener *vad.Listener
 	first    int64 // the number of its first sample, in the session
 	prefix   int64
-	item     string // of the turn in which somebody speaks; "": there is none
+	item     string // of the turn that goes on; "": none does
 	from     int64  // where that turn begins
 }
 

@@ -68,7 +68,7 @@ def batches(queue, kept, seed, size):
 
 
 def hidden(n, rows, r):
-    """Which values the net sees of n examples of so many rows: some bands and some rows are hidden."""
+    """Which values the net sees of n examples with this many rows each: some bands and some rows are hidden."""
     m = torch.ones(n, rows, 7, 80)
     for i in range(n):
         for _ in range(r.choice([0, 1, 2])):
