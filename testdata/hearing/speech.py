@@ -48,7 +48,7 @@ VOICES = _voices()
 
 
 def voices(unheard):
-    """All pairs of accent and variant of one side; no variant is on both, nor are two of a family. An accent's own voice has no variant."""
+    """All pairs of accent and variant of one side; no variant is on both. An accent's own voice has no variant."""
     v = VOICES
     if unheard:
         pairs = [(a, x) for a in v["unheard accents"] + v["accents"] for x in v["unheard variants"]]
