@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestWriteWAV: what is written is what sox writes, and reads back; a header without a length is
@@ -71,10 +72,17 @@ func TestWriteFLAC(t *testing.T) {
 				t.Errorf("%s: flac: %v\n%s", name, err, out)
 			}
 		}
+		for i := range (len(s) + flacBlock - 1) / flacBlock { // players seek by the numbers of frames
+			if !bytes.Contains(file, utf8.AppendRune([]byte{0xff, 0xf8, 0x70, 0x08}, rune(i))) {
+				t.Errorf("%s: frame %d has another number", name, i)
+			}
+		}
 		pieces, in := NewFLAC(24000), s
 		var whole []byte
 		for n := 1; len(in) > n; n = n*3 + 1 {
-			whole, in = pieces.Append(whole, in[:n], false), in[n:]
+			piece := slices.Clone(in[:n])
+			whole, in = pieces.Append(whole, piece, false), in[n:]
+			clear(piece) // it is the caller's
 		}
 		whole = pieces.Append(whole, in, true)
 		const head = 4 + 4 + 34

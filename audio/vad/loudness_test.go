@@ -19,6 +19,8 @@ func TestLoudness(t *testing.T) {
 		{"a train", -35, -15, true},
 		{"a whisper below a fan", -45, -45, false},
 		{"noise of a microphone", -75, -70, false},
+		{"a leaf in the night", -90, -66, false},
+		{"a shout in a train", -35, -28, true},
 	} {
 		sound := hashed(7, 12*SampleRate)
 		burst := func(at int) bool { return at/SampleRate%4 == 3 } // three, of a second each
@@ -69,6 +71,17 @@ func TestLoudness(t *testing.T) {
 				t.Errorf("%s: speech from %d to %d ms, not %d to %d", tt.name, started[i], stopped[i], from, to)
 			}
 		}
+	}
+}
+
+// TestLoudnessBegins: who speaks in the first window is not taken for the noise.
+func TestLoudnessBegins(t *testing.T) {
+	window := hashed(5, Window)
+	for i := range window {
+		window[i] *= float32(math.Pow(10, (-25+10.8)/20))
+	}
+	if p, err := NewLoudness().Next(window); err != nil || p < 0.9 {
+		t.Errorf("%v, %v", p, err)
 	}
 }
 

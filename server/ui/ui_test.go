@@ -207,6 +207,7 @@ func TestWAV(t *testing.T) {
 	open := audio.AppendPCM(audio.AppendWAVHeader(nil, 24000, -1), sound)
 	put("whole", audio.AppendPCM(audio.AppendWAVHeader(nil, 24000, len(sound)), sound))
 	put("open", open)
+	put("after", append(audio.AppendPCM(audio.AppendWAVHeader(nil, 24000, len(sound)), sound), "LIST\x04\x00\x00\x00abcd"...))
 	put("odd", append(slices.Clone(open), 7))
 	put("more", slices.Concat(open[:36], []byte("LIST\x03\x00\x00\x00abc\x00"), open[36:]))
 	put("floats", slices.Concat(open[:20], []byte{3}, open[21:]))
@@ -216,7 +217,7 @@ func TestWAV(t *testing.T) {
 	const script = `import { readFileSync, writeFileSync } from 'node:fs';
 import { samples, written } from './wav.js';
 const read = (name) => samples(Uint8Array.from(readFileSync(name)).buffer);
-for (const name of ['whole', 'open', 'odd', 'more', 'floats', 'headless', 'short', 'text']) {
+for (const name of ['whole', 'open', 'after', 'odd', 'more', 'floats', 'headless', 'short', 'text']) {
   const s = read(name);
   console.log(name, s && s.rate + ' ' + s.channels.map((c) => c.join()));
 }
@@ -225,16 +226,19 @@ writeFileSync('page.wav', Buffer.from(await written([Int16Array.of(0, 16384), In
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	const same = " 24000 0,0.5,-0.5,-1,0.25\n"
-	const want = "whole" + same + "open" + same + "odd" + same + "more" + same + "floats null\nheadless null\nshort null\ntext null\n"
+	const want = "whole" + same + "open" + same + "after" + same + "odd" + same + "more" + same +
+		"floats null\nheadless null\nshort null\ntext null\n"
 	if err != nil || string(out) != want {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	f, err := os.Open(path.Join(dir, "page.wav"))
+	page, err := os.ReadFile(path.Join(dir, "page.wav"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	r, err := audio.NewReader(f, 44100, audio.Limits{})
+	if want := audio.AppendPCM(audio.AppendWAVHeader(nil, 44100, len(sound)), sound); !bytes.Equal(page, want) {
+		t.Errorf("% x\nnot % x", page, want)
+	}
+	r, err := audio.NewReader(bytes.NewReader(page), 44100, audio.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
