@@ -1,6 +1,7 @@
 package audio
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -131,6 +132,21 @@ func TestRF64(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
+
+// TestSomeCame: a reader whose Len is what has come by now is read to the sound's end.
+func TestSomeCame(t *testing.T) {
+	sound := tone(200000, 8000, 440, 0.5)
+	file := AppendPCM(AppendWAVHeader(nil, 8000, len(sound)), sound)
+	if got, err := readAll(some{bytes.NewReader(file)}, 8000, 77); err != nil || len(got) != len(sound) {
+		t.Errorf("%d samples, %v", len(got), err)
+	}
+}
+
+// some is a reader that says that ten bytes have come.
+type some struct{ r *bytes.Reader }
+
+func (s some) Read(b []byte) (int, error) { return s.r.Read(b) }
+func (s some) Len() int                   { return 10 }
 
 func fmtChunk(kind, channels uint16, rate uint32, bits uint16) []byte {
 	le := binary.LittleEndian
