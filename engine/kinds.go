@@ -47,8 +47,7 @@ type netBackend struct {
 	buffers []axcl.Buffer // what stays on the card between calls
 	closer  func() error  // called after the nets have left the card
 	turns   *fair.Line    // turns of keys
-	most    int64         // the most requests that may wait
-	waiting atomic.Int64  // requests
+	waiting requests
 	calls   atomic.Uint64
 	closed  atomic.Bool
 	called  string // what a call does, in the statistics
@@ -67,10 +66,8 @@ func openNets(ctx context.Context, p models.Opened, files []models.NetFile, info
 		info.Context = min(info.Context, o.Context)
 	}
 	one := func(c *Card, closer func() error) (*Model, error) {
-		n := &netBackend{info: info, card: c, closer: closer, turns: fair.New(1, 0), most: int64(o.MaxQueue)}
-		if n.info.Device = c.Info().ID; n.most <= 0 {
-			n.most = 512
-		}
+		n := &netBackend{info: info, card: c, closer: closer, turns: fair.New(1, 0)}
+		n.info.Device, n.waiting.most = c.Info().ID, o.MaxQueue
 		var b Backend
 		if err := c.makingRoom(o, info.Memory.Load, func() (err error) {
 			n.nets, n.buffers = nil, nil
@@ -164,13 +161,66 @@ func (b *netBackend) agree(n *Net, f models.NetFile) error {
 	return nil
 }
 
-// queue counts a request in, and returns what counts it out. Error: ErrBusy.
-func (b *netBackend) queue() (done func(), err error) {
-	if b.waiting.Add(1) > b.most {
-		b.waiting.Add(-1)
+// keep has a kind make its buffers, which stay on the card between calls, and bind them. Too little
+// memory is no fault of the card.
+func (b *netBackend) keep(ctx context.Context, bind func(dev axcl.Device) error) error {
+	return b.card.InPieces(ctx, func(dev axcl.Device, _ func() error) error {
+		return b.card.Refused(b.card.Watched(0, func() error { return bind(dev) }))
+	})
+}
+
+// buffer makes a buffer that leaves the card with the nets.
+func (b *netBackend) buffer(dev axcl.Device, size int) (axcl.Buffer, error) {
+	x, err := dev.NewBuffer(size)
+	if err == nil {
+		b.buffers = append(b.buffers, x)
+	}
+	return x, err
+}
+
+// turn waits until the nets are a key's. done ends this. A card that is lost may still use what the
+// call was given that it never answered: no turn begins then.
+func (b *netBackend) turn(ctx context.Context, key string) (done func(), err error) {
+	if err := b.turns.Take(ctx, key, 0, 1); err != nil {
+		return nil, err
+	}
+	done = func() { b.turns.Done(key, 1, 1) }
+	if err = b.card.Err(); b.closed.Load() {
+		err = ErrClosed
+	}
+	if err != nil {
+		done()
+		return nil, err
+	}
+	return done, nil
+}
+
+// requests counts those that a model has not answered yet.
+type requests struct {
+	most int // 0 means 512
+	atomic.Int64
+}
+
+// enter counts a request, and leave ends this. Error: ErrBusy.
+func (r *requests) enter() (leave func(), err error) {
+	if r.Add(1) > int64(cmp.Or(max(r.most, 0), 512)) {
+		r.Add(-1)
 		return nil, ErrBusy
 	}
-	return func() { b.waiting.Add(-1) }, nil
+	return func() { r.Add(-1) }, nil
+}
+
+// counted yields what a request's sequence does, or ErrBusy alone.
+func counted[T any](r *requests, sequence iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		leave, err := r.enter()
+		if err != nil {
+			yield(*new(T), err)
+			return
+		}
+		defer leave()
+		sequence(yield)
+	}
 }
 
 // call calls the first net.

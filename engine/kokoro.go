@@ -23,24 +23,21 @@ func openKokoro(ctx context.Context, p *models.Kokoro, o OpenOptions) (*Model, e
 	return openNets(ctx, p, p.Parts[:], info, o, func(n *netBackend) (Backend, error) {
 		n.called = "speak"
 		b := &kokoro{n, speech.NewKokoro(p)}
-		return b, n.card.InPieces(ctx, func(dev axcl.Device, _ func() error) error {
-			return n.card.Refused(n.card.Watched(0, func() error { return b.keep(dev) }))
-		})
+		return b, n.keep(ctx, b.bind)
 	})
 }
 
-// keep makes the buffers between the second net and the third.
-func (b *kokoro) keep(dev axcl.Device) error {
+// bind makes the buffers between the second net and the third.
+func (b *kokoro) bind(dev axcl.Device) error {
 	_, given := b.nets[1].Tensors(0)
 	for _, t := range given {
 		if t.Name != "asr" && t.Name != "N_pred" {
 			continue
 		}
-		x, err := dev.NewBuffer(t.Size)
+		x, err := b.buffer(dev, t.Size)
 		if err != nil {
 			return err
 		}
-		b.buffers = append(b.buffers, x)
 		for _, n := range b.nets[1:] {
 			if err := n.net.Bind(0, t.Name, x); err != nil {
 				return err
@@ -53,24 +50,18 @@ func (b *kokoro) keep(dev axcl.Device) error {
 // Speak yields the sound of a text. Keys take turns, a piece of the text each. While a piece is
 // used, the next one is computed.
 func (b *kokoro) Speak(ctx context.Context, r SpeakRequest) iter.Seq2[Speech, error] {
-	return func(yield func(Speech, error) bool) {
-		done, err := b.queue()
-		if err != nil {
-			yield(Speech{}, err)
-			return
-		}
-		defer done()
+	return counted(&b.waiting, func(yield func(Speech, error) bool) {
 		for s, err := range oneAhead(ctx, func(ctx context.Context) iter.Seq2[Speech, error] {
 			return b.speaker.Speak(ctx, &kokoroTurns{b, r.Key}, r)
 		}) {
 			if err != nil && b.closed.Load() { // the voices' files are closed too
 				err = ErrClosed
 			}
-			if !yield(s, err) || err != nil {
+			if !yield(s, err) {
 				return
 			}
 		}
-	}
+	})
 }
 
 // oneAhead yields what a sequence does, and has the sequence make the next value meanwhile. Leaving
@@ -113,22 +104,8 @@ type kokoroTurns struct {
 	key string
 }
 
-// Turn waits until the nets are the request's. done ends this. A card that is lost may still use
-// the buffers of the call that it never answered: no turn begins then.
-func (b *kokoroTurns) Turn(ctx context.Context) (done func(), err error) {
-	if b.closed.Load() {
-		return nil, ErrClosed
-	}
-	if err := b.turns.Take(ctx, b.key, 0, 1); err != nil {
-		return nil, err
-	}
-	done = func() { b.turns.Done(b.key, 1, 1) }
-	if err := b.card.Err(); err != nil {
-		done()
-		return nil, err
-	}
-	return done, nil
-}
+// Turn waits until the nets are the request's. done ends this.
+func (b *kokoroTurns) Turn(ctx context.Context) (done func(), err error) { return b.turn(ctx, b.key) }
 
 // Part calls a net.
 func (b *kokoroTurns) Part(ctx context.Context, part int, in, out map[string][]byte) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"sync/atomic"
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/engine/speech"
@@ -18,8 +17,7 @@ import (
 type qwenASR struct {
 	*cardBackend
 	hears   *speech.QwenASR
-	most    int64        // the most transcriptions at once
-	running atomic.Int64 // transcriptions
+	running requests
 }
 
 func openQwenASR(ctx context.Context, p *models.QwenASR, o OpenOptions) (*Model, error) {
@@ -31,10 +29,8 @@ func openQwenASR(ctx context.Context, p *models.QwenASR, o OpenOptions) (*Model,
 	}
 	one := func(b *cardBackend) *Model {
 		b.info.Capabilities, b.info.Family = ask.Capabilities{Audio: true}, p.Info().Family
-		q := &qwenASR{cardBackend: b, most: int64(o.MaxQueue)}
-		if q.most <= 0 {
-			q.most = 512
-		}
+		q := &qwenASR{cardBackend: b}
+		q.running.most = o.MaxQueue
 		q.hears, _ = speech.NewQwenASR(p, b.info.Name, b.info.Context, q.say) // its only errors are those of Hearing
 		return New(q, Options{Name: b.info.Name})
 	}
@@ -59,19 +55,7 @@ func openQwenASR(ctx context.Context, p *models.QwenASR, o OpenOptions) (*Model,
 // Transcribe writes speech down. Keys take turns as in every language model, and nothing waits for
 // sound.
 func (b *qwenASR) Transcribe(ctx context.Context, r TranscribeRequest) iter.Seq2[Segment, error] {
-	return func(yield func(Segment, error) bool) {
-		if b.running.Add(1) > b.most {
-			b.running.Add(-1)
-			yield(Segment{}, ErrBusy)
-			return
-		}
-		defer b.running.Add(-1)
-		for s, err := range b.hears.Transcribe(ctx, r) {
-			if !yield(s, err) || err != nil {
-				return
-			}
-		}
-	}
+	return counted(&b.running, b.hears.Transcribe(ctx, r))
 }
 
 // say answers a prompt about a piece of sound.

@@ -59,24 +59,13 @@ func openSenseVoice(ctx context.Context, p *models.SenseVoice, o OpenOptions) (*
 // Transcribe writes speech down. Keys take turns, one piece of speech each, and no turn waits for
 // sound.
 func (b *recogniser) Transcribe(ctx context.Context, r TranscribeRequest) iter.Seq2[Segment, error] {
-	return func(yield func(Segment, error) bool) {
-		done, err := b.queue()
+	run := func(ctx context.Context, in, out map[string][]byte) error {
+		done, err := b.turn(ctx, r.Key)
 		if err != nil {
-			yield(Segment{}, err)
-			return
+			return err
 		}
 		defer done()
-		run := func(ctx context.Context, in, out map[string][]byte) error {
-			if err := b.turns.Take(ctx, r.Key, 0, 1); err != nil {
-				return err
-			}
-			defer b.turns.Done(r.Key, 1, 1)
-			return b.call(ctx, in, out)
-		}
-		for s, err := range speech.NewSenseVoice(b.p, run).Transcribe(ctx, r) {
-			if !yield(s, err) || err != nil {
-				return
-			}
-		}
+		return b.call(ctx, in, out)
 	}
+	return counted(&b.waiting, speech.NewSenseVoice(b.p, run).Transcribe(ctx, r))
 }

@@ -71,11 +71,11 @@ func (b *textEncoder) Embed(ctx context.Context, inputs [][]int32, key string) (
 			return nil, fmt.Errorf("%w: text %d has %d tokens, %s takes 1 to %d", ErrRequest, i, len(ids), b.info.Name, most)
 		}
 	}
-	done, err := b.queue()
+	leave, err := b.waiting.enter()
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer leave()
 	if err := b.turns.Take(ctx, key, 0, 1); err != nil {
 		return nil, err
 	}

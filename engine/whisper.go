@@ -22,7 +22,7 @@ type whisper struct {
 	p *models.Whisper
 
 	self    [][]axcl.Buffer // of each of p.Self: one, or in layout A two that take turns
-	turn    int             // layout A: which of them holds the rows
+	side    int             // layout A: which of them holds the rows
 	spoiled bool            // the caches may hold what is no number
 }
 
@@ -35,9 +35,7 @@ func openWhisper(ctx context.Context, p *models.Whisper, o OpenOptions) (*Model,
 	return openNets(ctx, p, files, info, o, func(n *netBackend) (Backend, error) {
 		n.called = "transcribe"
 		b := &whisper{netBackend: n, p: p}
-		return b, n.card.InPieces(ctx, func(dev axcl.Device, _ func() error) error {
-			return n.card.Refused(n.card.Watched(0, func() error { return b.keep(dev) }))
-		})
+		return b, n.keep(ctx, b.bind)
 	})
 }
 
@@ -48,17 +46,10 @@ func (b *whisper) first() *Net   { return b.nets[2] } // layout A's
 // stacked says whether the layout is A, whose decoder gives all rows of the caches in each call.
 func (b *whisper) stacked() bool { return b.p.First.Path != "" }
 
-// keep makes the buffers and binds to them what stays the same for all calls.
-func (b *whisper) keep(dev axcl.Device) error {
-	buffer := func(size int) (axcl.Buffer, error) {
-		x, err := dev.NewBuffer(size)
-		if err == nil {
-			b.buffers = append(b.buffers, x)
-		}
-		return x, err
-	}
+// bind makes the buffers and binds to them what stays the same for all calls.
+func (b *whisper) bind(dev axcl.Device) error {
 	for _, k := range b.p.Cross {
-		x, err := buffer(k.Size())
+		x, err := b.buffer(dev, k.Size())
 		if err == nil {
 			err = b.encoder().net.Bind(0, k.From.Name, x)
 		}
@@ -72,14 +63,14 @@ func (b *whisper) keep(dev axcl.Device) error {
 		}
 	}
 	for _, k := range b.p.Self {
-		x, err := buffer(k.Size())
+		x, err := b.buffer(dev, k.Size())
 		if err != nil {
 			return err
 		}
 		all := []axcl.Buffer{x}
 		if b.stacked() {
 			if err = b.first().net.Bind(0, k.From.Name, x); err == nil {
-				x, err = buffer(k.Size())
+				x, err = b.buffer(dev, k.Size())
 				all = append(all, x)
 			}
 		} else {
@@ -96,19 +87,7 @@ func (b *whisper) keep(dev axcl.Device) error {
 // Transcribe writes speech down. Keys take turns, half a minute of speech each, and no turn waits
 // for sound.
 func (b *whisper) Transcribe(ctx context.Context, r TranscribeRequest) iter.Seq2[Segment, error] {
-	return func(yield func(Segment, error) bool) {
-		done, err := b.queue()
-		if err != nil {
-			yield(Segment{}, err)
-			return
-		}
-		defer done()
-		for s, err := range speech.NewWhisper(b.p, &whisperTurns{b, r.Key}).Transcribe(ctx, r) {
-			if !yield(s, err) || err != nil {
-				return
-			}
-		}
-	}
+	return counted(&b.waiting, speech.NewWhisper(b.p, &whisperTurns{b, r.Key}).Transcribe(ctx, r))
 }
 
 // whisperTurns are the nets as a request uses them. It implements [speech.WhisperNets].
@@ -119,15 +98,13 @@ type whisperTurns struct {
 
 // Turn waits until the nets are the request's. done ends this.
 func (b *whisperTurns) Turn(ctx context.Context) (done func(error), err error) {
-	if b.closed.Load() {
-		return nil, ErrClosed
-	}
-	if err := b.turns.Take(ctx, b.key, 0, 1); err != nil {
+	over, err := b.turn(ctx, b.key)
+	if err != nil {
 		return nil, err
 	}
 	return func(err error) {
 		b.spoiled = b.spoiled || err != nil && !errors.Is(err, ctx.Err())
-		b.turns.Done(b.key, 1, 1)
+		over()
 	}, nil
 }
 
@@ -164,7 +141,7 @@ func (b *whisperTurns) Say(ctx context.Context, at int, tokens []int32, logits [
 	switch {
 	case b.stacked() && at == 0:
 		_, err = b.first().piece(ctx, func(axcl.Device) error {
-			b.turn = 0
+			b.side = 0
 			return b.first().net.Run(0, in, out)
 		})
 	case b.stacked():
@@ -200,16 +177,16 @@ func (b *whisper) counted(err error) error {
 func (b *whisper) shift(in, out map[string][]byte) error {
 	net := b.decoder().net
 	for i, k := range b.p.Self {
-		if err := net.Bind(0, k.To.Name, b.self[i][b.turn]); err != nil {
+		if err := net.Bind(0, k.To.Name, b.self[i][b.side]); err != nil {
 			return err
 		}
-		if err := net.Bind(0, k.From.Name, b.self[i][1-b.turn]); err != nil {
+		if err := net.Bind(0, k.From.Name, b.self[i][1-b.side]); err != nil {
 			return err
 		}
 	}
 	err := net.Run(0, in, out)
 	if err == nil {
-		b.turn = 1 - b.turn
+		b.side = 1 - b.side
 	}
 	return err
 }

@@ -45,9 +45,7 @@ func openZipformer(ctx context.Context, p *models.Zipformer, o OpenOptions) (*Mo
 	return openNets(ctx, p, []models.NetFile{p.Encoder, p.Decoder, p.Joiner}, info, o, func(n *netBackend) (Backend, error) {
 		n.called = "transcribe"
 		b := &zipformer{netBackend: n, p: p}
-		return b, n.card.InPieces(ctx, func(dev axcl.Device, _ func() error) error {
-			return n.card.Refused(n.card.Watched(0, func() error { return b.keep(dev) }))
-		})
+		return b, n.keep(ctx, b.bind)
 	})
 }
 
@@ -55,16 +53,9 @@ func (b *zipformer) encoder() axcl.Net { return b.nets[0].net }
 func (b *zipformer) decoder() axcl.Net { return b.nets[1].net }
 func (b *zipformer) joiner() axcl.Net  { return b.nets[2].net }
 
-// keep makes the buffers. What the decoder gives, the joiner finds on the card.
-func (b *zipformer) keep(dev axcl.Device) error {
-	buffer := func(size int) (axcl.Buffer, error) {
-		x, err := dev.NewBuffer(size)
-		if err == nil {
-			b.buffers = append(b.buffers, x)
-		}
-		return x, err
-	}
-	context, err := buffer(b.p.Context.Size)
+// bind makes the buffers. What the decoder gives, the joiner finds on the card.
+func (b *zipformer) bind(dev axcl.Device) error {
+	context, err := b.buffer(dev, b.p.Context.Size)
 	if err != nil {
 		return err
 	}
@@ -75,7 +66,7 @@ func (b *zipformer) keep(dev axcl.Device) error {
 		return err
 	}
 	zeros := make([]byte, b.p.Longest().Size)
-	if b.zero, err = buffer(len(zeros)); err != nil {
+	if b.zero, err = b.buffer(dev, len(zeros)); err != nil {
 		return err
 	}
 	if err := b.zero.Write(0, zeros); err != nil {
@@ -84,7 +75,7 @@ func (b *zipformer) keep(dev axcl.Device) error {
 	for range models.ZipformerSets {
 		s := &zipformerSet{}
 		for _, k := range b.p.States {
-			x, err := buffer(k.Size())
+			x, err := b.buffer(dev, k.Size())
 			if err != nil {
 				return err
 			}
@@ -98,21 +89,11 @@ func (b *zipformer) keep(dev axcl.Device) error {
 // Transcribe writes speech down while it comes. Keys take turns, one call of the encoder and what
 // it takes to say its rows each, and no turn waits for sound.
 func (b *zipformer) Transcribe(ctx context.Context, r TranscribeRequest) iter.Seq2[Segment, error] {
-	return func(yield func(Segment, error) bool) {
-		done, err := b.queue()
-		if err != nil {
-			yield(Segment{}, err)
-			return
-		}
-		defer done()
+	return counted(&b.waiting, func(yield func(Segment, error) bool) {
 		t := &zipformerTurns{zipformer: b, key: r.Key}
 		defer t.u.over.Store(true)
-		for s, err := range speech.NewZipformer(b.p, t).Transcribe(ctx, r) {
-			if !yield(s, err) || err != nil {
-				return
-			}
-		}
-	}
+		speech.NewZipformer(b.p, t).Transcribe(ctx, r)(yield)
+	})
 }
 
 // zipformerTurns are the nets as a transcription uses them. It implements [speech.ZipformerNets].
@@ -125,13 +106,11 @@ type zipformerTurns struct {
 // Step is one piece of work for the card: between the calls of a step no other model has its turn,
 // or a call for each row would wait for one of theirs.
 func (b *zipformerTurns) Step(ctx context.Context, f func(speech.ZipformerCalls) error) error {
-	if b.closed.Load() {
-		return ErrClosed
-	}
-	if err := b.turns.Take(ctx, b.key, 0, 1); err != nil {
+	done, err := b.turn(ctx, b.key)
+	if err != nil {
 		return err
 	}
-	defer b.turns.Done(b.key, 1, 1)
+	defer done()
 	calls := &zipformerCalls{zipformerTurns: b}
 	var ended error
 	if _, err := b.nets[0].piece(ctx, func(axcl.Device) error {

@@ -1,14 +1,14 @@
 // Package speech is what models of speech do around the calls of their nets. It is given the nets
 // as functions, so it knows no card.
 //
-//   - [SenseVoice] and [Whisper] write speech down: features of the sound, pieces that a net can
-//     take, and text of what it gives.
+//   - [SenseVoice], [Whisper], [Zipformer] and [QwenASR] write speech down: features of the sound,
+//     pieces that a net can take, and text of what it gives.
 //   - [Kokoro] speaks: symbols of the text, pieces that the nets can take, their durations, the
 //     source of sound, and samples of the spectrum that the nets give.
 //
-// A [SenseVoice] may be used from any goroutine, a [Whisper] as far as its nets may, and a [Kokoro]
-// where its nets give one turn at a time. None holds anything that has to be closed. What they
-// return is used by one goroutine.
+// A recogniser may be used from any goroutine, as far as its nets may. A [Kokoro] may where its
+// nets give one turn at a time. None holds anything that has to be closed. What they return is used
+// by one goroutine.
 package speech
 
 import (

@@ -95,12 +95,9 @@ func (q *QwenASR) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.
 
 // longest returns how many samples a piece may have, or why the request cannot be answered.
 func (q *QwenASR) longest(ctx context.Context, r ask.TranscribeRequest) (int, error) {
-	if r.Translate {
-		return 0, fmt.Errorf("%w: %s does not translate: use a Whisper model", ask.ErrRequest, q.name)
-	}
-	if _, ok := q.p.Language(r.Language); !ok {
-		return 0, fmt.Errorf("%w: %s does not know the language %q: it knows %s", ask.ErrRequest, q.name, r.Language,
-			strings.Join(q.p.Info().Languages, ", "))
+	_, known := q.p.Language(r.Language)
+	if err := refusal(r, q.name, known, q.p.Info().Languages); err != nil {
+		return 0, err
 	}
 	ids, err := q.prompt(ctx, r, 0)
 	if err != nil {

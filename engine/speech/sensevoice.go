@@ -3,9 +3,6 @@ package speech
 import (
 	"context"
 	"encoding/binary"
-	"errors"
-	"fmt"
-	"io"
 	"iter"
 	"math"
 	"strings"
@@ -42,14 +39,9 @@ const (
 // know, or a translation; the sound's; the net's; ctx's; ErrNonsense.
 func (s *SenseVoice) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.Seq2[ask.Segment, error] {
 	return func(yield func(ask.Segment, error) bool) {
-		if r.Translate {
-			yield(ask.Segment{}, fmt.Errorf("%w: %s does not translate: use a Whisper model", ask.ErrRequest, s.p.Name))
-			return
-		}
-		language, ok := s.p.Language(r.Language)
-		if !ok {
-			yield(ask.Segment{}, fmt.Errorf("%w: %s does not know the language %q: it knows %s", ask.ErrRequest,
-				s.p.Name, r.Language, strings.Join(s.p.Info().Languages, ", ")))
+		language, known := s.p.Language(r.Language)
+		if err := refusal(r, s.p.Name, known, s.p.Info().Languages); err != nil {
+			yield(ask.Segment{}, err)
 			return
 		}
 		c := newSenseCall(s, language)
@@ -66,53 +58,6 @@ func (s *SenseVoice) Transcribe(ctx context.Context, r ask.TranscribeRequest) it
 				if !yield(seg, nil) {
 					return
 				}
-			}
-		}
-	}
-}
-
-// at is the time of a sample.
-func at(sample int) time.Duration { return time.Duration(sample) * time.Second / SampleRate }
-
-// readSound reads at least one sample, or gives an error. Sounds that give neither again and again
-// are broken, and would keep a caller who left.
-func readSound(ctx context.Context, sound ask.Sound, samples []float32) (n int, err error) {
-	for range 100 {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		if n, err := sound.Read(samples); n > 0 || err != nil {
-			return n, err
-		}
-	}
-	return 0, io.ErrNoProgress
-}
-
-// pieces reads the sound and cuts it where it is quiet, into pieces of at most longest samples.
-func pieces(ctx context.Context, sound ask.Sound, longest int) iter.Seq2[vad.Piece, error] {
-	return func(yield func(vad.Piece, error) bool) {
-		cutter, err := vad.NewSplitter(longest)
-		if err != nil {
-			yield(vad.Piece{}, err)
-			return
-		}
-		block := make([]float32, SampleRate)
-		for {
-			n, err := readSound(ctx, sound, block)
-			for _, p := range cutter.Add(block[:n]) {
-				if !yield(p, nil) {
-					return
-				}
-			}
-			if errors.Is(err, io.EOF) {
-				if p, ok := cutter.Finish(); ok {
-					yield(p, nil)
-				}
-				return
-			}
-			if err != nil {
-				yield(vad.Piece{}, err)
-				return
 			}
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"math"
@@ -60,13 +59,8 @@ const (
 // sound's; the nets'; ctx's; ErrNonsense.
 func (z *Zipformer) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.Seq2[ask.Segment, error] {
 	return func(yield func(ask.Segment, error) bool) {
-		if r.Translate {
-			yield(ask.Segment{}, fmt.Errorf("%w: %s does not translate: use a Whisper model", ask.ErrRequest, z.p.Name))
-			return
-		}
-		if !z.p.Knows(r.Language) {
-			yield(ask.Segment{}, fmt.Errorf("%w: %s does not know the language %q: it knows %s", ask.ErrRequest, z.p.Name, r.Language,
-				strings.Join(z.p.Info().Languages, " and ")))
+		if err := refusal(r, z.p.Name, z.p.Knows(r.Language), z.p.Info().Languages); err != nil {
+			yield(ask.Segment{}, err)
 			return
 		}
 		c := newZipformerCall(z)
