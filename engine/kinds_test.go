@@ -122,7 +122,7 @@ func TestTextEncoderNonsense(t *testing.T) {
 }
 
 // nonsense is a card whose nets put a value into their outputs, unless it is 0. Its nets, and what
-// is written to its buffers, fail as a function says, if there is one.
+// is written to its buffers or read, fail as a function says, if there is one.
 type nonsense struct {
 	axcl.Device
 	put  atomic.Uint32
@@ -149,6 +149,13 @@ func (d *nonsense) fails() error {
 type nonsenseBuffer struct {
 	axcl.Buffer
 	d *nonsense
+}
+
+func (b nonsenseBuffer) Read(at int, to []byte) error {
+	if err := b.d.fails(); err != nil {
+		return err
+	}
+	return b.Buffer.Read(at, to)
 }
 
 func (b nonsenseBuffer) Write(at int, from []byte) error {

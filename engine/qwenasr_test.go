@@ -50,7 +50,7 @@ func testQwenASR(t *testing.T, open func() (axcl.Device, string, error)) {
 		longest                int // samples of a piece
 	}{{"", "", "", 2.7, 480000}, {"en-GB", "English", "", 1.2, 480000}, {"zh", "Chinese", words, 6.1, 53120}} {
 		sound := babble(uint64(i), c.seconds)
-		got, err := transcribed(t.Context(), m, TranscribeRequest{Sound: &sound16{samples: sound}, Language: c.language, Prompt: c.prompt})
+		got, err := transcribed(t.Context(), m, TranscribeRequest{Sound: hearing(sound), Language: c.language, Prompt: c.prompt})
 		if err != nil {
 			t.Errorf("%q: %v", c.language, err)
 		}
@@ -189,7 +189,7 @@ func TestQwenASRAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := TranscribeRequest{Sound: &sound16{samples: babble(1, 2)}, Language: c.asked, Key: "k", Temperature: 0.25}
+		r := TranscribeRequest{Sound: hearing(babble(1, 2)), Language: c.asked, Key: "k", Temperature: 0.25}
 		n := 0
 		for s, err := range q.Transcribe(t.Context(), r) {
 			n++
@@ -211,7 +211,7 @@ func TestQwenASRAgain(t *testing.T) {
 	m, _, _ := onCard(t, modelstest.QwenASR{Seed: 1}.Write, softCard, OpenOptions{})
 	hear := func(key string) (text string, st Stats) {
 		before := m.Stats()
-		got, err := transcribed(t.Context(), m, TranscribeRequest{Sound: &sound16{samples: babble(4, 2.5)}, Key: key})
+		got, err := transcribed(t.Context(), m, TranscribeRequest{Sound: hearing(babble(4, 2.5)), Key: key})
 		if err != nil || len(got) != 1 {
 			t.Fatal(got, err)
 		}
@@ -252,7 +252,7 @@ func TestQwenASRTogether(t *testing.T) {
 	var g sync.WaitGroup
 	for i := range alone {
 		g.Go(func() {
-			r := TranscribeRequest{Sound: &sound16{samples: babble(uint64(i), 1.5+float64(i)/3)}, Key: fmt.Sprint(i % 2), Language: "en"}
+			r := TranscribeRequest{Sound: hearing(babble(uint64(i), 1.5+float64(i)/3)), Key: fmt.Sprint(i % 2), Language: "en"}
 			got, err := transcribed(context.Background(), m, r)
 			if text := joinedText(got); err != nil || text != alone[i] || text == "" {
 				t.Errorf("%d: %q, alone %q, %v", i, text, alone[i], err)
@@ -279,7 +279,7 @@ func TestQwenASRRefused(t *testing.T) {
 		"a translation":               {TranscribeRequest{Translate: true}, "does not translate"},
 		"many words":                  {TranscribeRequest{Prompt: strings.Repeat("word ", 90)}, "beside speech: give it fewer words"},
 	} {
-		c.r.Sound = &sound16{samples: babble(1, 2)}
+		c.r.Sound = hearing(babble(1, 2))
 		if got, err := transcribed(ctx, m, c.r); !errors.Is(err, ErrRequest) || !strings.Contains(fmt.Sprint(err), c.want) || len(got) > 0 {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
@@ -305,24 +305,13 @@ func TestQwenASRRefused(t *testing.T) {
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := transcribed(ctx, m, TranscribeRequest{Sound: &sound16{samples: babble(1, 2)}}); !errors.Is(err, ErrClosed) {
+	if _, err := transcribed(ctx, m, TranscribeRequest{Sound: hearing(babble(1, 2))}); !errors.Is(err, ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 	_, err := openQwenASR(ctx, &models.QwenASR{}, OpenOptions{Draft: func() (*models.Package, error) { return nil, nil }})
 	if !errors.Is(err, ErrUnsupported) {
 		t.Errorf("with a draft: %v", err)
 	}
-}
-
-// sound16 gives samples.
-type sound16 struct{ samples []float32 }
-
-func (s *sound16) Read(p []float32) (int, error) {
-	n := copy(p, s.samples)
-	if s.samples = s.samples[n:]; n == 0 {
-		return 0, io.EOF
-	}
-	return n, nil
 }
 
 // cutUp cuts a sound where it is quiet. Silent pieces are left out.

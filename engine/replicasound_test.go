@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"path/filepath"
-	"slices"
+	"reflect"
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models"
-	"github.com/axle-llm/axle/models/modelstest"
 )
 
 // TestReplicasHear: on two cards a sound is written down by one that can. Once a part of the sound
@@ -74,69 +72,47 @@ func TestReplicasHear(t *testing.T) {
 // card is lost.
 func TestTwoCardsOfSound(t *testing.T) {
 	lane.NoRace(t)
-	sense, kokoro := filepath.Join(t.TempDir(), "sense"), filepath.Join(t.TempDir(), "kokoro")
-	if err := (modelstest.SenseVoice{Seed: 3, Layout: "Axera"}).Write(sense); err != nil {
-		t.Fatal(err)
-	}
-	if err := speaking(modelstest.Kokoro{Seed: 1, Layout: "A"})(kokoro); err != nil {
-		t.Fatal(err)
-	}
-	type said struct {
-		text  string
-		sound []float32
-	}
-	work := func(device string, lose bool) (all []said) {
-		cards, err := OpenCards(device, CardOptions{Check: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cards.Close()
-		for _, dir := range []string{sense, kokoro} {
-			p, err := models.OpenAny(dir)
-			if err != nil {
+	for _, k := range sounding() {
+		t.Run(k.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := k.write(dir); err != nil {
 				t.Fatal(err)
 			}
-			m, err := OpenAny(t.Context(), p, OpenOptions{Copies: cards.Copies})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer m.Close()
-			for turn := range 2 {
-				if lose && turn > 0 {
-					cards.Copies[0].Lose(errors.New("pulled out"))
+			work := func(device string, lose bool) (all []any) {
+				cards, err := OpenCards(device, CardOptions{Check: -1})
+				if err != nil {
+					t.Fatal(err)
 				}
-				one := said{}
-				if dir == sense {
-					segments, err := transcribed(context.Background(), m, TranscribeRequest{Sound: hearing(babble(3, 4))})
-					if err != nil {
-						t.Fatalf("%s, turn %d: %v", device, turn, err)
-					}
-					for _, s := range segments {
-						one.text += s.Text
-					}
-				} else {
-					for s, err := range m.Speak(t.Context(), SpeakRequest{Text: "Hello world."}) {
-						if err != nil {
-							t.Fatalf("%s, turn %d: %v", device, turn, err)
-						}
-						one.sound = append(one.sound, s.Samples...)
-					}
+				defer cards.Close()
+				p, err := models.OpenAny(dir)
+				if err != nil {
+					t.Fatal(err)
 				}
-				all = append(all, one)
+				m, err := OpenAny(t.Context(), p, OpenOptions{Copies: cards.Copies})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer m.Close()
+				for turn := range 2 {
+					if lose && turn > 0 {
+						cards.Copies[0].Lose(errors.New("pulled out"))
+					}
+					one, err := k.ask(m, "", 3)
+					if err != nil || reflect.ValueOf(one).Len() == 0 {
+						t.Fatalf("%s, turn %d: %+v, %v", device, turn, one, err)
+					}
+					all = append(all, one)
+				}
+				return all
 			}
-		}
-		return all
-	}
-	same := func(a, b said) bool { return a.text == b.text && slices.Equal(a.sound, b.sound) }
-	one := work("soft", false)
-	if len(one) != 4 || one[0].text == "" || len(one[2].sound) == 0 {
-		t.Fatalf("%d answers: %+.100v", len(one), one)
-	}
-	if two := work("soft,soft", false); !slices.EqualFunc(one, two, same) {
-		t.Error("two cards answer otherwise")
-	}
-	if two := work("soft,soft", true); !slices.EqualFunc(one, two, same) {
-		t.Error("two cards answer otherwise where one is lost")
+			one := work("soft", false)
+			if two := work("soft,soft", false); !reflect.DeepEqual(one, two) {
+				t.Errorf("two cards answer otherwise:\n%+v\n%+v", one, two)
+			}
+			if two := work("soft,soft", true); !reflect.DeepEqual(one, two) {
+				t.Errorf("two cards answer otherwise where one is lost:\n%+v\n%+v", one, two)
+			}
+		})
 	}
 }
 

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"compress/zlib"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +18,6 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/speech"
 	"github.com/axle-llm/axle/internal/lane"
-	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
@@ -360,51 +357,6 @@ func TestWhisperTogether(t *testing.T) {
 	}
 }
 
-// TestWhisperRefused: what cannot be heard is said, and loses nothing.
-func TestWhisperRefused(t *testing.T) {
-	var d *nonsense
-	m, _, _ := onCard(t, modelstest.Whisper{Seed: 2, Layout: "B", Layers: 1}.Write, func() (axcl.Device, string, error) {
-		soft, why, err := softCard()
-		d = &nonsense{Device: soft}
-		return d, why, err
-	}, OpenOptions{})
-	broken := errors.New("the microphone is gone")
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	before := heardAll(t, m, babble(1, 3), "")
-	for _, c := range []struct {
-		name string
-		ctx  context.Context
-		r    TranscribeRequest
-		put  float64
-		want error
-	}{
-		{"a language it does not know", context.Background(), TranscribeRequest{Language: "tlh"}, 0, ErrRequest},
-		{"a sound that fails", context.Background(), TranscribeRequest{Sound: &sound{samples: babble(1, 5), err: broken}}, 0, broken},
-		{"a caller that left", ended, TranscribeRequest{Sound: hearing(babble(1, 5))}, 0, context.Canceled},
-		{"no number", context.Background(), TranscribeRequest{Sound: hearing(babble(1, 5))}, math.NaN(), speech.ErrNonsense},
-		{"infinity", context.Background(), TranscribeRequest{Sound: hearing(babble(1, 5))}, math.Inf(1), speech.ErrNonsense},
-	} {
-		d.put.Store(math.Float32bits(float32(c.put)))
-		if _, err := transcribed(c.ctx, m, c.r); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, err, c.want)
-		}
-		d.put.Store(0)
-		if got := heardAll(t, m, babble(1, 3), ""); len(got) == 0 || joinedText(got) != joinedText(before) {
-			t.Errorf("%s: afterwards it hears %q, not %q", c.name, joinedText(got), joinedText(before))
-		}
-	}
-	if _, _, err := collect(m.Generate(context.Background(), Request{Prompt: "x"})); !errors.Is(err, ErrUnsupported) {
-		t.Errorf("a recogniser writes: %v", err)
-	}
-}
-
-// TestWhisperRoom: too little memory for what stays on the card is no fault of the card. Nothing is
-// left there, and where room is made it opens.
-func TestWhisperRoom(t *testing.T) {
-	testRoom(t, modelstest.Whisper{Seed: 2, Layout: "A", Layers: 1}.Write, 6)
-}
-
 // TestWhisperSpoiled: a turn that fails leaves caches that are cleared before the next one, also
 // where its caller has left meanwhile. One that only ended early leaves numbers.
 func TestWhisperSpoiled(t *testing.T) {
@@ -434,96 +386,4 @@ func TestWhisperSpoiled(t *testing.T) {
 		}
 		leave()
 	}
-}
-
-// TestWhisperClosed: closing ends a transcription that runs, and gives all memory back.
-func TestWhisperClosed(t *testing.T) {
-	e := modelstest.Whisper{Seed: 2, Layout: "A", Layers: 1}
-	m, c, _ := onCard(t, e.Write, softCard, OpenOptions{})
-	result := make(chan error, 1)
-	go func() {
-		_, err := transcribed(context.Background(), m, TranscribeRequest{Sound: hearing(babble(1, 300))})
-		result <- err
-	}()
-	for m.Stats().Passes["transcribe"] < 3 {
-		runtime.Gosched()
-	}
-	if err := m.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-result; !errors.Is(err, ErrClosed) {
-		t.Errorf("closed while it ran: %v", err)
-	}
-	if _, err := transcribed(context.Background(), m, TranscribeRequest{Sound: hearing(babble(1, 5))}); !errors.Is(err, ErrClosed) {
-		t.Errorf("closed: %v", err)
-	}
-	if n := c.ours.Load(); n != 0 {
-		t.Errorf("%d bytes are still counted", n)
-	}
-}
-
-// testRoom opens a recogniser that takes this many buffers on a card with memory for one less.
-func testRoom(t *testing.T, write func(dir string) error, buffers int) {
-	dir := t.TempDir()
-	if err := write(dir); err != nil {
-		t.Fatal(err)
-	}
-	p, err := models.OpenAny(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	d := &cramped{}
-	c, err := OpenCard(func() (axcl.Device, string, error) {
-		soft, why, err := softCard()
-		d.Device = soft
-		return d, why, err
-	}, CardOptions{Check: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	now := func() int64 {
-		if err := c.Do(t.Context(), func(axcl.Device) error { return c.Refresh() }); err != nil {
-			t.Fatal(err)
-		}
-		return c.Info().FreeCMM
-	}
-	free := now()
-	for range 4 { // three strikes lose a card
-		d.left = buffers - 1
-		if _, err := OpenAny(t.Context(), p, OpenOptions{Card: c}); !errors.Is(err, axcl.ErrMemory) {
-			t.Fatal(err)
-		}
-		if left := now(); left != free {
-			t.Fatalf("%d bytes are free of %d", left, free)
-		}
-	}
-	d.left = buffers - 1
-	m, err := OpenAny(t.Context(), p, OpenOptions{Card: c, Room: func(int64, int64) bool { d.left = buffers; return true }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := heardAll(t, m, babble(1, 3), ""); len(got) == 0 {
-		t.Error("it hears nothing")
-	}
-	if err := m.Close(); err != nil {
-		t.Error(err)
-	}
-	if left := now(); left != free || c.ours.Load() != 0 {
-		t.Errorf("%d bytes are free of %d, %d are ours", left, free, c.ours.Load())
-	}
-}
-
-// cramped is a device with memory for few more buffers.
-type cramped struct {
-	axcl.Device
-	left int
-}
-
-func (d *cramped) NewBuffer(size int) (axcl.Buffer, error) {
-	if d.left--; d.left < 0 {
-		return nil, &axcl.Error{Op: "axclrtMalloc", Code: 0x80300701, Kind: axcl.ErrMemory}
-	}
-	return d.Device.NewBuffer(size)
 }
