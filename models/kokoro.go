@@ -223,13 +223,20 @@ var kokoroLanguages = map[byte]string{'a': "en-US", 'b': "en-GB", 'e': "es", 'f'
 // voiceName is how voices are called: a letter for the language, f or m, and a name.
 var voiceName = regexp.MustCompile(`^[a-z][fm]_[a-z0-9_]{1,40}$`)
 
+// voiceIn is the voice whose rows a file has, by the file's name.
+func voiceIn(name string) (voice ask.Voice, ok bool) {
+	folder, ext := path.Base(path.Dir(name)), path.Ext(name)
+	voice.Name = strings.TrimSuffix(path.Base(name), ext)
+	voice.Language = kokoroLanguages[(voice.Name + " ")[0]]
+	return voice, voice.Language != "" && voiceName.MatchString(voice.Name) &&
+		(folder == "voices" && ext == ".bin" || folder == "voices_npy" && ext == ".npy")
+}
+
 // readVoices finds the voices, in folders voices and voices_npy, and checks their sizes.
 func (k *Kokoro) readVoices() error {
 	for _, name := range k.t.names {
-		folder, ext := path.Base(path.Dir(name)), path.Ext(name)
-		voice := ask.Voice{Name: strings.TrimSuffix(path.Base(name), ext)}
-		if voice.Language = kokoroLanguages[(voice.Name + " ")[0]]; voice.Language == "" || !voiceName.MatchString(voice.Name) ||
-			!(folder == "voices" && ext == ".bin" || folder == "voices_npy" && ext == ".npy") {
+		voice, ok := voiceIn(name)
+		if !ok {
 			continue
 		}
 		if other, ok := k.rows[voice.Name]; ok {
@@ -398,12 +405,41 @@ var accents = map[string]struct {
 // misaki is where the dictionaries come from.
 const misaki = "github.com/hexgrad/misaki, folder misaki/data"
 
+// dictionariesOf are the names of a language's dictionaries, the better one first.
+func dictionariesOf(language string) []string {
+	a, ok := accents[language]
+	if !ok {
+		return nil
+	}
+	return []string{a.prefix + "_gold.json", a.prefix + "_silver.json"}
+}
+
+// LackedDictionaries are the names of the dictionaries that a package of Kokoro of these files
+// lacks, for the languages of its voices.
+func LackedDictionaries(files []string) (lacks []string) {
+	bases := map[string]bool{}
+	for _, f := range files {
+		bases[path.Base(f)] = true
+	}
+	for _, f := range files {
+		voice, ok := voiceIn(f)
+		if !ok {
+			continue
+		}
+		for _, name := range dictionariesOf(voice.Language) {
+			if !bases[name] {
+				lacks, bases[name] = append(lacks, name), true
+			}
+		}
+	}
+	return lacks
+}
+
 // dictionaries are the files of a language that lie in the package, the better one first, and what
 // they are called. The first one is needed.
 func (k *Kokoro) dictionaries(language string) (found, names []string) {
-	for _, grade := range []string{"gold", "silver"} {
-		name := accents[language].prefix + "_" + grade + ".json"
-		names = append(names, name)
+	names = dictionariesOf(language)
+	for _, name := range names {
 		if at := k.t.named(name); at != "" {
 			found = append(found, at)
 		}
@@ -428,8 +464,9 @@ func (k *Kokoro) Lexicon(language string) (*phonemes.Lexicon, error) {
 func (k *Kokoro) readWords(language string) (*phonemes.Lexicon, error) {
 	found, names := k.dictionaries(language)
 	if found == nil {
-		return nil, &Error{Path: k.t.where("dictionaries/" + names[0]), What: "missing, and with it how words sound", Fix: fmt.Sprintf(
-			"put %s there, which %s has, and load the model again", strings.Join(names, " and "), misaki), Err: ErrMissing}
+		return nil, &Error{Path: k.t.where("dictionaries/" + names[0]), What: "missing, and with it how words sound",
+			Fix: fmt.Sprintf("pull the model again, or put %s there, which %s has, and load it again",
+				strings.Join(names, " and "), misaki), Err: ErrMissing}
 	}
 	l := phonemes.NewLexicon(accents[language].accent)
 	for _, at := range found {
@@ -452,8 +489,8 @@ func (k *Kokoro) describe() {
 	for _, language := range []string{"en-US", "en-GB"} {
 		speaks := slices.ContainsFunc(k.Voices, func(v ask.Voice) bool { return v.Language == language })
 		if found, names := k.dictionaries(language); speaks && found == nil {
-			i.Notes = append(i.Notes, fmt.Sprintf("it does not speak %s yet: put %s of %s into its folder dictionaries", language,
-				strings.Join(names, " and "), misaki))
+			i.Notes = append(i.Notes, fmt.Sprintf("it does not speak %s yet: put %s of %s into its folder dictionaries, or pull it again",
+				language, strings.Join(names, " and "), misaki))
 		}
 	}
 	if n := len(k.Others); n > 0 {

@@ -37,7 +37,9 @@ fetches into AXLE_MODELS.
 
 A pull that was interrupted goes on where it stopped. HF_ENDPOINT names another
 hub, or several with commas between: the hub and its mirrors. HF_TOKEN is sent
-to the first of them and to no other host.`,
+to the first of them and to no other host. The dictionaries of a model that
+speaks come from the project that made them; AXLE_DICTIONARIES names the
+address of another folder with the same files.`,
 		Example: "  axle pull qwen3:0.6b",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {

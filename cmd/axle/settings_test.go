@@ -125,7 +125,9 @@ func envFile() string {
 		fmt.Fprintf(&b, "#AXLE_%s=%s\n", name, value)
 	}
 	b.WriteString("\n# Where packages come from: a mirror where huggingface.co is blocked, as in China.\n" +
-		"#HF_ENDPOINT=https://hf-mirror.com\n")
+		"#HF_ENDPOINT=https://hf-mirror.com\n" +
+		"\n# Where the dictionaries of models that speak come from: the address of a folder with the same files.\n" +
+		"#AXLE_DICTIONARIES=http://nas/misaki\n")
 	return b.String()
 }
 
@@ -164,7 +166,8 @@ something on says yes with every word but 0, f and false. The package's service 
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", flag, variable, def, about)
 	}
-	b.WriteString("\n`HF_ENDPOINT` names a mirror of the hub that packages are pulled from.\n")
+	b.WriteString("\n`HF_ENDPOINT` names a mirror of the hub that packages are pulled from, and `AXLE_DICTIONARIES` the address of a\n" +
+		"folder with the dictionaries of models that speak.\n")
 	return b.String()
 }
 

@@ -32,6 +32,8 @@ type Client struct {
 	Agent       string
 	Transport   http.RoundTripper
 
+	Dictionaries []File // what packages that speak are fetched with; nil: those of [Dictionaries]
+
 	answered atomic.Bool // somebody has
 
 	once  sync.Once
@@ -52,8 +54,8 @@ func (Secret) String() string { return "***" }
 // MarshalText hides the token.
 func (Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
 
-// FromEnv reads HF_ENDPOINT (one, or several separated by commas: a hub and its mirrors) and
-// HF_TOKEN.
+// FromEnv reads HF_ENDPOINT (one, or several separated by commas: a hub and its mirrors), HF_TOKEN,
+// and AXLE_DICTIONARIES, the address of a folder with the dictionaries.
 func FromEnv() *Client {
 	c := &Client{Token: Secret(strings.TrimSpace(cmp.Or(os.Getenv("HF_TOKEN"), os.Getenv("HUGGING_FACE_HUB_TOKEN"))))}
 	for e := range strings.SplitSeq(os.Getenv("HF_ENDPOINT"), ",") {
@@ -61,6 +63,7 @@ func FromEnv() *Client {
 			c.Endpoints = append(c.Endpoints, e)
 		}
 	}
+	c.Dictionaries = Dictionaries(strings.TrimSpace(os.Getenv("AXLE_DICTIONARIES")))
 	return c
 }
 
@@ -117,6 +120,9 @@ func (c *Client) init() {
 		c.Retries = cmp.Or(c.Retries, 6)
 		c.Backoff = cmp.Or(c.Backoff, 500*time.Millisecond)
 		c.Agent = cmp.Or(c.Agent, "axle")
+		if c.Dictionaries == nil {
+			c.Dictionaries = Dictionaries("")
+		}
 		rt := c.Transport
 		if rt == nil {
 			rt = &http.Transport{
@@ -218,7 +224,7 @@ func (c *Client) do(ctx context.Context, what, method, target string, header htt
 
 // noAddress is an endpoint that is no address. It is not told: a user and a password may be in it.
 func noAddress(what string) error {
-	return &Error{What: what, Detail: "HF_ENDPOINT, or where it sends us, is no http address", Fix: "set it to https://host"}
+	return &Error{What: what, Detail: "the hub's address, or where it sends us, is no http address", Fix: "set HF_ENDPOINT to https://host"}
 }
 
 // drain lets a connection be used again, if what is left is little.

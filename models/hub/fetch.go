@@ -103,7 +103,11 @@ func (c *Client) part(ctx context.Context, s *Snapshot, f File, st *State, p *Pa
 	buf := make([]byte, 128<<10)
 	failures, denied := 0, 0
 	for try := 0; ; try++ {
-		n, err := c.attempt(ctx, s.fileURL(c.Endpoints[try%len(c.Endpoints)], f.Path), f, st, p, dst, buf, progress)
+		target := f.URL
+		if target == "" {
+			target = s.fileURL(c.Endpoints[try%len(c.Endpoints)], f.Path)
+		}
+		n, err := c.attempt(ctx, target, f, st, p, dst, buf, progress)
 		if err == nil {
 			return nil
 		}
@@ -118,13 +122,13 @@ func (c *Client) part(ctx context.Context, s *Snapshot, f File, st *State, p *Pa
 		// link, or another mirror.
 		if lasting(err) {
 			if denied++; denied > 2+len(c.Endpoints) {
-				return err
+				return f.wayOut(err)
 			}
 		}
 		if n > 0 {
 			failures = 0
 		} else if failures++; failures >= c.Retries {
-			return err
+			return f.wayOut(err)
 		}
 		if err := c.wait(ctx, failures, err); err != nil {
 			return err

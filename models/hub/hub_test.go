@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -326,6 +328,28 @@ func TestFromEnv(t *testing.T) {
 	t.Setenv("HF_TOKEN", " hf_x\n")
 	if c := hub.FromEnv(); !slices.Equal(c.Endpoints, []string{"https://a.example", "https://b.example"}) || c.Token != "hf_x" {
 		t.Errorf("%q %q", c.Endpoints, c.Token)
+	}
+	for env, folder := range map[string]string{
+		"":                     "https://raw.githubusercontent.com/hexgrad/misaki/fba1236595f2d2bf21d414ba6e57d25256afada3/misaki/data/",
+		" http://nas/misaki/ ": "http://nas/misaki/",
+	} {
+		t.Setenv("AXLE_DICTIONARIES", env)
+		all := hub.FromEnv().Dictionaries
+		if len(all) != 4 {
+			t.Fatalf("%d dictionaries", len(all))
+		}
+		for i, name := range []string{"us_gold", "us_silver", "gb_gold", "gb_silver"} {
+			f := all[i]
+			if f.Path != "dictionaries/"+name+".json" || f.URL != folder+name+".json" || f.Digest.IsZero() || f.Size < 2_800_000 {
+				t.Errorf("%+v", f)
+			}
+			if have := os.Getenv("AXLE_TEST_MISAKI"); have != "" { // the real ones
+				b, err := os.ReadFile(filepath.Join(have, name+".json"))
+				if err != nil || int64(len(b)) != f.Size || sha256.Sum256(b) != f.Digest {
+					t.Errorf("%s is another file: %d bytes, %v", name, len(b), err)
+				}
+			}
+		}
 	}
 	t.Setenv("HF_ENDPOINT", "not an address")
 	c := hub.FromEnv()

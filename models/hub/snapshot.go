@@ -22,6 +22,7 @@ type File struct {
 	Size   int64
 	Digest models.Digest // zero when unknown
 	Git    string        // 40 hex, the Git blob id; empty when Digest is known, or neither is
+	URL    string        // where it is served; empty: by the repository
 }
 
 // Snapshot is a repository at one commit.

@@ -200,8 +200,26 @@ func (p *pull) choose(ctx context.Context) error {
 			p.licenses = append(p.licenses, f)
 		}
 	}
+	if p.speaks = p.speaks || kind != nil && kind.Kind == "Kokoro"; p.speaks {
+		p.files = append(p.files, p.dictionaries()...)
+	}
 	slices.SortStableFunc(p.files, func(a, b hub.File) int { return int(min(max(b.Size-a.Size, -1), 1)) })
 	return nil
+}
+
+// dictionaries are what the package of a speaker lacks to know how words sound.
+func (p *pull) dictionaries() (all []hub.File) {
+	var there []string
+	for _, f := range p.files {
+		there = append(there, f.Path)
+	}
+	lacks := models.LackedDictionaries(there)
+	for _, f := range p.c.Dictionaries {
+		if slices.Contains(lacks, path.Base(f.Path)) {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 // others says whether the repository has compiled files other than those.

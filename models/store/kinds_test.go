@@ -3,13 +3,18 @@ package store
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
@@ -75,6 +80,7 @@ func TestPullKinds(t *testing.T) {
 // and the rest in another.
 func TestSpeakers(t *testing.T) {
 	h, c := testHub(t)
+	c.Dictionaries = []hub.File{} // none anywhere
 	place := t.TempDir()
 	for _, k := range modelstest.Speakers() {
 		dir := filepath.Join(place, "speaker-"+k.Layout)
@@ -121,6 +127,106 @@ func TestSpeakers(t *testing.T) {
 	k := o.(*models.Kokoro)
 	if _, err := k.Row("none", 1); k.Name != m.Name.String() || err == nil || !strings.Contains(err.Error(), k.Name+" has no row") {
 		t.Errorf("it is called %q: %v", k.Name, err)
+	}
+}
+
+// TestPullDictionaries: a speaker's dictionaries come with it, those of its voices' languages
+// alone, from their own address, to which no token goes. What has another hash is refused and
+// named, what does not come is named with the way out, and the next pull fetches no more than is
+// missing.
+func TestPullDictionaries(t *testing.T) {
+	words := map[string]string{"us_gold.json": `{"hello":"həlˈO"}`, "us_silver.json": `{"there":"ðˈɛɹ"}`,
+		"gb_gold.json": `{"hello":"həlˈQ"}`, "gb_silver.json": `{"there":"ðˈɛː"}`}
+	var asked []string
+	status := http.StatusOK
+	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := path.Base(r.URL.Path)
+		asked = append(asked, name+r.Header.Get("Authorization"))
+		if status != http.StatusOK {
+			w.WriteHeader(status)
+			return
+		}
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(words[name]))
+	}))
+	defer at.Close()
+	for _, parts := range []bool{true, false} { // of files; else the kind is seen when it has come
+		h, c := testHub(t)
+		if c.Token = "hf_secret"; !parts {
+			h.SetFault(func(string, int) modelstest.Fault { return modelstest.NoRanges })
+			c.Retries = 1
+		}
+		c.Connections, c.Transport = 1, nil // one request at a time, by sockets
+		for name, text := range words {
+			c.Dictionaries = append(c.Dictionaries, hub.File{Path: "dictionaries/" + name, Size: int64(len(text)),
+				Digest: sum([]byte(text)), URL: at.URL + "/data/" + name})
+		}
+		american := modelstest.Speakers()[0]
+		british := modelstest.Speakers()[1]
+		british.Files["checkpoints/voices_npy/bf_emma.npy"] = british.Files["checkpoints/voices_npy/am_adam.npy"]
+		british.Files["dictionaries/us_silver.json"] = []byte(`{}`)
+		for name, k := range map[string]modelstest.Kind{"axle/american": american, "axle/british": british} {
+			dir := t.TempDir()
+			if err := errors.Join(k.Write(dir), h.AddDir(name, dir)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := openStore(t)
+		pull := func(name string) error { return s.Pull(t.Context(), name, c, nil) }
+
+		status = http.StatusNotFound
+		err := pull("axle/american")
+		if !errors.Is(err, hub.ErrNotFound) || !strings.Contains(err.Error(), "dictionaries/us_") ||
+			!strings.HasSuffix(err.Error(), hub.AnotherAddress) {
+			t.Errorf("not there: %v", err)
+		}
+		status = http.StatusOK
+		good := words["us_gold.json"]
+		words["us_gold.json"] = strings.Replace(good, "h", "j", 1)
+		err = pull("axle/american")
+		if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "dictionaries/us_gold.json") ||
+			!strings.HasSuffix(err.Error(), hub.AnotherAddress) {
+			t.Errorf("another file: %v", err)
+		}
+		if _, err := s.Get("axle/american"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("it is there: %v", err)
+		}
+		words["us_gold.json"], asked = good, nil
+		if err := pull("axle/american"); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Sort(asked); !slices.Contains(asked, "us_gold.json") || !strings.HasPrefix(asked[0], "us_") ||
+			strings.Contains(strings.Join(asked, " "), "hf_secret") {
+			t.Errorf("asked for %q", asked)
+		}
+		asked = nil
+		if err := errors.Join(pull("axle/american"), pull("axle/british")); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Sort(asked); !slices.Equal(asked, []string{"gb_gold.json", "gb_silver.json"}) {
+			t.Errorf("asked for %q once more", asked)
+		}
+		m, err := s.Get("axle/british")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := m.OpenAny()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for language, want := range map[string]string{"en-US": "həlˈO ", "en-GB": "həlˈQ ðˈɛː."} {
+			l, err := o.(*models.Kokoro).Lexicon(language)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for piece := range l.Pieces("Hello there.") {
+				if !strings.HasPrefix(piece, want) {
+					t.Errorf("%s sounds %s", language, piece)
+				}
+			}
+		}
+		if err := errors.Join(o.Close(), s.Verify(t.Context(), "axle/british", nil)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

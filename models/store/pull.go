@@ -121,10 +121,9 @@ func (p *pull) run(ctx context.Context, n models.Name, src hub.Source) (err erro
 		} else if bad && round < 3 {
 			continue
 		}
-		other, err := p.check(m)
+		more, err := p.check(m)
 		//rule:G24 TestPullKinds false
-		if other && !p.whole { // what of its tensors could not be read before is here now
-			p.whole = true
+		if more { // what of its tensors could not be read before is here now
 			if err := p.choose(ctx); err != nil {
 				return err
 			}
@@ -196,6 +195,7 @@ type pull struct {
 	licenses []hub.File
 	whole    bool     // all that the repository has, for a package of another kind than a language model's
 	told     bool     // that it is one
+	speaks   bool     // it needs dictionaries, which it may lack
 	fresh    sync.Map // digests hashed from disk during this pull
 
 	quiet   bool
@@ -370,17 +370,21 @@ func (p *pull) file(ctx context.Context, f hub.File) (models.Digest, int64, erro
 		pointer := p.s.isPointer(key)
 		_ = p.s.disk.Remove(key)
 		_ = p.s.disk.Remove(key + ".parts")
+		again := "try another hub with HF_ENDPOINT"
+		if f.URL != "" {
+			again = hub.AnotherAddress
+		}
 		switch {
 		case pointer:
 			return d, 0, &models.Error{Path: f.Path, What: "the hub sent a Git LFS pointer, not the file",
 				Fix: "set HF_ENDPOINT to a hub that serves large files", Err: models.ErrPointer}
 		case attempt < 2:
 		case f.Digest.IsZero():
-			return d, 0, fmt.Errorf("models: %s: %w, expected Git blob %s, got %s, three times; try another hub with HF_ENDPOINT", f.Path,
-				ErrMismatch, f.Git, git)
+			return d, 0, fmt.Errorf("models: %s: %w, expected Git blob %s, got %s, three times; %s", f.Path, ErrMismatch, f.Git,
+				git, again)
 		default:
-			return d, 0, fmt.Errorf("models: %s: %w, expected %q, got %q, three times; try another hub with HF_ENDPOINT", f.Path,
-				ErrMismatch, f.Digest, d)
+			return d, 0, fmt.Errorf("models: %s: %w, expected %q, got %q, three times; %s", f.Path, ErrMismatch, f.Digest, d,
+				again)
 		}
 	}
 }
@@ -498,19 +502,27 @@ func (p *pull) verify(ctx context.Context, m *manifest) (bad bool, err error) {
 	return bad, nil
 }
 
-// check opens the package as it will be, before it gets a name. other says that it is no language
-// model.
-func (p *pull) check(m *manifest) (other bool, err error) {
+// check opens the package as it will be, before it gets a name. more says that files are still to
+// be fetched, of a package that turns out to be no language model.
+func (p *pull) check(m *manifest) (more bool, err error) {
 	o, err := models.OpenAnyFS(newPackageFS(p.s.disk, m.files()), ".")
 	if kind := new(models.KindError); errors.As(err, &kind) {
 		p.sayKind(kind)
-		return true, nil
+		more, p.whole = !p.whole, true
+		return more, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("models: what %s holds was fetched whole but does not fit together: %w", p.snap.Repo, err)
 	}
-	_, language := o.(*models.Package)
-	return !language, o.Close()
+	switch o.(type) {
+	case *models.Package:
+	case *models.Kokoro:
+		more = !p.whole || !p.speaks
+		p.whole, p.speaks = true, true
+	default:
+		more, p.whole = !p.whole, true
+	}
+	return more, o.Close()
 }
 
 // gone says whether a blob of m is missing.
