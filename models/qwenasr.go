@@ -54,7 +54,8 @@ func SoundRows(frames int) int { return 13*(frames/100) + (frames%100+7)/8 }
 // SoundFrames is the most frames of a piece of sound that has at most that many rows.
 func SoundFrames(rows int) int { return 100*(rows/13) + 8*(rows%13) }
 
-// QwenLanguages are the languages that Qwen3-ASR writes down, by their ISO codes, as it calls them.
+// QwenLanguages are the languages that Qwen3-ASR writes down, by their ISO codes, as it calls them:
+// the list support_languages in the configuration of its checkpoints.
 var QwenLanguages = map[string]string{"zh": "Chinese", "en": "English", "yue": "Cantonese", "ar": "Arabic", "de": "German",
 	"fr": "French", "es": "Spanish", "pt": "Portuguese", "id": "Indonesian", "it": "Italian", "ko": "Korean", "ru": "Russian",
 	"th": "Thai", "vi": "Vietnamese", "ja": "Japanese", "tr": "Turkish", "hi": "Hindi", "ms": "Malay", "nl": "Dutch", "sv": "Swedish",

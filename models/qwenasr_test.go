@@ -74,8 +74,15 @@ func TestQwenASRRows(t *testing.T) {
 	}
 }
 
-// TestQwenASRLanguage: languages have ISO codes, with or without a region.
+// TestQwenASRLanguage: languages have ISO codes, with or without a region, and the names that the
+// checkpoint's config.json lists as support_languages.
 func TestQwenASRLanguage(t *testing.T) {
+	want := strings.Fields("Arabic Cantonese Chinese Czech Danish Dutch English Filipino Finnish French German Greek Hindi " +
+		"Hungarian Indonesian Italian Japanese Korean Macedonian Malay Persian Polish Portuguese Romanian Russian Spanish Swedish " +
+		"Thai Turkish Vietnamese")
+	if got := slices.Sorted(maps.Values(models.QwenLanguages)); !slices.Equal(got, want) {
+		t.Errorf("it knows %q", got)
+	}
 	q := &models.QwenASR{}
 	for code, want := range map[string]string{"": "", "auto": "", "en": "English", "EN-us": "English", "zh": "Chinese", "tl": "Filipino",
 		"fil": "Filipino"} {
