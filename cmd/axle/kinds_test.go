@@ -165,7 +165,7 @@ func TestTextEncoderServed(t *testing.T) {
 	for _, name := range []string{"axle/encoder", "texts"} {
 		for _, args := range [][]string{{"list"}, {"show", name}, {"inspect", name}, {"plan", name}} {
 			out, _, err := command(t, args...)
-			want := map[string]string{"list": name, "show": "embedding", "inspect": "text encoder", "plan": "A single net"}[args[0]]
+			want := map[string]string{"list": name, "show": "embedding", "inspect": "text encoder", "plan": "a call of its nets"}[args[0]]
 			if err != nil || !strings.Contains(out, want) || strings.Contains(out, "does not run") || strings.Contains(out, "completion") {
 				t.Errorf("%v: %v\n%s", args, err, out)
 			}

@@ -29,7 +29,8 @@ func newPullCmd() *cobra.Command {
 		Long: `Pull fetches a model. NAME is a short name of the catalogue (qwen3:0.6b) or a
 Hugging Face repository of .axmodel files (AXERA-TECH/Qwen3-0.6B, or
 AXERA-TECH/Qwen3-0.6B:revision). Without NAME pull lists the models of the
-catalogue whose speed is known; with --list it lists all.
+catalogue whose speed is known and those that hear or speak; with --list it
+lists all.
 
 Where a server runs, the server fetches, into its own store and with its own
 settings. Where none runs, or with --endpoint or --connections, this command
@@ -114,7 +115,7 @@ func listCatalogue(w io.Writer, all bool) error {
 	}
 	row("NAME", "DOWNLOAD", "CARD OF", "TOKENS/S", "SIZE", "WEIGHTS", "REPOSITORY")
 	for _, e := range hub.Catalogue {
-		if !all && e.Speed == 0 {
+		if !all && e.Speed == 0 && e.Kind != "audio" && e.Kind != "speech" {
 			continue
 		}
 		n, told := e.Size()
@@ -131,7 +132,8 @@ func listCatalogue(w io.Writer, all bool) error {
 		card, _ := e.CardMemory()
 		row(e.Name, size, models.CardWords(card), speed, e.Parameters, e.Quant, e.Repo)
 	}
-	more := fmt.Sprintf("These are the models whose speed is known; 'axle pull --list' lists all %d.", len(hub.Catalogue))
+	more := fmt.Sprintf("'axle pull --list' lists all %d models: these are those whose speed is known, and those that hear or speak.",
+		len(hub.Catalogue))
 	if all {
 		more = "- is not known; not yet: axle does not run it yet. CARD OF tells which sizes of cards hold the model; axle plan " +
 			"tells more."

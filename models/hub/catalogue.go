@@ -26,7 +26,7 @@ type Entry struct {
 	Card       int64   // bytes of card memory that somebody has seen it take; see CardMemory
 	Speed      float64 // tokens a second on a Raspberry Pi 5 with the vendor's runtime, one request
 	SpeedNote  string
-	Kind       string // empty: text; "embedding"
+	Kind       string // empty: text; else the capability: "embedding", "audio" (it hears), "speech" (it speaks)
 	Sees       string // of a model that reads pictures: what is published of its encoder; empty for others
 	NotYet     string // why axle does not run it yet; empty where it does
 
@@ -277,7 +277,7 @@ func Nearest(s string) []string {
 		func(r rune) bool { return r < 'a' || r > 'z' })
 	want, _, _ = strings.Cut(want, "-")
 	want = strings.TrimRight(want, "0123456789.")
-	size := billions(s)
+	size, kind := billions(s), kindNamed(s)
 	type scored struct {
 		name string
 		cost float64
@@ -302,7 +302,7 @@ func Nearest(s string) []string {
 		if strings.Contains(e.Name, "int4") != strings.Contains(s, "int4") {
 			cost++
 		}
-		if (e.Kind != "") != strings.Contains(s, "embed") {
+		if e.Kind != kind {
 			cost += 20
 		}
 		list = append(list, scored{e.Name, cost})
@@ -313,6 +313,20 @@ func Nearest(s string) []string {
 		out = append(out, x.name)
 	}
 	return out
+}
+
+// kindNames are what names of models that are not of text have in them.
+var kindNames = []struct{ part, kind string }{{"embed", "embedding"}, {"whisper", "audio"}, {"asr", "audio"}, {"zip", "audio"},
+	{"sense", "audio"}, {"stt", "audio"}, {"kok", "speech"}, {"tts", "speech"}, {"speech", "speech"}}
+
+// kindNamed is the kind of model that a name asks for, as [Entry] has it.
+func kindNamed(name string) string {
+	for _, k := range kindNames {
+		if strings.Contains(name, k.part) {
+			return k.kind
+		}
+	}
+	return ""
 }
 
 // editDistance is how many letters have to be changed, put in or left out to make b of a.

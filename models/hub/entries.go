@@ -50,6 +50,10 @@ const (
 	e2bTable = 262_144 * 35 * 256 * 2
 )
 
+// kokoroBeside is what of Kokoro's repository does not go to the card: voices, programs, other
+// builds.
+const kokoroBeside = 320_000_000
+
 // Catalogue lists the models with short names. Speeds are what others measured and published
 // (docs/models.md names them); most are unknown.
 var Catalogue = []Entry{
@@ -198,6 +202,12 @@ var Catalogue = []Entry{
 		Sees: "by an encoder without published details"},
 	{Name: "locateanything:3b", Repo: "AXERA-TECH/LocateAnything-3B", Parameters: "3B", Quant: "W4A16", Layers: 36,
 		Download: 3_400_000_000, Card: 3_100_000_000, Sees: "560×560 pixels to 400 rows", shape: located},
+	{Name: "qwen3-asr:0.6b", Repo: "AXERA-TECH/Qwen3-ASR-0.6B-AX650-C64-P448-CTX2047", Parameters: "0.6B", Layers: 28,
+		Download: 1_370_000_000, Kind: "audio", SpeedNote: "thirty languages", shape: qwen3Small},
+	{Name: "zipformer", Repo: "HY-2012/zipformer_streaming.axera", Download: 97_300_000, Kind: "audio",
+		SpeedNote: "Chinese and English, while somebody speaks; on a card it needs AXCL 3.16"},
+	{Name: "kokoro:82m", Repo: "AXERA-TECH/kokoro.axera", Layout: "B", Parameters: "82M", Download: 554_000_000, Card: 237_000_000,
+		Kind: "speech", SpeedNote: "English; a second of speech in 0.08 s with the vendor's programs", beside: kokoroBeside},
 	{Name: "qwen3-embedding:0.6b", Repo: "AXERA-TECH/Qwen3-Embedding-0.6B", Layout: "A", Parameters: "0.6B", Quant: "W8A16", Layers: 28,
 		Kind: "embedding", shape: qwen3Small},
 	{Name: "qwen3-embedding:0.6b-gptq", Repo: "AXERA-TECH/Qwen3-Embedding-0.6B-GPTQ-Int8", Parameters: "0.6B", Quant: "W8A16",
@@ -218,7 +228,7 @@ var aliases = map[string]string{
 	"smollm2": "smollm2:360m",
 	"smollm3": "smollm3:3b", "minicpm4": "minicpm4:0.5b", "minicpm5": "minicpm5:1b", "gemma3": "gemma3:1b",
 	"gemma4": "gemma4:e2b", "hunyuan-mt": "hunyuan-mt:1.8b",
-	"qwen3-embedding": "qwen3-embedding:0.6b", "qwen2.5vl": "qwen2.5vl:3b",
+	"qwen3-embedding": "qwen3-embedding:0.6b", "qwen3-asr": "qwen3-asr:0.6b", "kokoro": "kokoro:82m", "qwen2.5vl": "qwen2.5vl:3b",
 	"qwen3-vl": "qwen3-vl:2b", "internvl3": "internvl3:1b", "internvl3.5": "internvl3.5:2b", "fastvlm": "fastvlm:1.5b",
 	"qwenpaw-flash": "qwenpaw-flash:2b", "minicpm-v4.6": "minicpm-v4.6:1b", "smolvlm": "smolvlm:256m", "smolvlm2": "smolvlm2:500m",
 	"paddleocr-vl": "paddleocr-vl:0.9b", "mimo-vl": "mimo-vl:7b", "locateanything": "locateanything:3b",

@@ -73,7 +73,7 @@ type Model struct {
 	// tokens a second that others have published, as the catalogue has it; 0: none is published
 	Speed float64 `json:"published_tokens_per_second,omitempty"`
 	Note  string  `json:"published_note,omitempty"` // what is said of that
-	// a single net, of another kind than a language model
+	// nets of another kind than a language model
 	Net bool `json:"single_net,omitempty"`
 }
 
@@ -99,7 +99,13 @@ func shapeOf(e hub.Entry) string { return strings.ReplaceAll(e.Name, ":", "-") }
 // is only the memory that they take.
 func Listed(e hub.Entry) Model {
 	m, ok := Shape(shapeOf(e))
-	if !ok {
+	switch {
+	case ok:
+	case e.Kind == "audio" || e.Kind == "speech":
+		m.Net = true
+		m.atLeast(e)
+		m.Files = min(m.Files, m.Card) // the rest of a download stays on the machine
+	default:
 		h, known := e.Shape()
 		if known {
 			m = modelOfShape(e.Name, h)
@@ -135,7 +141,7 @@ func Pulled(p *models.Package, e *hub.Entry) Model {
 	return m
 }
 
-// Net describes a package of a single net by the memory that it takes. No profile tells how long a
+// Net describes a package of another kind by the memory that it takes. No profile tells how long a
 // call takes.
 func Net(i models.Info) Model {
 	return Model{Net: true, Name: i.Name, Context: i.Context, Hidden: i.Hidden, Card: i.Memory.Card, Most: i.Memory.Load,
@@ -441,12 +447,12 @@ func (r Report) Text(w io.Writer) error {
 	if r.Listed {
 		fmt.Fprintf(t, "from\tthe catalogue: the model is not here, 'axle pull %s' fetches it\n", r.Name)
 	}
-	if r.Listed && len(r.Clients) == 0 {
-		fmt.Fprintf(t, "\nThe sizes of this model's layers are not published. Times can be computed once it is pulled.\n")
+	if r.Net {
+		fmt.Fprintf(t, "\nHow long a call of its nets takes is known once it is measured.\n")
 		return t.Flush()
 	}
-	if r.Net {
-		fmt.Fprintf(t, "\nA single net: how long a call takes is known once it is measured.\n")
+	if r.Listed && len(r.Clients) == 0 {
+		fmt.Fprintf(t, "\nThe sizes of this model's layers are not published. Times can be computed once it is pulled.\n")
 		return t.Flush()
 	}
 	if len(r.Clients) == 0 {

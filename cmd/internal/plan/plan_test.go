@@ -96,7 +96,8 @@ func TestPlanCard(t *testing.T) {
 		m := Listed(e)
 		need, _ := e.CardMemory()
 		r := Make(m, mustProfile(t), 7040<<20, 256, Keep{})
-		if m.Card < need || m.Name != e.Name || r.Fits != (m.Most <= 7040<<20) || len(r.Holds) == 0 || r.Context < 1000 {
+		if m.Card < need || m.Name != e.Name || r.Fits != (m.Most <= 7040<<20) || len(r.Holds) == 0 || !r.Net && r.Context < 1000 ||
+			r.Net != (e.Kind == "audio" || e.Kind == "speech") {
 			t.Errorf("%s takes %d of %d: %+v", e.Name, m.Card, need, r)
 		}
 		var b strings.Builder
