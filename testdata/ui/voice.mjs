@@ -67,7 +67,7 @@ async function talks(t) {
   await choose(page, 'scripted-chat:latest');
   await mouse(page, 'mousePressed');
   await listens(page);
-  await page.until('the time', `/^0:01/.test(document.querySelector('${strip} .time').textContent)`);
+  await page.until('the time', `!/^0:00/.test(document.querySelector('${strip} .time').textContent)`);
   await mouse(page, 'mouseReleased');
   await done(page);
   const words = await page.run(written);
@@ -75,6 +75,7 @@ async function talks(t) {
   equal('questions that were sent', await page.run(`document.querySelectorAll('${at.turns}').length`), 0);
   equal('where one goes on writing', await page.run(`document.activeElement.id`), 'text');
   equal('microphones that are open', await page.run(live), 0);
+  await page.until('the end of its audio context', `node.context.state === 'closed'`);
 
   await clear(page);
   await page.type('onetwo');
@@ -129,10 +130,24 @@ async function microphone(t) {
 
   await page.run(`document.querySelector('${mic}').click()`);
   await listens(page);
+  await page.run(`for (const track of streams[streams.length - 1].getTracks()) track.dispatchEvent(new Event('ended'))`);
+  await page.until('what was said until the microphone was taken away', `/^Second 1/.test(${written}) && !document.querySelector('${strip}') && ${live} === 0`);
+
+  await page.run(`document.querySelector('${mic}').click()`);
+  await listens(page);
   await inPage(page, `const { models } = await use('live'); window.known = models.get(); models.set(known.filter((m) => !m.capabilities.includes('audio')));`);
   await page.until('that it is let go where the last model that hears is gone', `!document.querySelector('${mic}') && !document.querySelector('${strip}') && ${live} === 0`);
   await inPage(page, `(await use('live')).models.set(window.known);`);
   await page.until('the microphone', `!!document.querySelector('${mic}')`);
+  const kept = await keepChat(page, [['user', 'Talk']]);
+  for (const to of ['#/settings', '#/chat']) {
+    await page.run(`location.hash = '#/chat/${kept}'`);
+    await page.until('the conversation', `document.querySelectorAll('${at.turns}').length === 1 && !!document.querySelector('${mic}')`);
+    await page.run(`document.querySelector('${mic}').click()`);
+    await listens(page);
+    await page.run(`location.hash = '${to}'`);
+    await page.until(`that it is let go by going to ${to}`, `!document.querySelector('${strip}') && ${live} === 0`);
+  }
 
   const speak = async () => {
     await clear(page);
@@ -172,6 +187,12 @@ async function microphone(t) {
   await muted.until('silence', `(${said}).length === 1`);
   holds('what is told of silence', /muted/.test((await muted.run(said))[0]) && asks(muted) === 0);
 
+  const slow = await open(t, { script: `${watched}; AudioWorklet.prototype.addModule = () => new Promise(() => {});` });
+  await slow.click(mic);
+  await slow.until('that the microphone is open before the page can record', `${live} === 1`);
+  await slow.key('Escape');
+  await slow.until('that it is let go', `!document.querySelector('${strip}') && ${live} === 0`);
+
   const german = await open(t);
   await inPage(german, `(await use('settings')).set({ lang: 'de' });`);
   await german.until('its name in German', `document.querySelector('${mic}').getAttribute('aria-label') === 'Zum Sprechen halten'`);
@@ -202,15 +223,22 @@ ${'long words and '.repeat(60)}the end.`;
 const parts = ['Hello there.', 'How are you, Mr.', '3.5?', 'A head', 'first point', 'second', 'a, b', 'one, two'];
 
 // An answer is read sentence by sentence, each asked for while the one before is heard, without its code and what was thought. One answer is read
-// at a time; it ends by its button, by Escape, by talking, and with its conversation. The voice is that of the settings.
+// at a time; it ends by its button, by Escape, by talking, with its conversation, and with itself: the one that is ended takes a minute, which is
+// longer than a test waits. The voice is that of the settings.
 async function aloud(t) {
   const page = await open(t, { excuse: /503/, script: `${watched};
-    window.played = [];
-    const start = AudioBufferSourceNode.prototype.start;
-    AudioBufferSourceNode.prototype.start = function (at) { played.push({ at, length: this.buffer.duration, rate: this.buffer.sampleRate }); start.call(this, at); };` });
+    window.played = []; window.over = 0; window.ahead = [];
+    const start = AudioBufferSourceNode.prototype.start, real = fetch;
+    AudioBufferSourceNode.prototype.start = function (at) {
+      window.sounding = this.context;
+      played.push({ at, length: this.buffer.duration, rate: this.buffer.sampleRate });
+      this.addEventListener('ended', () => { over++; });
+      start.call(this, at);
+    };
+    window.fetch = (to, o) => { if (String(to).endsWith('/v1/audio/speech')) ahead.push(played.length - over); return real(to, o); };` });
   const asked = [];
   page.seen = (q) => { if (q.url.endsWith('/v1/audio/speech')) asked.push(JSON.parse(q.postData)); };
-  const id = await keepChat(page, [['user', 'Talk'], ['assistant', answer], ['user', 'Once more'], ['assistant', 'Another. '.repeat(40)], ['user', 'Code'], ['assistant', '```\nx\n```']]);
+  const id = await keepChat(page, [['user', 'Talk'], ['assistant', answer], ['user', 'Once more'], ['assistant', 'Another. '.repeat(400)], ['user', 'Code'], ['assistant', '```\nx\n```']]);
   await inPage(page, `const S = await use('store'); for (const x of await S.turns('${id}')) if (x.role === 'assistant') await S.saveTurn(Object.assign(x, { thinking: 'A secret.', thinkMs: 10 }));`);
   await page.reload();
   await page.until('the buttons', `document.querySelectorAll('.turn.answer .aloud').length === 3`);
@@ -223,25 +251,30 @@ async function aloud(t) {
   await press(0);
   await page.until('the first sound', `played.length > 0`);
   equal('the buttons while it is read', await page.run(names), ['Stop', 'Read', 'Read']);
-  holds(`all was asked for at once: ${asked.length}`, asked.length <= 4);
   await page.until('the end', `!document.querySelector('.aloud.on')`, 'played.length');
   const long = asked.slice(parts.length).map((q) => q.input);
   equal('what was read', asked.slice(0, parts.length).map((q) => q.input), parts);
   holds(`what is long is cut at spaces: ${long}`, long.length > 1 && long.every((s) => s.length <= 400 && /\S$/.test(s)) && long.join(' ') === 'long words and '.repeat(60) + 'the end.');
   equal('how it was asked for', { ...asked[0], input: '' }, { model: 'scripted-speaking:latest', input: '', response_format: 'wav' });
+  const ahead = await page.run('ahead');
+  holds(`sentences that were not heard yet when the next was asked for: ${ahead}`, ahead.length === asked.length && Math.max(...ahead) === 2);
   const sounds = await page.run('played');
   equal('sounds', [sounds.length, sounds[0].rate, Math.round(100 * sounds[0].length)], [asked.length, 24000, 25]); // two words, and a pause
   holds('two are heard at once', sounds.every((s, i) => i === 0 || s.at >= sounds[i - 1].at + sounds[i - 1].length - 1e-6));
 
+  const cut = (text) => inPage(page, `return (await use('aloud')).sentences(${text});`);
+  equal('sentences', await cut(`'So... “Well.” Is it?! Wait...what 3.5 ' + '.'.repeat(20) + ' end'`), ['So...', '“Well.”', 'Is it?!', 'Wait...what 3.5 ' + '.'.repeat(20), 'end']);
+  equal('a long row of dots', (await cut(`'a' + '.'.repeat(3e5) + 'b. c'`)).length, 3); // it would take minutes
+
   const quiet = async (what) => {
-    await page.until(what, `!document.querySelector('.aloud.on')`);
+    await page.until(what, `!document.querySelector('.aloud.on') && sounding.state === 'closed'`);
     const n = asked.length;
     await pause(700);
     equal(what + ': sentences that are asked for all the same', asked.length - n, 0);
   };
   const begin = async (i) => {
     await press(i);
-    await page.until('the sound', `(${names}).map((n) => n === 'Stop').indexOf(true) === ${i} && !!document.querySelector('.aloud.waits')`);
+    await page.until('the sound', `(${names}).map((n) => n === 'Stop').indexOf(true) === ${i} && !!document.querySelector('.aloud.on:not(.waits)')`);
   };
   await begin(1);
   await begin(0);
@@ -255,6 +288,26 @@ async function aloud(t) {
   await page.run(`document.querySelector('${mic}').click()`);
   await quiet('talking ends it');
   await page.key('Escape');
+  const other = await keepChat(page, [['user', 'Something else']], 'other');
+  const back = async () => {
+    await page.run(`location.hash = '#/chat/${id}'`);
+    await page.until('the buttons', `document.querySelectorAll('.turn.answer .aloud').length === 3`);
+  };
+  await back();
+  await begin(1);
+  await page.run(`location.hash = '#/chat/${other}'`);
+  await page.until('the other conversation', `document.querySelectorAll('${at.turns}').length === 1`);
+  await quiet('another conversation ends it');
+  await back();
+  await inPage(page, `(await use('markdown')).Flow.prototype.all = () => new Promise((ok) => { window.draw = ok; });`);
+  await press(1);
+  await page.until('that it waits for the answer to be drawn', `!!window.draw`);
+  await page.run(`location.hash = '#/chat/${other}'`);
+  await page.until('the other conversation', `document.querySelectorAll('${at.turns}').length === 1`);
+  await page.run(`window.draw()`);
+  await quiet('what has gone while it was drawn is not read');
+  await page.reload();
+  await back();
   await begin(1);
   await page.run(`location.hash = '#/settings'`);
   await page.until('the voices', `[...document.querySelectorAll('.settings select')].some((s) => s.options.length === 3)`);
@@ -279,6 +332,11 @@ async function aloud(t) {
     equal('what is told', await page.run(said), [want]);
     await clear(page);
   }
+  await page.send('Fetch.disable');
+  await begin(1);
+  await inPage(page, `const { open, remove } = await use('open'); await remove(open.get().path.find((x) => x.id === '${ids[1]}'));`);
+  await page.until('that it is gone', `!document.querySelector('[data-id="${ids[1]}"]')`);
+  await quiet('its answer is gone, and that ends it');
 }
 
 export const voices = { talks, microphone, aloud };

@@ -32,11 +32,12 @@ export function words(from) {
   return copy.textContent.replace(/ +/g, ' ');
 }
 
-// sentences cuts a text where a voice pauses, and what is long without a pause at a space. What has neither letters nor digits is left out.
+// sentences cuts a text where a voice pauses, and what is long without a pause at a space. What has neither letters nor digits is left out. The
+// end of a sentence is looked for in few dots at once, so that a long row of them, as in a table of contents, does not take the square of its length.
 export function sentences(text) {
   const out = [];
   for (const line of text.split('\n')) {
-    for (let one of line.match(/[^\s].*?(?:[.!?…]+["'”’)»\]]*(?=\s|$)|[。！？；]+[”’」』）]*|$)/g) ?? []) {
+    for (let one of line.match(/[^\s].*?(?:[.!?…]{1,9}["'”’)»\]]*(?=\s|$)|[。！？；]+[”’」』）]*|$)/g) ?? []) {
       for (one = one.trim(); one.length > most;) {
         const part = one.slice(0, most);
         const cut = Math.max(part.lastIndexOf(', '), part.lastIndexOf('，'), part.lastIndexOf('、')) + 1 || part.lastIndexOf(' ') + 1 || most;
@@ -119,7 +120,7 @@ export async function read(id, text) {
   return undefined;
 }
 
-// Aloud is the button that reads an answer; drawn gives the element that it is drawn in, once all of it is there.
+// Aloud is the button that reads an answer; drawn gives the element that it is drawn in, once all of it is there, or null if it has gone by then.
 export function Aloud({ id, drawn }) {
   const can = speakers(models.use()).length > 0;
   const is = reading.use();
@@ -127,5 +128,9 @@ export function Aloud({ id, drawn }) {
   useEffect(() => () => { if (reading.get()?.id === id) hush(); }, [id]); // it is out of sight, and could not be ended
   if (!can && !on) return null;
   return html`<${Button} icon=${on ? 'stop' : 'sound'} class=${'aloud' + (on ? (is.sounds ? ' on' : ' on waits') : '')} label=${t(on ? 'aloud.stop' : 'aloud')}
-    onClick=${async () => { if (!on || !hush()) read(id, words(await drawn())); }} />`;
+    onClick=${async () => {
+      if (on && hush()) return;
+      const all = await drawn();
+      if (all) read(id, words(all));
+    }} />`;
 }

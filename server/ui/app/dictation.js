@@ -79,7 +79,7 @@ export function useDictation(id, take) {
     run.current = mine;
     setState('asking');
     try {
-      mine.recording = await record({ level: (l) => mine.levels.add(l), full: () => finish(mine, mine.recording?.seconds() >= longest) });
+      mine.recording = await record({ signal: mine.abort.signal, level: (l) => mine.levels.add(l), full: () => finish(mine, mine.recording?.seconds() >= longest) });
     } catch (e) {
       return over(mine, e);
     }

@@ -30,7 +30,12 @@ async function listener(hertz) {
     if (!hertz) throw e;
     return listener(0);
   }
-  await context.audioWorklet.addModule(new URL('./recorder.js', import.meta.url));
+  try {
+    await context.audioWorklet.addModule(new URL('./recorder.js', import.meta.url));
+  } catch (e) {
+    shut(context); // else it would run for as long as the page lives
+    throw e;
+  }
   return context;
 }
 
@@ -53,8 +58,9 @@ async function connected(stream, context) {
 }
 
 // record begins to listen. level is told how loud each twentieth of a second is; full, that the recording is as long as it may be, or that the
-// microphone was taken away. It fails in words. The recording's end gives a wav; drop throws it away.
-export async function record({ level, full }) {
+// microphone was taken away. It fails in words. The recording's end gives a wav; drop throws it away. The signal's end lets go of a microphone
+// for which there is no recording yet.
+export async function record({ level, full, signal }) {
   if (!window.isSecureContext || !navigator.mediaDevices?.getUserMedia || !window.AudioWorkletNode) throw new Error(t('mic.insecure'));
   // Recognisers have learnt from noise and echoes; what a browser takes out of them, it takes out of words too.
   const asked = navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1, echoCancellation: false, noiseSuppression: false, autoGainControl: true } });
@@ -64,6 +70,7 @@ export async function record({ level, full }) {
     asked.then((s) => s.getTracks().forEach((track) => track.stop()), () => {});
     made.then(shut, () => {});
   };
+  signal.addEventListener('abort', silent);
   let stream, node;
   try {
     stream = await asked;
