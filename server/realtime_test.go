@@ -62,6 +62,10 @@ func TestRealtime(t *testing.T) {
 	if e := c.next("conversation.item.input_audio_transcription.failed"); !strings.Contains(e, `the language \"tlh\" is not known`) {
 		t.Errorf("%s", e)
 	}
+	var now state
+	if r.looked("state", &now); len(now.Streams) > 0 {
+		t.Errorf("turns that are over are listed: %+v", now.Streams)
+	}
 	page := r.do("GET", "/metrics", "").body
 	for _, want := range []string{"axle_realtime_sessions 1\n", `axle_requests_total{route="realtime transcribe",status="200"} 2` + "\n",
 		`axle_requests_total{route="realtime transcribe",status="400"} 1` + "\n"} {

@@ -150,6 +150,9 @@ func TestWyomingVoices(t *testing.T) {
 	}
 	c.say("synthesize", map[string]any{"text": "One."}, "")
 	checkSpoken(t, "set", c.sounds(), "One.", "ada", 1)
+	if a := r.do("GET", "/api/ps", ""); !strings.Contains(a.body, `"zzz:latest"`) || strings.Contains(a.body, `"aaa:latest"`) {
+		t.Errorf("it was not spoken by the model that is set: %s", a.body)
+	}
 	done()
 }
 

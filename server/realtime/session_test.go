@@ -187,6 +187,27 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestSpokenAtOnce: a turn cannot begin before the session, whatever its padding, and a commit in
+// the middle of speech ends the turn that had begun.
+func TestSpokenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := dial(t, t.Context(), &ears{})
+		c.say(pcm24(1000, 0.5) + commit + pcm24(1000, 0.5) + pcm24(1000, 0))
+		var got []string
+		for _, e := range c.events() {
+			switch e["type"] {
+			case kindStarted:
+				got = append(got, fmt.Sprint(e["audio_start_ms"], e["item_id"]))
+			case kindCommitted:
+				got = append(got, fmt.Sprint(e["item_id"]))
+			}
+		}
+		if len(got) != 4 || got[0] != "0"+got[1] || got[2] != "1000"+got[3] {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
 // TestLongTurn: a turn that does not end is ended, and goes on in the next; silence is not kept.
 func TestLongTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
