@@ -93,6 +93,8 @@ var forbidden = []struct{ who, what, why string }{
 	{"server/wyoming", module + "server/request", "the protocol knows nothing of HTTP"},
 	{"server/wyoming", module + "server/pool", "a protocol is handed who hears"},
 	{"server/wyoming", "net/http", "the protocol knows nothing of HTTP"},
+	{"server/mdns", module, "what is announced is handed in"},
+	{"server/mdns", "net/http", "multicast DNS knows nothing of HTTP"},
 	{"server/realtime", module + "server/ollama", "dialects know nothing of each other"},
 	{"server/realtime", module + "server/openai", "dialects know nothing of each other"},
 	{"server/realtime", module + "server/anthropic", "dialects know nothing of each other"},

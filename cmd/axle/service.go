@@ -23,6 +23,7 @@ import (
 	"github.com/axle-llm/axle/engine/bench"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/mdns"
 )
 
 // This file is a server's process, from its listeners to its orderly end. What it runs on is in
@@ -87,6 +88,9 @@ func runService(ctx context.Context, o serviceOptions) error {
 			others.Go(func() { _ = at.serve(run, at.ln, graceTime) })
 		}
 	}
+	if s.mdns {
+		others.Go(func() { s.announce(run) })
+	}
 	err := s.server.Serve(run, s.main, graceTime)
 	stop()
 	if s.server.Lost() != nil {
@@ -104,6 +108,33 @@ func runService(ctx context.Context, o serviceOptions) error {
 func satellites(s *server.Server, w server.Wyoming) func(context.Context, net.Listener, time.Duration) error {
 	return func(ctx context.Context, ln net.Listener, grace time.Duration) error {
 		return s.ServeWyoming(ctx, ln, grace, w)
+	}
+}
+
+// announce tells the local network of the ports of the Wyoming protocol, until ctx ends. The server
+// runs on whatever is wrong with that.
+func (s *service) announce(ctx context.Context) {
+	warn := func(err error) {
+		s.log.Warn("Home Assistant may not find this server by itself: enter host and port there, or see docs/home-assistant.md",
+			zap.Error(err))
+	}
+	o := mdns.Options{Node: s.settings.server.Node, Log: warn}
+	if s.rooms == nil && s.said == nil {
+		warn(errors.New("--mdns has nothing to announce: set --wyoming or --wyoming-say"))
+	}
+	for _, ln := range []net.Listener{s.rooms, s.said} {
+		if ln == nil {
+			continue
+		}
+		one, err := mdns.NewService("_wyoming._tcp", ln.Addr())
+		if err != nil {
+			warn(err)
+			continue
+		}
+		o.Services = append(o.Services, one)
+	}
+	if len(o.Services) > 0 {
+		mdns.Announce(ctx, o)
 	}
 }
 

@@ -27,6 +27,7 @@ type settings struct {
 	vendor      string // address of the vendor's older API; "": it is not answered
 	wyoming     string // address of the Wyoming protocol for recognition; "": it is not answered
 	wyomingSay  string // and for synthesis
+	mdns        bool   // announce both on the local network
 	metricsAddr string // address of metrics and health apart from the API; "": there is none
 	keysFile    string
 	tlsCert     string
@@ -212,6 +213,9 @@ var table = []setting{
 	{flag: "wyoming-say-model", kind: "model", text: "the model that speaks for satellites, where they name no voice of another",
 		more: "The default is the first model that speaks, by name.", example: "kokoro",
 		read: text(func(s *settings) *string { return &s.server.WyomingVoices })},
+	{flag: "mdns", text: "announce the ports of --wyoming and --wyoming-say on the local network, so that Home Assistant finds them",
+		more: "By multicast DNS, over IPv4. Everyone on the network learns of them. A port of 127.0.0.1 is not announced.",
+		read: yes(func(s *settings) *bool { return &s.mdns })},
 	{flag: "vad", kind: "file", text: "file of the net Silero VAD, version 5 or 6, which finds speech in what comes to /v1/realtime",
 		more:    "Without it speech is what is louder than the noise. Some packages of recognisers have the file, Qwen3-ASR for one.",
 		example: "silero_vad.onnx", read: text(func(s *settings) *string { return &s.vad })},
