@@ -143,6 +143,7 @@ async function microphone(t) {
   for (const to of ['#/settings', '#/chat']) {
     await page.run(`location.hash = '#/chat/${kept}'`);
     await page.until('the conversation', `document.querySelectorAll('${at.turns}').length === 1 && !!document.querySelector('${mic}')`);
+    await pause(300); // what ends with the conversation before has ended
     await page.run(`document.querySelector('${mic}').click()`);
     await listens(page);
     await page.run(`location.hash = '${to}'`);
