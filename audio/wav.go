@@ -150,7 +150,12 @@ func (w *wav) next() ([]float32, error) {
 	if w.left >= 0 {
 		raw = raw[:min(int64(len(raw)), w.left)]
 	}
-	n, err := io.ReadFull(w.in, raw)
+	n, err := io.ReadAtLeast(w.in, raw, min(frame, len(raw))) // what has come: the rest may not be spoken yet
+	if over := n % frame; err == nil && over > 0 && n < len(raw) {
+		var k int
+		k, err = io.ReadFull(w.in, raw[n:min(n+frame-over, len(raw))])
+		n += k
+	}
 	if w.left >= 0 {
 		w.left -= int64(n)
 	}

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestWAVForms: what sox and ffmpeg write is the tone that it was made from, in every form.
@@ -147,6 +149,35 @@ type some struct{ r *bytes.Reader }
 
 func (s some) Read(b []byte) (int, error) { return s.r.Read(b) }
 func (s some) Len() int                   { return 10 }
+
+// TestWAVComes: what has come of a sound is there before more does, also where it ends in the
+// middle of a frame.
+func TestWAVComes(t *testing.T) {
+	out, in := io.Pipe()
+	defer out.Close()
+	go func() {
+		_, _ = io.WriteString(in, "RIFF\xff\xff\xff\xffWAVE"+chunk("fmt ", fmtChunk(wavPCM, 2, 16000, 16))+
+			"data\xff\xff\xff\xff\x00\x40\x00\x40\x00\x20")
+		_, _ = io.WriteString(in, "\x00\x20")
+		_, _ = io.WriteString(in, "\x00\x10\x00\x10\x00")
+		_ = in.Close()
+	}()
+	r, err := NewReader(out, 16000, Limits{Bytes: 1 << 20, Duration: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []float32
+	for b := make([]float32, 100); ; {
+		n, err := r.Read(b)
+		if got = append(got, b[:n]...); err != nil {
+			break
+		}
+		got = append(got, -1)
+	}
+	if want := []float32{0.5, 0.25, -1, 0.125, -1}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
 
 func fmtChunk(kind, channels uint16, rate uint32, bits uint16) []byte {
 	le := binary.LittleEndian

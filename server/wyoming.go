@@ -6,7 +6,6 @@ import (
 	"errors"
 	"iter"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -106,11 +105,9 @@ func (v *satellites) Models(ctx context.Context) (out []wyoming.Model, err error
 }
 
 // Hear implements wyoming.Hearer.
-func (v *satellites) Hear(ctx context.Context, name, language string, sound ask.Sound) (text, spoken string, err error) {
-	var all strings.Builder
-	spoken, err = v.s.hear(ctx, v.from(hearRoute), cmp.Or(name, v.s.o.WyomingModel),
-		ask.TranscribeRequest{Sound: sound, Language: language}, func(text string) { all.WriteString(text) })
-	return all.String(), spoken, err
+func (v *satellites) Hear(ctx context.Context, name, language string, sound ask.Sound, each func(text string)) (string, error) {
+	return v.s.hear(ctx, v.from(hearRoute), cmp.Or(name, v.s.o.WyomingModel),
+		ask.TranscribeRequest{Sound: sound, Language: language, Partial: true}, each)
 }
 
 // Voices implements wyoming.Speaker.

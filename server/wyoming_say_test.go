@@ -125,7 +125,7 @@ func TestWyomingServices(t *testing.T) {
 		c.sound(0.5, 1)
 		want := "audio-start"
 		if w.Hear {
-			want = "transcript"
+			want = "transcript-start"
 		}
 		if kind, m := c.hears(); kind != want {
 			t.Errorf("%s: %s %s", name, kind, m)

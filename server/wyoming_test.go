@@ -32,14 +32,21 @@ func TestWyoming(t *testing.T) {
 	}
 	for name, want := range map[string]string{"": "", "scripted-hearing": "", "nope": "model 'nope' not found",
 		"scripted": "scripted:latest does not support audio"} {
+		c := r.satellite()
 		c.say("transcribe", map[string]any{"name": name, "language": "en"}, "")
 		c.sound(0.25, 2.5)
-		kind, m := c.hears()
+		kind, m := c.understood()
 		if want == "" && (kind != "transcript" || m != `{"text":"Second 1 is 25%. Second 2 is 25%. Second 3 is 25%.","language":"en"}`) {
 			t.Errorf("%q: %s %s", name, kind, m)
 		}
-		if want != "" && (kind != "error" || !strings.Contains(m, want)) {
+		if want == "" {
+			continue
+		}
+		if kind != "error" || !strings.Contains(m, want) {
 			t.Errorf("%q: %s %s", name, kind, m)
+		}
+		if b, err := io.ReadAll(c.in); err != nil || len(b) > 0 {
+			t.Errorf("%q: then %q, %v", name, b, err)
 		}
 	}
 	c.say("transcribe", map[string]any{"language": "tlh"}, "")
@@ -56,8 +63,13 @@ func TestWyoming(t *testing.T) {
 			t.Errorf("the model was asked by %q", key)
 		}
 	}
+	for end := time.Now().Add(patience); r.Satellites() != 2; <-time.After(time.Millisecond) { // those who were told of no error
+		if time.Now().After(end) {
+			t.Fatalf("%d connections", r.Satellites())
+		}
+	}
 	page := r.do("GET", "/metrics", "").body
-	for _, want := range []string{"axle_wyoming_connections 1\n", `axle_requests_total{route="wyoming transcribe",status="200"} 2` + "\n",
+	for _, want := range []string{"axle_wyoming_connections 2\n", `axle_requests_total{route="wyoming transcribe",status="200"} 2` + "\n",
 		`axle_requests_total{route="wyoming transcribe",status="404"} 1` + "\n"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in the metrics", want)
@@ -97,7 +109,7 @@ func TestWyomingTwo(t *testing.T) {
 			}
 			c.say("audio-stop", nil, "")
 			want := fmt.Sprintf(`{"text":"Second 1 is %.0f%%. Second 2 is %.0f%%.","language":"en"}`, 100*loud, 100*loud)
-			if kind, m := c.hears(); kind != "transcript" || m != want {
+			if kind, m := c.understood(); kind != "transcript" || m != want {
 				t.Errorf("%s %s, want %s", kind, m, want)
 			}
 		})
@@ -137,7 +149,7 @@ func TestWyomingDrain(t *testing.T) {
 	stop()
 	for end := time.Now().Add(patience); ; {
 		idle.sound(0.5, 1)
-		kind, m := idle.hears()
+		kind, m := idle.understood()
 		if kind == "error" && strings.Contains(m, `{"text":"the server is shutting down","code":"unavailable"}`) {
 			break
 		}
@@ -147,7 +159,7 @@ func TestWyomingDrain(t *testing.T) {
 	}
 	speaks.say("audio-chunk", sixteen, wav16(0.5, 1))
 	speaks.say("audio-stop", nil, "")
-	if kind, m := speaks.hears(); kind != "transcript" || !strings.Contains(m, "Second 2 is 50%.") {
+	if kind, m := speaks.understood(); kind != "transcript" || !strings.Contains(m, "Second 2 is 50%.") {
 		t.Errorf("%s %s", kind, m)
 	}
 	if b, err := io.ReadAll(idle.in); err != nil || len(b) > 0 {
@@ -165,7 +177,7 @@ func TestWyomingDrainEnds(t *testing.T) {
 	c.say("audio-chunk", sixteen, wav16(0.5, 1))
 	r.active(1)
 	stop()
-	if kind, m := c.hears(); kind != "error" || m != `{"text":"the server is shutting down","code":"unavailable"}` {
+	if kind, m := c.understood(); kind != "error" || m != `{"text":"the server is shutting down","code":"unavailable"}` {
 		t.Errorf("%s %s", kind, m)
 	}
 	if b, err := io.ReadAll(c.in); err != nil || len(b) > 0 {
@@ -323,6 +335,34 @@ func (c *satellite) hears() (kind, data string) {
 		c.t.Error(err)
 	}
 	return h.Type, string(b[:h.Len])
+}
+
+// understood is the transcript of a sound, after its parts, or the error.
+func (c *satellite) understood() (kind, data string) {
+	c.t.Helper()
+	kind, data = c.hears()
+	if kind != "transcript-start" {
+		return kind, data
+	}
+	var all, part struct{ Text string }
+	said := ""
+	for {
+		if kind, data = c.hears(); kind != "transcript-chunk" {
+			break
+		}
+		_ = json.Unmarshal([]byte(data), &part)
+		said += part.Text
+	}
+	_ = json.Unmarshal([]byte(data), &all)
+	if kind == "transcript" && all.Text != said {
+		c.t.Errorf("the parts are %q, all is %q", said, all.Text)
+	}
+	if kind == "transcript" {
+		if last, m := c.hears(); last != "transcript-stop" {
+			c.t.Errorf("%s %s after the transcript", last, m)
+		}
+	}
+	return kind, data
 }
 
 // wav16 is a tone without a head: 16-bit samples, 16,000 a second.

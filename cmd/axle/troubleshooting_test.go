@@ -71,7 +71,7 @@ const (
 // plainErrors are those texts.
 var plainErrors = map[string]string{
 	"the satellite left":        "nobody is there to read it",
-	"the synthesis failed":      "the client was told why",
+	"the request failed":        "the client was told why",
 	"closed":                    misuse,
 	"models: package is closed": misuse,
 	"engine: closed":            misuse,

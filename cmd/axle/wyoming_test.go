@@ -86,9 +86,15 @@ func TestWyoming(t *testing.T) {
 	}
 	fmt.Fprintf(c, "{\"type\":\"audio-stop\"}\n")
 	kind, data := wyomingEvent(t, in)
+	for kind == "transcript-start" || kind == "transcript-chunk" {
+		kind, data = wyomingEvent(t, in)
+	}
 	var got struct{ Text string }
 	if err := json.Unmarshal([]byte(data), &got); err != nil || kind != "transcript" || got.Text != strings.TrimSpace(want) {
 		t.Errorf("%s %s, %v: axle transcribe says %q", kind, data, err, want)
+	}
+	if kind, data = wyomingEvent(t, in); kind != "transcript-stop" {
+		t.Errorf("%s %s", kind, data)
 	}
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	if b, err := io.ReadAll(in); err != nil || len(b) > 0 {

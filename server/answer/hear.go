@@ -89,14 +89,12 @@ func (a *Answers) Hear(ctx context.Context, name string, r ask.TranscribeRequest
 	}
 	defer q.release()
 	r.Key = request.OwnerOf(ctx)
-	some := false
+	var text prompt.Spoken
 	for s, err := range q.lease.Transcribe(ctx, r) {
 		if err != nil {
 			return "", unheard(err)
 		}
-		text := prompt.Spoken(some, s)
-		some = some || text != ""
-		each(text)
+		each(text.Add(s))
 		spoken = cmp.Or(spoken, s.Language)
 	}
 	if err := ctx.Err(); err != nil { // who hears may end without a word then

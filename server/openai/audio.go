@@ -25,7 +25,7 @@ type Transcription struct {
 
 	segments []ask.Segment
 	text     strings.Builder
-	begun    string // what text has of the segment that goes on
+	spoken   prompt.Spoken
 }
 
 // NewTranscription returns a request without fields.
@@ -134,14 +134,9 @@ type word struct {
 // Add takes the next segment, and returns the event of a streamed answer; nil, if the segment says
 // no more than its part that came before.
 func (t *Transcription) Add(s ask.Segment) ([]byte, error) {
-	delta := strings.TrimPrefix(s.Text, t.begun)
-	if t.begun == "" {
-		delta = prompt.Spoken(t.text.Len() > 0, s)
-	}
+	delta := t.spoken.Add(s)
 	t.text.WriteString(delta)
-	if t.begun = ""; s.Partial {
-		t.begun = s.Text
-	} else {
+	if !s.Partial {
 		t.segments = append(t.segments, s)
 	}
 	if delta == "" {

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"strings"
 	"time"
 
 	"github.com/axle-llm/axle/ask"
@@ -22,11 +23,22 @@ type Hearing interface {
 	WholeType() string
 }
 
-// Spoken is a segment's text as it follows the text before it, with the space that the language
-// has between sentences.
-func Spoken(before bool, s ask.Segment) string {
-	if !before || s.Text == "" || s.Language == "zh" || s.Language == "yue" || s.Language == "ja" {
-		return s.Text
+// Spoken puts segments together to a text.
+type Spoken struct {
+	some  bool
+	begun string // what the text has of the segment that goes on
+}
+
+// Add returns what a segment adds to the text: after the text before, with the space that its
+// language has between sentences, and of a segment that goes on what was not told yet.
+func (t *Spoken) Add(s ask.Segment) string {
+	more := strings.TrimPrefix(s.Text, t.begun)
+	if t.begun == "" && t.some && s.Text != "" && s.Language != "zh" && s.Language != "yue" && s.Language != "ja" {
+		more = " " + more
 	}
-	return " " + s.Text
+	if t.begun = ""; s.Partial {
+		t.begun = s.Text
+	}
+	t.some = t.some || more != ""
+	return more
 }

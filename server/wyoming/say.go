@@ -35,9 +35,9 @@ type Voice struct {
 	Languages         []string // BCP 47
 }
 
-// errFailed is why a connection ends whose synthesis failed. Clients such as Home Assistant wait
-// for audio-stop, whatever else comes, or for the connection's end.
-var errFailed = errors.Join(errors.New("the synthesis failed"), context.Canceled)
+// errFailed is why a connection ends whose sound or text failed. Clients such as Home Assistant
+// wait for transcript or audio-stop, whatever else comes, or for the connection's end.
+var errFailed = errors.Join(errors.New("the request failed"), context.Canceled)
 
 // saying is a text that is spoken.
 type saying struct {

@@ -26,6 +26,9 @@ const (
 	kindChunk      = "audio-chunk"
 	kindStop       = "audio-stop"
 	kindTranscript = "transcript"
+	kindTextStart  = "transcript-start"
+	kindTextChunk  = "transcript-chunk"
+	kindTextStop   = "transcript-stop"
 	kindSay        = "synthesize"
 	kindSayStart   = "synthesize-start"
 	kindSayChunk   = "synthesize-chunk"
@@ -48,9 +51,10 @@ type Options struct {
 type Hearer interface {
 	// Models are those that hear, the one first that is asked where none is named.
 	Models(ctx context.Context) ([]Model, error)
-	// Hear reads the sound to its end and returns the text, and the language that it is in if the
-	// model says so. An empty name is the first model's, an empty language is to be found.
-	Hear(ctx context.Context, name, language string, sound ask.Sound) (text, spoken string, err error)
+	// Hear reads the sound to its end. It calls each with the text, piece by piece as it is
+	// understood, and returns the language that it is in if the model says so. An empty name is the
+	// first model's, an empty language is to be found.
+	Hear(ctx context.Context, name, language string, sound ask.Sound, each func(text string)) (spoken string, err error)
 }
 
 // Model is one that hears.
@@ -267,21 +271,42 @@ func (c *conn) begin() (done chan struct{}, err error) {
 	return c.last, nil
 }
 
-// hear lets a sound be heard, and answers.
+// hear lets a sound be heard, and answers: piece by piece, and at the end with all of it, for
+// clients that know no pieces.
 func (c *conn) hear(ctx context.Context, h *hearing, name, language string) {
 	defer close(h.done)
-	text, spoken, err := c.o.Hearer.Hear(ctx, name, language, h.sound)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause
+	type words struct {
+		Text     string `json:"text"`
+		Language string `json:"language,omitempty"`
 	}
+	var all strings.Builder
+	begun := false
+	begin := func() {
+		if !begun {
+			c.send(kindTextStart, struct{}{})
+		}
+		begun = true
+	}
+	spoken, err := c.o.Hearer.Hear(ctx, name, language, h.sound, func(text string) {
+		if text == "" {
+			return
+		}
+		begin()
+		c.send(kindTextChunk, words{Text: text})
+		all.WriteString(text)
+	})
+	cause := context.Cause(ctx)
 	switch {
 	case err == nil:
-		c.send(kindTranscript, struct {
-			Text     string `json:"text"`
-			Language string `json:"language,omitempty"`
-		}{text, spoken})
-	case !errors.Is(err, ErrLeft):
+		begin()
+		c.send(kindTranscript, words{all.String(), spoken})
+		c.send(kindTextStop, struct{}{})
+	case cause == nil:
 		c.fail(err)
+		h.sound.drain()
+		c.end(errFailed)
+	case !errors.Is(cause, ErrLeft):
+		c.fail(cause)
 	}
 	h.cancel(ErrLeft) // nobody hears what still comes
 }
@@ -369,7 +394,8 @@ type hearingModel struct {
 
 type hearingProgram struct {
 	thing
-	Models []hearingModel `json:"models"`
+	Models  []hearingModel `json:"models"`
+	Streams bool           `json:"supports_transcript_streaming"`
 }
 
 type speakingVoice struct {
@@ -399,7 +425,7 @@ func (c *conn) describe(ctx context.Context) {
 			c.fail(err)
 			return
 		}
-		p := hearingProgram{thing: of("axle", "Speech recognition on an Axera card")}
+		p := hearingProgram{thing: of("axle", "Speech recognition on an Axera card"), Streams: true}
 		for _, m := range models {
 			p.Models = append(p.Models, hearingModel{of(m.Name, m.Description), append([]string{}, m.Languages...)})
 		}

@@ -2,11 +2,14 @@ package wyoming
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -28,40 +31,46 @@ func TestServe(t *testing.T) {
 	of := func(kind, data string) string {
 		return fmt.Sprintf("{\"type\":%q,\"data_length\":%d}\n%s", kind, len(data), data)
 	}
+	heard := func(data string) string {
+		var t struct{ Text string }
+		_ = json.Unmarshal([]byte(data), &t)
+		return of("transcript-start", "{}") + of("transcript-chunk", fmt.Sprintf(`{"text":%q}`, t.Text)) + of("transcript", data) +
+			of("transcript-stop", "{}")
+	}
 	attributed := `"attribution":{"name":"axle","url":"https://github.com/axle-llm/axle"},"installed":true,"description":`
 	for name, tt := range map[string]struct{ in, want string }{
 		"describe": {`{"type":"describe"}` + "\n", of("info", `{"asr":[{"name":"axle",`+attributed+
 			`"Speech recognition on an Axera card","version":"1","models":[{"name":"ears:latest",`+attributed+
-			`"Ears","version":"1","languages":["en","de"]}]}]}`)},
+			`"Ears","version":"1","languages":["en","de"]}],"supports_transcript_streaming":true}]}`)},
 		"ping":       {`{"type":"ping","data":{"text":"a"}}` + "\n", of("pong", `{"text":"a"}`)},
 		"empty ping": {`{"type":"ping"}` + "\n", of("pong", `{}`)},
 		"speech": {`{"type":"transcribe","data":{"name":"ears","language":"de-AT"}}` + "\n" + start + chunk(1600) + chunk(800) + stop,
-			of("transcript", `{"text":"ears de 2400","language":"de"}`)},
+			heard(`{"text":"ears de 2400","language":"de"}`)},
 		"data behind the line": {`{"type":"transcribe","data_length":17}` + "\n" + `{"language":"en"}` + start + chunk(1) + stop,
-			of("transcript", `{"text":" en 1","language":"en"}`)},
-		"no transcribe": {start + chunk(10) + stop, of("transcript", `{"text":"  10"}`)},
-		"no start":      {chunk(10) + stop, of("transcript", `{"text":"  10"}`)},
-		"no sound":      {start + stop, of("transcript", `{"text":"  0"}`)},
+			heard(`{"text":" en 1","language":"en"}`)},
+		"no transcribe": {start + chunk(10) + stop, heard(`{"text":"  10"}`)},
+		"no start":      {chunk(10) + stop, heard(`{"text":"  10"}`)},
+		"no sound":      {start + stop, heard(`{"text":"  0"}`)},
 		"two sounds": {`{"type":"transcribe","data":{"name":"a"}}` + "\n" + start + chunk(1) + stop + start + chunk(2) + stop,
-			of("transcript", `{"text":"a  1"}`) + of("transcript", `{"text":"  2"}`)},
+			heard(`{"text":"a  1"}`) + heard(`{"text":"  2"}`)},
 		"a chunk that says no format": {start + `{"type":"audio-chunk","payload_length":2}` + "\n\x00\x01" + stop,
-			of("transcript", `{"text":"  1"}`)},
+			heard(`{"text":"  1"}`)},
 		"unknown events": {`{"type":"run-pipeline","data":{"x":[1]},"payload_length":3}` + "\nabc" + `{"type":"ping"}` + "\n", of("pong", `{}`)},
 
 		"an unknown model": {`{"type":"transcribe","data":{"name":"none"}}` + "\n" + start + chunk(1) + stop,
 			of("error", `{"text":"model 'none' not found","code":"not-found"}`)},
 		"stop alone": {stop, of("error", `{"text":"audio-stop came before any sound: send audio-start first","code":"bad-request"}`)},
 		"no rate": {`{"type":"audio-start"}` + "\n" + chunk(1) + stop + start + stop,
-			of("error", `{"text":"a rate of 0 samples a second: send from 8000 to 192000","code":"bad-request"}`) + of("transcript", `{"text":"  0"}`)},
+			of("error", `{"text":"a rate of 0 samples a second: send from 8000 to 192000","code":"bad-request"}`) + heard(`{"text":"  0"}`)},
 		"a width": {`{"type":"audio-start","data":{"rate":16000,"width":8,"channels":1}}` + "\n",
 			of("error", `{"text":"samples of 8 bytes: send 1, 2, 3 or 4","code":"bad-request"}`)},
 		"channels": {`{"type":"audio-start","data":{"rate":16000,"width":1,"channels":-1}}` + "\n",
 			of("error", `{"text":"-1 channels: send from 1 to 32","code":"bad-request"}`)},
 		"another format in the middle": {start + chunk(1) + strings.Replace(chunk(1), "16000", "8000", 1) + chunk(1) + stop + start + stop,
-			of("error", `{"text":"the sound's format changed in the middle of it","code":"bad-request"}`) + of("transcript", `{"text":"  0"}`)},
+			of("error", `{"text":"the sound's format changed in the middle of it","code":"bad-request"}`) + heard(`{"text":"  0"}`)},
 		"a start in the middle": {start + chunk(1) + start + chunk(2) + stop,
 			of("error", `{"text":"audio-start came in the middle of a sound: audio-stop ends one","code":"bad-request"}`) +
-				of("transcript", `{"text":"  2"}`)},
+				heard(`{"text":"  2"}`)},
 		"data of another kind": {`{"type":"ping","data":{"text":7}}` + "\n" + stop,
 			of("error", `{"text":"the data of \"ping\" cannot be read: json: cannot unmarshal number into Go struct field .text of type string",`+
 				`"code":"bad-request"}`) +
@@ -79,6 +88,61 @@ func TestServe(t *testing.T) {
 			c.write(tt.in)
 			if got := c.quiet(); got != tt.want {
 				t.Errorf("%s:\n%s\nwant:\n%s", name, got, tt.want)
+			}
+		})
+	}
+}
+
+// TestTextStreams: text is sent while its sound still comes, and all of it at the end; a sound
+// without words has an answer too.
+func TestTextStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := dial(t, t.Context(), &ears{})
+		c.write(`{"type":"transcribe","data":{"name":"parts"}}` + "\n" + start + chunk(1000))
+		kinds := func() (out []string) {
+			for r := NewReader(strings.NewReader(c.quiet())); ; {
+				e, err := r.Next()
+				if err != nil {
+					return out
+				}
+				var data struct{ Text string }
+				_ = e.Into(&data)
+				out = append(out, strings.TrimSpace(e.Type+" "+data.Text))
+			}
+		}
+		if got, want := kinds(), []string{"transcript-start", "transcript-chunk 1000"}; !slices.Equal(got, want) {
+			t.Errorf("at first: %q, want %q", got, want)
+		}
+		c.write(chunk(1000) + stop)
+		if got, want := kinds(), []string{"transcript-chunk  2000", "transcript 1000 2000", "transcript-stop"}; !slices.Equal(got, want) {
+			t.Errorf("then: %q, want %q", got, want)
+		}
+		c.write(`{"type":"transcribe","data":{"name":"silence"}}` + "\n" + start + chunk(1000) + stop)
+		if got, want := kinds(), []string{"transcript-start", "transcript", "transcript-stop"}; !slices.Equal(got, want) {
+			t.Errorf("of nothing: %q, want %q", got, want)
+		}
+	})
+}
+
+// TestHearFails: who sends a sound that cannot be heard is told at once, and the connection ends
+// when the sound has: Home Assistant waits for transcript, whatever else comes, or for that end.
+func TestHearFails(t *testing.T) {
+	for _, name := range []string{"none", "busy", "fault"} {
+		synctest.Test(t, func(t *testing.T) {
+			c := dial(t, t.Context(), &ears{})
+			c.write(`{"type":"transcribe","data":{"name":"` + name + `"}}` + "\n" + start)
+			if got := c.quiet(); !strings.Contains(got, `{"type":"error"`) {
+				t.Errorf("%s: %q", name, got)
+			}
+			for range 3 * blocks { // more than is kept of a sound
+				c.write(chunk(block))
+			}
+			if got := c.quiet(); got != "" {
+				t.Errorf("%s: then %q", name, got)
+			}
+			c.write(stop)
+			if _, err := c.Write([]byte(start)); err == nil {
+				t.Errorf("%s: the connection goes on", name)
 			}
 		})
 	}
@@ -244,22 +308,35 @@ func (*ears) Models(context.Context) ([]Model, error) {
 	return []Model{{"ears:latest", "Ears", []string{"en", "de"}}}, nil
 }
 
-func (e *ears) Hear(ctx context.Context, name, language string, sound ask.Sound) (string, string, error) {
+func (e *ears) Hear(ctx context.Context, name, language string, sound ask.Sound, each func(string)) (string, error) {
 	e.running++
 	defer func() { e.running-- }()
 	switch name {
 	case "none":
-		return "", "", body.Fail(404, "model 'none' not found")
+		return "", body.Fail(404, "model 'none' not found")
+	case "silence":
+		return "", nil
+	case "parts":
+		n := 0
+		for b := make([]float32, 1000); ; {
+			k, err := sound.Read(b[:1000-n%1000])
+			if n += k; err != nil {
+				return "", nil //nolint:nilerr // the sound is over
+			}
+			if n%1000 == 0 {
+				each(strings.Repeat(" ", n/2000) + strconv.Itoa(n))
+			}
+		}
 	case "busy":
-		return "", "", body.Fail(503, "busy")
+		return "", body.Fail(503, "busy")
 	case "fault":
-		return "", "", errors.New("a fault")
+		return "", errors.New("a fault")
 	case "long":
 		select {
 		case <-time.After(time.Hour):
 		case <-ctx.Done():
 			e.err = ctx.Err()
-			return "", "", e.err
+			return "", e.err
 		}
 	}
 	n := 0
@@ -270,10 +347,11 @@ func (e *ears) Hear(ctx context.Context, name, language string, sound ask.Sound)
 			e.loudest = max(e.loudest, x)
 		}
 		if errors.Is(err, io.EOF) {
-			return fmt.Sprintf("%s %s %d", name, language, n), language, nil
+			each(fmt.Sprintf("%s %s %d", name, language, n))
+			return language, nil
 		}
 		if e.err = err; err != nil {
-			return "", "", err
+			return "", err
 		}
 	}
 }

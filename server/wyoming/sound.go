@@ -82,6 +82,20 @@ func (s *sound) write(piece []byte) error {
 // end says that all samples have come.
 func (s *sound) end() { close(s.came) }
 
+// drain passes over what still comes, until all samples have, or nobody hears the sound any more.
+func (s *sound) drain() {
+	for {
+		select {
+		case _, more := <-s.came:
+			if !more {
+				return
+			}
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
 // pieces are the sound's bytes.
 type pieces struct{ *sound }
 
