@@ -3,6 +3,7 @@ package axcl
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"time"
 )
 
@@ -270,10 +271,8 @@ func (p *Pass) checkCells(s Shape, n int) error {
 		if int64(c) >= int64(s.Cells) {
 			return badPass("row %d is kept in cell %d of %d", r, c, s.Cells)
 		}
-		for _, d := range p.Cell[:r] {
-			if c == d {
-				return badPass("cell %d is written twice", c)
-			}
+		if slices.Contains(p.Cell[:r], c) {
+			return badPass("cell %d is written twice", c)
 		}
 		word, bit := int(c/64), uint64(1)<<(c%64)
 		for e := range n {

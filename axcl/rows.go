@@ -3,6 +3,7 @@ package axcl
 import (
 	"cmp"
 	"fmt"
+	"slices"
 )
 
 // PieceBytes bounds what one Save or Restore moves, where a row is not larger: on a link of 500
@@ -71,10 +72,8 @@ func (s Shape) CheckCopy(to, from []uint32) error {
 		return err
 	}
 	for _, c := range to {
-		for _, d := range from {
-			if c == d {
-				return fmt.Errorf("%w: cell %d is to be read and written by one copy", ErrPass, c)
-			}
+		if slices.Contains(from, c) {
+			return fmt.Errorf("%w: cell %d is to be read and written by one copy", ErrPass, c)
 		}
 	}
 	return nil
@@ -88,10 +87,8 @@ func (s Shape) checkCells(cells []uint32) error {
 		if int64(c) >= int64(s.Cells) {
 			return fmt.Errorf("%w: the row of cell %d of %d", ErrPass, c, s.Cells)
 		}
-		for _, d := range cells[:i] {
-			if c == d {
-				return fmt.Errorf("%w: cell %d is named twice", ErrPass, c)
-			}
+		if slices.Contains(cells[:i], c) {
+			return fmt.Errorf("%w: cell %d is named twice", ErrPass, c)
 		}
 	}
 	return nil

@@ -163,9 +163,7 @@ func (b *Bench) Start(a Ask, owner Owner, subject func(context.Context) (*Subjec
 	ctx, cancel := context.WithTimeout(context.Background(), maxTime)
 	b.run = &Running{Model: a.Model, Steps: len(a.Clients), owner: owner, since: time.Now(), cancel: cancel}
 	b.err = ""
-	b.done.Add(1)
-	go func() {
-		defer b.done.Done()
+	b.done.Go(func() {
 		defer cancel()
 		r, err := b.measure(ctx, a, subject)
 		switch {
@@ -183,7 +181,7 @@ func (b *Bench) Start(a Ask, owner Owner, subject func(context.Context) (*Subjec
 		if err := b.keep(r); err != nil {
 			b.err = "the result could not be kept: " + err.Error()
 		}
-	}()
+	})
 	return nil
 }
 

@@ -225,9 +225,7 @@ func (ms *Models) start(e *catalog.Entry) *slot {
 	ctx, cancel := context.WithTimeout(context.Background(), ms.o.LoadTimeout)
 	s.cancel = cancel
 	ms.slots[e.Key] = s
-	ms.loads.Add(1)
-	go func() {
-		defer ms.loads.Done()
+	ms.loads.Go(func() {
 		defer cancel()
 		m, err := ms.load(ctx, e, s)
 		ms.mu.Lock()
@@ -243,7 +241,7 @@ func (ms *Models) start(e *catalog.Entry) *slot {
 		}
 		close(s.ready)
 		ms.change()
-	}()
+	})
 	return s
 }
 
@@ -403,15 +401,13 @@ func (ms *Models) unload(s *slot) {
 	}
 	s.model = nil
 	ms.dying++
-	ms.loads.Add(1)
-	go func() {
-		defer ms.loads.Done()
+	ms.loads.Go(func() {
 		_ = m.Close()
 		ms.mu.Lock()
 		defer ms.mu.Unlock()
 		ms.dying--
 		ms.change()
-	}()
+	})
 }
 
 // change wakes those that wait for changing.
