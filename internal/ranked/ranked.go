@@ -43,7 +43,8 @@ type (
 	Uses     struct{} // server/access: whose uses are counted
 	Use      struct{} // server/access: what a key has used
 
-	Wyoming struct{} // server/wyoming: who writes to a connection
+	Wyoming  struct{} // server/wyoming: who writes to a connection
+	Realtime struct{} // server/realtime: what was said in a session
 
 	Templates struct{} // engine: templates that requests brought
 )
@@ -77,6 +78,7 @@ func (Monitor) place() (int, string)  { return 23, "view" }
 func (Uses) place() (int, string)     { return 24, "keys" }
 func (Use) place() (int, string)      { return 25, "key's use" }
 
-func (Wyoming) place() (int, string) { return 26, "satellite" }
+func (Wyoming) place() (int, string)  { return 26, "satellite" }
+func (Realtime) place() (int, string) { return 27, "voice conversation" }
 
-func (Templates) place() (int, string) { return 27, "templates" }
+func (Templates) place() (int, string) { return 28, "templates" }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/server/sentence"
 	"github.com/axle-llm/axle/server/body"
 )
 
@@ -157,12 +158,12 @@ func FuzzReader(f *testing.F) {
 			said.close()
 			for part := range said.parts {
 				before, after, found := strings.Cut(came, part)
-				if !found || worded(before) || !utf8.ValidString(part) {
+				if !found || sentence.Worded(before) || !utf8.ValidString(part) {
 					t.Fatalf("%q is not what comes next in %q", part, came)
 				}
 				came = after
 			}
-			if worded(came) {
+			if sentence.Worded(came) {
 				t.Fatalf("%q is not spoken", came)
 			}
 		})

@@ -5,18 +5,15 @@ import (
 	"errors"
 	"iter"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/axle-llm/axle/audio"
 	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/sentence"
 )
 
 const (
-	maxText     = maxData // bytes of one synthesis
-	leastText   = 16      // bytes of a part that is spoken by itself, unless it is the last
-	longestText = 2000    // bytes without a sentence's end; a longer part is cut between words
-	soundChunk  = 1024    // samples of an event
+	maxText    = maxData // bytes of one synthesis
+	soundChunk = 1024    // samples of an event
 )
 
 // Speaker speaks. Its methods are called from many goroutines.
@@ -114,7 +111,7 @@ func (c *conn) sayChunk(e Event) error {
 }
 
 func newSaying() *saying {
-	return &saying{parts: make(chan string, maxText/leastText+1), stream: true}
+	return &saying{parts: make(chan string, maxText/sentence.Least+1), stream: true}
 }
 
 // add takes more of the text, and gives on what of it is whole.
@@ -123,8 +120,8 @@ func (s *saying) add(text string) error {
 		return body.Fail(413, "the text has more than %d KiB: at most that much is spoken at once", maxText>>10)
 	}
 	s.rest += text
-	if n := ended(s.rest); n >= leastText {
-		if part := s.rest[:n]; worded(part) {
+	if n := sentence.Whole(s.rest); n > 0 {
+		if part := s.rest[:n]; sentence.Worded(part) {
 			s.parts <- part
 		}
 		s.rest = s.rest[n:]
@@ -132,15 +129,9 @@ func (s *saying) add(text string) error {
 	return nil
 }
 
-// worded says whether there is anything to speak. A model refuses a text without a word, such as
-// the emoji that an answer ends with, and the part before has been spoken.
-func worded(s string) bool {
-	return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })
-}
-
 // close gives on the rest.
 func (s *saying) close() {
-	if worded(s.rest) {
+	if sentence.Worded(s.rest) {
 		s.parts <- s.rest
 	}
 	close(s.parts)
@@ -211,37 +202,4 @@ func (c *conn) speak(ctx context.Context, s *saying, v voice, done chan struct{}
 	if s.stream {
 		c.send(kindSaid, struct{}{})
 	}
-}
-
-// ended is how many bytes of a text are whole sentences, as far as can be said while the rest is
-// still to come: a sentence ends with a line, or with its mark and a space. A full stop behind
-// three letters or fewer may be an abbreviation's.
-func ended(text string) (n int) {
-	ends := false
-	word, space := 0, 0
-	for i, r := range text {
-		next := i + utf8.RuneLen(r)
-		switch {
-		case r == '\n', strings.ContainsRune("。！？", r):
-			n, word, ends = next, 0, false
-		case unicode.IsSpace(r):
-			if ends {
-				n = next
-			}
-			word, space, ends = 0, next, false
-		case strings.ContainsRune("!?…", r):
-			ends = true
-		case r == '.':
-			ends = word > 3
-		case !strings.ContainsRune(`"'”’)]`, r):
-			word++
-			ends = false
-		}
-	}
-	if n < leastText && len(text) > longestText {
-		if n = space; n < leastText {
-			n = len(text)
-		}
-	}
-	return n
 }
