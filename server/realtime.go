@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"iter"
 	"net/http"
 	"strings"
 	"time"
@@ -11,7 +12,12 @@ import (
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/audio/vad"
+	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/answer"
 	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/monitor"
+	"github.com/axle-llm/axle/server/openai"
+	"github.com/axle-llm/axle/server/prompt"
 	"github.com/axle-llm/axle/server/realtime"
 	"github.com/axle-llm/axle/server/request"
 )
@@ -19,6 +25,7 @@ import (
 const (
 	maxCalls      = 256 // sessions at once
 	realtimeRoute = "realtime transcribe"
+	answerRoute   = "realtime answer"
 	lastWords     = time.Second // how long a server that ends waits for its sessions to say so
 )
 
@@ -32,19 +39,19 @@ func (s *Server) realtime(x *request.Exchange) error {
 		x.Header("Upgrade", "websocket")
 		return body.Fail(http.StatusUpgradeRequired, "/v1/realtime is a WebSocket: connect with ws:// or wss://")
 	}
-	if intent := x.Query("intent"); intent != "" && intent != "transcription" {
-		return body.Fail(http.StatusBadRequest, "intent is %q: transcription is possible", intent)
+	intent := x.Query("intent")
+	if intent != "" && intent != "transcription" {
+		return body.Fail(http.StatusBadRequest, "intent is %q: transcription is possible, and none for a conversation", intent)
 	}
 	owner, err := s.views.Owner(x)
 	if err != nil {
 		return err
 	}
-	c := &caller{s, asking{realtimeRoute, x.Who(), owner}}
-	model := x.Query("model")
-	if model != "" {
-		if model, err = c.Model(x.Ctx(), model); err != nil {
-			return err
-		}
+	c := &caller{s, x.Who(), owner}
+	o := realtime.Options{Hearer: c, Talker: c, Speech: s.speech, Tell: tell, Room: x.Reserve,
+		Idle: s.o.IdleTimeout, Read: s.o.ReadTimeout, Write: s.o.WriteTimeout}
+	if o.Model, o.Chat, err = c.named(x.Ctx(), intent, x.Query("model")); err != nil {
+		return err
 	}
 	defer s.calls.Add(-1)
 	//rule:T7 TestRealtimeMany false
@@ -58,8 +65,7 @@ func (s *Server) realtime(x *request.Exchange) error {
 		return nil
 	}
 	if err := s.shared.Caught(func() error {
-		realtime.Serve(x.Ctx(), ws, realtime.Options{Hearer: c, Model: model, Speech: s.speech, Tell: tell, Room: x.Reserve,
-			Idle: s.o.IdleTimeout, Read: s.o.ReadTimeout, Write: s.o.WriteTimeout})
+		realtime.Serve(x.Ctx(), ws, o)
 		return nil
 	}); err != nil {
 		_ = ws.CloseNow()
@@ -82,15 +88,29 @@ func (s *Server) hangUp() {
 	}
 }
 
-// caller is the client of a session. It implements [realtime.Hearer].
+// caller is the client of a session. It implements [realtime.Hearer] and [realtime.Talker].
 type caller struct {
-	s  *Server
-	of asking
+	s     *Server
+	key   *access.Key
+	owner monitor.Owner
+}
+
+// named is which model a session's request names: one that hears, or one that chats. A session that
+// names none begins as one that writes speech down.
+func (c *caller) named(ctx context.Context, intent, name string) (hears, chats string, err error) {
+	if name == "" {
+		return "", "", nil
+	}
+	if hears, err = c.Model(ctx, name); err == nil || intent != "" {
+		return hears, "", err
+	}
+	chats, err = c.Chats(ctx, name)
+	return "", chats, err
 }
 
 // Model implements realtime.Hearer.
 func (c *caller) Model(ctx context.Context, name string) (string, error) {
-	e, err := c.s.answers.Hearer(ctx, name)
+	e, err := c.s.answers.Hearer(ctx, cmp.Or(name, c.s.o.WyomingModel))
 	if err != nil {
 		return "", err
 	}
@@ -99,5 +119,59 @@ func (c *caller) Model(ctx context.Context, name string) (string, error) {
 
 // Hear implements realtime.Hearer.
 func (c *caller) Hear(ctx context.Context, name string, r ask.TranscribeRequest, each func(text string)) (spoken string, err error) {
-	return c.s.hear(ctx, c.of, name, r, each)
+	return c.s.hear(ctx, asking{realtimeRoute, c.key, c.owner}, cmp.Or(name, c.s.o.WyomingModel), r, each)
+}
+
+// Chats implements realtime.Talker.
+func (c *caller) Chats(ctx context.Context, name string) (string, error) {
+	e, err := c.s.answers.Chatter(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	return e.Name.String(), nil
+}
+
+// Voice implements realtime.Talker.
+func (c *caller) Voice(ctx context.Context, name string) (string, error) {
+	all, err := c.s.answers.Voices(ctx, "", c.s.o.WyomingVoices)
+	if err != nil {
+		return "", err
+	}
+	voices := make([]ask.Voice, len(all))
+	for i := range all {
+		voices[i] = all[i].Voice
+	}
+	if len(voices) == 0 {
+		return "", body.Fail(http.StatusNotFound, "no installed model speaks: 'axle pull' without a name lists models, and "+
+			`output_modalities ["text"] needs none`)
+	}
+	if name == "" {
+		return voices[0].Name, nil
+	}
+	if own := openai.OwnVoice(name, voices); own != "" {
+		return own, nil
+	}
+	return "", body.Fail(http.StatusNotFound, "no model here has the voice %q: GET /v1/audio/voices lists them", name)
+}
+
+// Answer implements realtime.Talker.
+func (c *caller) Answer(ctx context.Context, f func(context.Context) error) error {
+	return c.s.asked(ctx, asking{answerRoute, c.key, c.owner}, f)
+}
+
+// Chat implements realtime.Talker.
+func (c *caller) Chat(ctx context.Context, r *prompt.Request, each func(ask.Event)) error {
+	monitor.Of(ctx).Named(r.Model)
+	return c.s.answers.Events(ctx, r, "/v1/realtime", each)
+}
+
+// Say implements realtime.Talker.
+func (c *caller) Say(ctx context.Context, voice string, speed float64, texts iter.Seq[string],
+	play func(samples []float32, rate int) error) error {
+	voice, err := c.Voice(ctx, voice)
+	if err != nil {
+		return err
+	}
+	how := answer.Saying{First: c.s.o.WyomingVoices, Voice: voice, Speed: speed}
+	return c.s.shared.Caught(func() error { return c.s.answers.Say(ctx, how, texts, play) })
 }

@@ -93,9 +93,10 @@ func TestRealtimeRefused(t *testing.T) {
 		"another host":  {"", append([]string{"Host", "evil.example"}, key...), 403, "evil.example"},
 		"no WebSocket":  {"", key[:2], 426, "/v1/realtime is a WebSocket"},
 		"old":           {"", append(key[:6:6], "Sec-WebSocket-Version", "8"), 400, ""},
-		"an intent":     {"?intent=translation", key, 400, `intent is \"translation\": transcription is possible`},
+		"an intent":     {"?intent=translation", key, 400, `intent is \"translation\": transcription is possible, and none for a conversation`},
 		"no such model": {"?model=nope", key, 404, "model 'nope' not found"},
-		"a deaf model":  {"?model=scripted", key, 400, "scripted:latest does not support audio"},
+		"vectors":       {"?model=scripted-embed", key, 400, `\"scripted-embed\" does not support chat`},
+		"a deaf model":  {"?intent=transcription&model=scripted", key, 400, "scripted:latest does not support audio"},
 		"a bad session": {"", append([]string{"Axle-Session", "short"}, key...), 400, "Axle-Session takes 16 to 64 letters"},
 		"another path":  {"/client_secrets", key, 501, "axle does not have the rest of the Realtime API yet"},
 	} {

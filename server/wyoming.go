@@ -13,6 +13,7 @@ import (
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/answer"
 	"github.com/axle-llm/axle/server/monitor"
 	"github.com/axle-llm/axle/server/request"
 	"github.com/axle-llm/axle/server/wyoming"
@@ -127,7 +128,7 @@ func (v *satellites) Voices(ctx context.Context) (out []wyoming.Voice, err error
 func (v *satellites) Say(ctx context.Context, voice, language string, texts iter.Seq[string],
 	play func(samples []float32, rate int) error) error {
 	return v.s.asked(ctx, v.from(sayRoute), func(ctx context.Context) error {
-		return v.s.answers.Say(ctx, v.s.o.WyomingVoices, voice, language, texts, play)
+		return v.s.answers.Say(ctx, answer.Saying{First: v.s.o.WyomingVoices, Voice: voice, Language: language}, texts, play)
 	})
 }
 

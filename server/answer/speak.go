@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/http"
@@ -138,16 +139,22 @@ func (a *Answers) Voices(ctx context.Context, only, first string) (out []Voiced,
 
 var errMute = body.Fail(http.StatusNotFound, "no installed model speaks: 'axle pull' without a name lists models")
 
+// Saying is how texts that came in no form are to be spoken.
+type Saying struct {
+	First    string  // the model whose voices go before those of others; "": none is
+	Voice    string  // "": the first that speaks the language, or the first
+	Language string  // "": any
+	Speed    float64 // 0: 1
+}
+
 // Say speaks texts that came in no form, one after the other, as they come. play takes the samples
-// of each piece. The voice is looked for among those of all models, the model called first before
-// the others; without a name it is the first that speaks the language, or the first.
-func (a *Answers) Say(ctx context.Context, first, voice, language string, texts iter.Seq[string],
-	play func(samples []float32, rate int) error) error {
-	all, err := a.Voices(ctx, "", first)
+// of each piece.
+func (a *Answers) Say(ctx context.Context, how Saying, texts iter.Seq[string], play func(samples []float32, rate int) error) error {
+	all, err := a.Voices(ctx, "", how.First)
 	if err != nil {
 		return err
 	}
-	of, err := choose(all, voice, language)
+	of, err := choose(all, how.Voice, how.Language)
 	if err != nil {
 		return err
 	}
@@ -163,7 +170,8 @@ func (a *Answers) Say(ctx context.Context, first, voice, language string, texts 
 	defer q.release()
 	rate := q.lease.Info().SampleRate
 	for text := range texts {
-		for p, err := range q.lease.Speak(ctx, ask.SpeakRequest{Text: text, Voice: of.Name, Speed: 1, Key: request.OwnerOf(ctx)}) {
+		r := ask.SpeakRequest{Text: text, Voice: of.Name, Speed: cmp.Or(how.Speed, 1), Key: request.OwnerOf(ctx)}
+		for p, err := range q.lease.Speak(ctx, r) {
 			if err == nil {
 				err = play(p.Samples, rate)
 			}

@@ -97,7 +97,7 @@ func (s *Speech) Request(voices []ask.Voice) (ask.SpeakRequest, error) {
 	if r.Voice == "" {
 		return r, nil
 	}
-	if r.Voice = ownVoice(r.Voice, voices); r.Voice == "" {
+	if r.Voice = OwnVoice(r.Voice, voices); r.Voice == "" {
 		names := make([]string, len(voices))
 		for i, v := range voices {
 			names[i] = v.Name
@@ -112,10 +112,10 @@ func (s *Speech) Request(voices []ask.Voice) (ask.SpeakRequest, error) {
 var openAIVoices = [...]string{"alloy", "ash", "ballad", "coral", "echo", "fable", "nova", "onyx", "sage", "shimmer", "verse",
 	"marin", "cedar"}
 
-// ownVoice is the model's voice of that name. One of OpenAI's is the voice with that name behind a
+// OwnVoice is the model's voice of that name. One of OpenAI's is the voice with that name behind a
 // _ in its own, if there is one, as af_alloy is; else, by its place in OpenAI's list, one of the
 // voices that speak the language of the first. "": there is none.
-func ownVoice(name string, voices []ask.Voice) string {
+func OwnVoice(name string, voices []ask.Voice) string {
 	for _, v := range voices {
 		if strings.EqualFold(v.Name, name) {
 			return v.Name

@@ -1,12 +1,14 @@
 package realtime
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"regexp"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 // ears hear as many samples as there are.
@@ -71,6 +74,97 @@ func (e *ears) Hear(ctx context.Context, name string, r ask.TranscribeRequest, e
 	}
 }
 
+// brain is a model that says what it is told, a word at a time, and a voice. What it is told is the
+// text of the last message: "call NAME ARGUMENTS" is a call, "fail" fails.
+type brain struct {
+	mu    sync.Mutex
+	asked []prompt.Request
+	word  chan struct{} // each word waits for one; nil: none does
+	spoke chan struct{} // each text that is spoken does
+}
+
+func (b *brain) Chats(_ context.Context, name string) (string, error) {
+	if name == "nope" {
+		return "", body.Fail(404, "model 'nope' not found")
+	}
+	return cmp.Or(name, "brain:latest"), nil
+}
+
+func (b *brain) Voice(_ context.Context, name string) (string, error) {
+	if name == "nope" {
+		return "", body.Fail(404, "no voice 'nope'")
+	}
+	return cmp.Or(name, "ada"), nil
+}
+
+func (b *brain) Answer(ctx context.Context, f func(context.Context) error) error { return f(ctx) }
+
+func (b *brain) Chat(ctx context.Context, r *prompt.Request, each func(ask.Event)) error {
+	b.mu.Lock()
+	b.asked = append(b.asked, *r)
+	b.mu.Unlock()
+	said := r.Ask.Messages[len(r.Ask.Messages)-1].Content
+	u := ask.Usage{Prompt: len(r.Ask.Messages), Cached: 1}
+	if said == "fail" {
+		return body.Fail(429, "busy")
+	}
+	name, arguments, _ := strings.Cut(strings.TrimPrefix(said, "call "), " ")
+	if strings.HasPrefix(said, "call ") {
+		each(ask.Event{ToolCall: &ask.ToolCall{Name: name, Arguments: json.RawMessage(arguments)}, Usage: u})
+		said = ""
+	}
+	end := ask.ReasonStop
+	for _, w := range strings.SplitAfter(said, " ") {
+		if err := pass(ctx, b.word); err != nil {
+			return err
+		}
+		if w == "" {
+			break
+		}
+		if r.MaxTokens != nil && u.Output == *r.MaxTokens {
+			end = ask.ReasonLength
+			break
+		}
+		u.Output++
+		each(ask.Event{Text: w, Usage: u})
+	}
+	each(ask.Event{Done: &ask.Result{Reason: end, Usage: u}})
+	return ctx.Err()
+}
+
+// pass waits for one of what must come.
+func pass(ctx context.Context, ch chan struct{}) error {
+	if ch == nil {
+		return ctx.Err()
+	}
+	select {
+	case <-ch:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Say makes ten milliseconds of each byte, in two pieces of a text.
+func (b *brain) Say(ctx context.Context, voice string, speed float64, texts iter.Seq[string],
+	play func(samples []float32, rate int) error) error {
+	for text := range texts {
+		if err := pass(ctx, b.spoke); err != nil {
+			return err
+		}
+		if strings.Contains(text, "hoarse") {
+			return body.Fail(500, "hoarse")
+		}
+		n := int(240 * float64(len(text)) / speed)
+		for _, n := range []int{n / 2, n - n/2} {
+			if err := play(make([]float32, n), 24000); err != nil {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}
+
 // client is a client of a session.
 type client struct {
 	t      *testing.T
@@ -104,7 +198,7 @@ func dial(t *testing.T, ctx context.Context, h Hearer, change ...func(*Options))
 // connect begins a session; in it what is louder than a tenth is speech.
 func connect(t *testing.T, ctx context.Context, h Hearer, change ...func(*Options)) *client {
 	t.Helper()
-	o := Options{Hearer: h, Idle: 2 * time.Minute, Read: 10 * time.Second, Write: 10 * time.Second,
+	o := Options{Hearer: h, Talker: &brain{}, Idle: 2 * time.Minute, Read: 10 * time.Second, Write: 10 * time.Second,
 		Room: func(int64) error { return nil },
 		Speech: func() Speech {
 			return func(window []float32) (float32, error) {
@@ -193,7 +287,7 @@ func (c *client) say(events string) {
 	}
 }
 
-var ids = regexp.MustCompile(`"(?:item|sess)_[A-Z2-7]{26}"`)
+var ids = regexp.MustCompile(`"(?:item|sess|resp|conv|call)_[A-Z2-7]{26}"`)
 
 // text is what has come, without the names of events, and with numbers for other names.
 func (c *client) text() string {

@@ -31,7 +31,9 @@ const (
 // Options are what a session answers with.
 type Options struct {
 	Hearer Hearer
-	Model  string                                // the model's name; "": the first that hears
+	Talker Talker
+	Model  string                                // the model that hears; "": the first that does
+	Chat   string                                // the model that chats; "": the session writes speech down, until it is told otherwise
 	Speech func() Speech                         // finds speech in a session's sound
 	Tell   func(error) (status int, text string) // what an error is to a client
 	Room   func(bytes int64) error               // makes the session hold so much memory; called by who called Serve
@@ -60,10 +62,14 @@ var ErrLeft = errors.Join(errors.New("the client left"), context.Canceled)
 // is told.
 func Serve(ctx context.Context, c *websocket.Conn, o Options) {
 	c.SetReadLimit(maxMessage)
-	s := &session{o: o, c: c, set: fresh(name("sess"), o.Model), turns: make(chan heard, maxWaiting)}
+	s := &session{o: o, c: c, talkID: name("conv"), set: fresh(name("sess"), o.Model), turns: make(chan job, maxWaiting)}
 	s.seen.Store(time.Now().UnixNano())
 	if s.set.Audio.Input.Transcription.Model == "" {
 		s.set.Audio.Input.Transcription.Model, _ = o.Hearer.Model(ctx, "") // a turn tells of the error
+	}
+	if o.Chat != "" {
+		s.set = s.conversation(ctx, s.set, o.Chat)
+		s.said.keep(true)
 	}
 	work, left := context.WithCancelCause(ctx)
 	defer left(nil)
@@ -89,23 +95,26 @@ func Serve(ctx context.Context, c *websocket.Conn, o Options) {
 type session struct {
 	o      Options         // of both
 	c      *websocket.Conn // of both
+	said   conversation    // of both; of a session that writes down, its last item
+	talkID string          // of both: the conversation's
 	set    config
 	in     *stream
 	buffer buffer
 	found  *detector // nil: the client says when a turn is over
-	last   *string   // the item before the next
 	large  int64     // bytes of room that a message takes
 
-	turns   chan heard
+	turns   chan job
 	waiting atomic.Int64 // samples in turns, and in the one that is written down
 	seen    atomic.Int64 // when the client sent something last, in ns
 }
 
-// heard is a turn that waits to be written down.
-type heard struct {
+// job is a turn that waits to be written down, or a response.
+type job struct {
 	item  string
 	sound []int16
-	set   transcription
+	set   *transcription // nil: it is written down for the answer alone
+
+	response *response
 }
 
 // name is a new name for a thing.
@@ -167,9 +176,11 @@ func (s *session) message(r io.Reader) ([]byte, error) {
 }
 
 // reserve takes the room that the message, the sound that is kept, and more samples need.
-func (s *session) reserve(more int) error {
-	n := int64(len(s.buffer.held)+more) + s.waiting.Load()
-	return s.o.Room(3*n + s.large) // 2 bytes each, and what has grown for more
+func (s *session) reserve(more int) error { return s.room(3 * int64(more)) } // 2 bytes each, and what has grown for more
+
+// room is reserve for more bytes.
+func (s *session) room(more int64) error {
+	return s.o.Room(3*(int64(len(s.buffer.held))+s.waiting.Load()) + s.large + s.said.size() + more)
 }
 
 // take handles an event.
@@ -203,13 +214,22 @@ func (s *session) take(ctx context.Context, kind string, b []byte) error {
 	case "":
 		return body.Fail(400, "an event has no type")
 	}
+	if s.set.talk != nil {
+		return s.converse(kind, b)
+	}
 	return body.Fail(400, "an event of the type %q: a session that writes speech down takes session.update, and "+
 		"input_audio_buffer.append, commit and clear", clip(kind))
 }
 
 // update changes what the session is set to: all of what the event says, or nothing.
 func (s *session) update(ctx context.Context, b json.RawMessage) error {
-	next, err := s.set.with(b)
+	next, err := s.typed(ctx, b)
+	if err == nil {
+		next, err = next.with(b)
+	}
+	if err == nil && next.talk != nil {
+		err = s.talks(ctx, next)
+	}
 	if err != nil {
 		return err
 	}
@@ -220,6 +240,7 @@ func (s *session) update(ctx context.Context, b json.RawMessage) error {
 		}
 	}
 	s.set = next
+	s.said.keep(next.talk != nil)
 	if was.Format != is.Format {
 		err = s.begin()
 	} else if !reflect.DeepEqual(was.TurnDetection, is.TurnDetection) {
@@ -266,7 +287,7 @@ func (s *session) add(b []byte) error {
 	}
 	for len(samples) > 0 {
 		n := min(len(samples), vad.Window)
-		if err := s.hear(samples[:n]); err != nil {
+		if err := s.listenTo(samples[:n]); err != nil {
 			return err
 		}
 		samples = samples[n:]
@@ -274,8 +295,8 @@ func (s *session) add(b []byte) error {
 	return nil
 }
 
-// hear looks for speech in the next samples, a window's at most.
-func (s *session) hear(samples []float32) error {
+// listenTo looks for speech in the next samples, a window's at most.
+func (s *session) listenTo(samples []float32) error {
 	s.buffer.add(samples)
 	d := s.found
 	events, err := d.listener.Add(samples)
@@ -286,6 +307,9 @@ func (s *session) hear(samples []float32) error {
 		switch {
 		case e.Kind == vad.Started:
 			d.item, d.from = name("item"), max(d.first+int64(e.Sample)-d.prefix, s.buffer.first)
+			if s.set.Audio.Input.TurnDetection.Interrupts.is() {
+				s.said.cancel(func(r *response) bool { return !r.apart }, errTurn)
+			}
 			s.send(&startedEvent{event{Type: kindStarted}, d.from / ms, d.item})
 		case e.Kind == vad.Stopped && d.item != "":
 			s.stopped()
@@ -306,6 +330,11 @@ func (s *session) stopped() {
 	d := s.found
 	s.send(&stoppedEvent{event{Type: kindStopped}, s.buffer.end() / ms, d.item})
 	s.turn(d.item, s.buffer.take(d.from))
+	if s.set.talk != nil && s.set.Audio.Input.TurnDetection.Answers.is() {
+		if err := s.queue(&response{id: name("resp"), talk: *s.set.talk, out: *s.set.Audio.Output, turn: d.item}); err != nil {
+			s.fail("", err)
+		}
+	}
 	d.item = ""
 }
 
@@ -328,21 +357,33 @@ func (s *session) commit() error {
 
 // turn tells of a turn that is over, and has it written down.
 func (s *session) turn(item string, sound []int16) {
-	s.send(&committedEvent{event{Type: kindCommitted}, s.last, item})
-	s.send(&itemEvent{event{Type: kindAdded}, s.last, spoken(item)})
-	s.send(&itemEvent{event{Type: kindDone}, s.last, spoken(item)})
-	s.last = &item
+	it := &said{item: spoken(item)}
+	before := s.keep(it, "")
+	s.send(&committedEvent{event{Type: kindCommitted}, before, item})
+	s.send(&itemEvent{event{Type: kindAdded}, before, spoken(item)})
+	s.send(&itemEvent{event{Type: kindDone}, before, spoken(item)})
 	t := s.set.Audio.Input.Transcription
-	if t == nil {
+	if t == nil && s.set.talk == nil {
 		return
+	}
+	if t != nil {
+		t = new(*t)
 	}
 	s.waiting.Add(int64(len(sound)))
 	select {
-	case s.turns <- heard{item, sound, *t}:
+	case s.turns <- job{item: item, sound: sound, set: t}:
 	default:
 		s.waiting.Add(-int64(len(sound)))
 		s.failed(item, body.Fail(429, "%d turns wait to be written down, and this is left out", maxWaiting))
 	}
+}
+
+// keep puts an item into the conversation, at the end or behind another. It returns which is before
+// it, and tells which are no longer kept.
+func (s *session) keep(it *said, after string) *string {
+	before, gone, _ := s.said.add(it, after)
+	s.dropped(gone)
+	return before
 }
 
 // work has turns written down, and closes the connection where ctx ends or its client sends nothing
@@ -357,7 +398,7 @@ func (s *session) work(ctx context.Context) {
 			if !more {
 				return
 			}
-			s.write(ctx, h)
+			s.do(ctx, h)
 			s.waiting.Add(-int64(len(h.sound)))
 			idle.Reset(s.o.Idle)
 		case <-idle.C:
@@ -376,7 +417,7 @@ func (s *session) work(ctx context.Context) {
 			}
 			for len(s.turns) > 0 { // they are told why
 				if h, more := <-s.turns; more {
-					s.write(ctx, h)
+					s.do(ctx, h)
 				}
 			}
 			_ = s.c.Close(websocket.StatusGoingAway, "the server is shutting down")
@@ -391,29 +432,55 @@ func (s *session) end(err error) {
 	_ = s.c.Close(websocket.StatusNormalClosure, "the session is over")
 }
 
-// write has a turn written down, and tells the client.
-func (s *session) write(ctx context.Context, h heard) {
-	var text strings.Builder
-	spoken, err := s.o.Hearer.Hear(ctx, h.set.Model, ask.TranscribeRequest{Sound: &turn{h.sound}, Language: h.set.Language,
-		Prompt: h.set.Prompt}, func(delta string) {
-		text.WriteString(delta)
-		s.send(&deltaEvent{event{Type: kindDelta}, h.item, 0, delta})
-	})
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause
+// do has a turn written down, or a response made.
+func (s *session) do(ctx context.Context, j job) {
+	switch {
+	case j.response != nil:
+		s.answer(ctx, j.response)
+	case j.set != nil:
+		s.write(ctx, j)
+	default: // the client hears nothing of it
+		text, _, err := s.hear(ctx, j, transcription{}, func(string) {})
+		if err == nil {
+			s.said.heard(j.item, text)
+		} else if !errors.Is(err, ErrLeft) {
+			s.fail("", err)
+		}
 	}
+}
+
+// write has a turn written down, and tells the client.
+func (s *session) write(ctx context.Context, j job) {
+	text, spoken, err := s.hear(ctx, j, *j.set, func(delta string) {
+		s.send(&deltaEvent{event{Type: kindDelta}, j.item, 0, delta})
+	})
 	switch {
 	case errors.Is(err, ErrLeft):
 	case err != nil:
-		s.failed(h.item, err)
+		s.failed(j.item, err)
 	default:
-		e := &completedEvent{event: event{Type: kindCompleted}, Item: h.item, Transcript: text.String(),
-			Usage: usage{"duration", float64(len(h.sound)) / hearRate}}
+		s.said.heard(j.item, text)
+		e := &completedEvent{event: event{Type: kindCompleted}, Item: j.item, Transcript: text,
+			Usage: usage{"duration", float64(len(j.sound)) / hearRate}}
 		if spoken != "" {
 			e.Languages = []language{{spoken}}
 		}
 		s.send(e)
 	}
+}
+
+// hear has a turn written down.
+func (s *session) hear(ctx context.Context, j job, t transcription, each func(string)) (text, spoken string, err error) {
+	var all strings.Builder
+	spoken, err = s.o.Hearer.Hear(ctx, t.Model, ask.TranscribeRequest{Sound: &turn{j.sound}, Language: t.Language, Prompt: t.Prompt},
+		func(delta string) {
+			all.WriteString(delta)
+			each(delta)
+		})
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	return all.String(), spoken, err
 }
 
 // failed tells of a turn that could not be written down.
@@ -444,8 +511,19 @@ func (s *session) problem(err error) problem {
 	case status >= 500:
 		p.Type, p.Code = "server_error", "server_error"
 	}
+	if own := (coded{}); errors.As(err, &own) {
+		p.Code = own.code
+	}
 	return p
 }
+
+// coded is an error for which the protocol has a code.
+type coded struct {
+	error
+	code string
+}
+
+func (c coded) Unwrap() error { return c.error }
 
 // named is an event of ours.
 type named interface{ name(id string) }

@@ -26,11 +26,7 @@ type stream struct {
 }
 
 func newStream(f format) (*stream, error) {
-	rate := phoneRate
-	if f.Type == pcm {
-		rate = pcmRate
-	}
-	r, err := audio.NewResampler(rate, hearRate)
+	r, err := audio.NewResampler(f.rate(), hearRate)
 	return &stream{format: f, resampler: r}, err
 }
 

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
-	"github.com/axle-llm/axle/server/sentence"
 	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/sentence"
 )
 
 // TestRead: events are read byte by byte as the protocol has them, and what stands in the line is
