@@ -48,6 +48,8 @@ func (e *ears) Hear(ctx context.Context, name string, r ask.TranscribeRequest, e
 		return "", body.Fail(429, "busy")
 	case "fault":
 		return "", errors.New("a fault")
+	case "nothing":
+		return "", nil
 	}
 	if e.wait != nil {
 		select {
@@ -132,6 +134,28 @@ func (b *brain) Chat(ctx context.Context, r *prompt.Request, each func(ask.Event
 	return ctx.Err()
 }
 
+// last is what was asked last, in short.
+func (b *brain) last() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.asked) == 0 {
+		return ""
+	}
+	var all []string
+	for _, m := range b.asked[len(b.asked)-1].Ask.Messages {
+		s := m.Role
+		if m.ToolName != "" {
+			s += " " + m.ToolName
+		}
+		s += ":" + m.Content
+		for _, c := range m.ToolCalls {
+			s += c.Name + "(" + string(c.Arguments) + ")"
+		}
+		all = append(all, s)
+	}
+	return strings.Join(all, " ")
+}
+
 // pass waits for one of what must come.
 func pass(ctx context.Context, ch chan struct{}) error {
 	if ch == nil {
@@ -174,6 +198,9 @@ type client struct {
 
 	mu   sync.Mutex
 	came []string
+
+	briefs     []string // see brief
+	item, call string   // of the last answer
 }
 
 // dial begins a session whose client reads all that comes.
@@ -287,6 +314,9 @@ func (c *client) say(events string) {
 	}
 }
 
+// silence is sound that a brain made: a millisecond has 24 samples, 48 bytes, 64 letters.
+var silence = regexp.MustCompile(`"delta":"A{64,}"`)
+
 var ids = regexp.MustCompile(`"(?:item|sess|resp|conv|call)_[A-Z2-7]{26}"`)
 
 // text is what has come, without the names of events, and with numbers for other names.
@@ -294,6 +324,7 @@ func (c *client) text() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := regexp.MustCompile(`"event_id":"event_[A-Z2-7]{26}",?`).ReplaceAllString(strings.Join(c.came, ""), "")
+	all = silence.ReplaceAllStringFunc(all, func(s string) string { return fmt.Sprintf(`"delta":"%d ms"`, (len(s)-len(`"delta":""`))/64) })
 	c.came = nil
 	known := map[string]string{}
 	return strings.ReplaceAll(ids.ReplaceAllStringFunc(all, func(id string) string {
@@ -331,6 +362,65 @@ func (c *client) events() (all []map[string]any) {
 		all = append(all, e)
 	}
 	return all
+}
+
+// brief takes what has come when nothing more does, and adds what matters of it to briefs.
+func (c *client) brief() {
+	c.t.Helper()
+	sounds := 0
+	for _, e := range c.events() {
+		of := func(names ...string) (text string) {
+			var v any = e
+			for _, name := range names {
+				m, _ := v.(map[string]any)
+				v = m[name]
+			}
+			text, _ = v.(string)
+			return text
+		}
+		kind := of("type")
+		if kind != kindSound && sounds > 0 {
+			c.briefs, sounds = append(c.briefs, fmt.Sprint(sounds, " ms")), 0
+		}
+		switch kind {
+		case kindSound:
+			sounds += base64.StdEncoding.DecodedLen(len(of("delta"))) / 48
+		case kindTextDone:
+			c.briefs = append(c.briefs, of("text"))
+		case kindWordsDone:
+			c.briefs = append(c.briefs, of("transcript"))
+		case kindCallingDone:
+			c.call = of("call_id")
+			c.briefs = append(c.briefs, of("name")+"("+of("arguments")+")")
+		case kindCompleted:
+			c.briefs = append(c.briefs, "heard "+of("transcript"))
+		case kindFailed:
+			c.briefs = append(c.briefs, "unheard: "+of("error", "message"))
+		case kindError:
+			c.briefs = append(c.briefs, "error: "+of("error", "message"))
+		case kindDeleted:
+			c.briefs = append(c.briefs, "deleted "+of("item_id"))
+		case kindRetrieved:
+			c.briefs = append(c.briefs, "retrieved "+of("item", "id"))
+		case kindOutput:
+			c.item = of("item", "id")
+		case kindBegun:
+			if topic := of("response", "metadata", "topic"); topic != "" {
+				c.briefs = append(c.briefs, "of "+topic+":")
+			}
+		case kindOver:
+			if status := of("response", "status"); status != completed {
+				c.briefs = append(c.briefs, status+": "+of("response", "status_details", "reason")+
+					of("response", "status_details", "error", "message"))
+			}
+		}
+	}
+	if sounds > 0 {
+		c.briefs = append(c.briefs, fmt.Sprint(sounds, " ms"))
+	}
+	c.mu.Lock()
+	c.came = nil
+	c.mu.Unlock()
 }
 
 // ended waits for the connection's end.
