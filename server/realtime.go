@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	maxCalls      = 256 // sessions at once
+	maxCalls      = 256          // sessions at once
+	maxKeyCalls   = maxCalls / 2 // of a key without a limit of its own
 	realtimeRoute = "realtime transcribe"
 	answerRoute   = "realtime answer"
 	lastWords     = time.Second // how long a server that ends waits for its sessions to say so
@@ -58,6 +59,11 @@ func (s *Server) realtime(x *request.Exchange) error {
 	if s.calls.Add(1) > maxCalls {
 		return body.Fail(http.StatusServiceUnavailable, "%d sessions are open, and no more can be: come again", maxCalls)
 	}
+	end, err := c.key.Session(maxKeyCalls)
+	if err != nil {
+		return err
+	}
+	defer end()
 	ws, err := websocket.Accept(x.Writer, x.Request, &websocket.AcceptOptions{Subprotocols: []string{"realtime"},
 		InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
 	if err != nil { // it has been answered

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -51,7 +52,12 @@ type rig struct {
 // newRig starts a server; change may alter its options and the scripted engine's.
 func newRig(t testing.TB, change ...func(*server.Options, *scripted.Config)) *rig {
 	t.Helper()
-	r := assembled(t, change...)
+	return assembled(t, change...).start()
+}
+
+// start lets the rig listen.
+func (r *rig) start() *rig {
+	t := r.t
 	ts := httptest.NewUnstartedServer(r.Handler())
 	ts.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10) // so that a reader that stops is felt soon
@@ -70,12 +76,18 @@ func newRig(t testing.TB, change ...func(*server.Options, *scripted.Config)) *ri
 // assembled is newRig without a listener.
 func assembled(t testing.TB, change ...func(*server.Options, *scripted.Config)) *rig {
 	t.Helper()
+	return assembledOf(t, scripted.Builtin(), change...)
+}
+
+// assembledOf is assembled with some models only.
+func assembledOf(t testing.TB, models map[string]fs.FS, change ...func(*server.Options, *scripted.Config)) *rig {
+	t.Helper()
 	o := server.Options{Loopback: true, KeepAlive: 5 * time.Minute, Measure: bench.Served}
 	l := &scripted.Loader{Config: scripted.Config{Delay: time.Microsecond}}
 	for _, f := range change {
 		f(&o, &l.Config)
 	}
-	st, err := store.Open(store.Options{Dir: t.TempDir(), Builtin: scripted.Builtin()})
+	st, err := store.Open(store.Options{Dir: t.TempDir(), Builtin: models})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,6 +79,7 @@ line is gone.`,
 	fl.Int64Var(&line.Limits.Requests, "requests", 0, "most `requests` at once; 0: no limit")
 	fl.Int64Var(&line.Limits.Tokens, "tokens", 0, "most `tokens` a day, evaluated and written; 0: no limit")
 	fl.Int64Var(&line.Limits.Pictures, "pictures", 0, "most `pictures` a minute; 0: no limit")
+	fl.Int64Var(&line.Limits.Sessions, "sessions", 0, "most `sessions` of the Realtime API at once; 0: half of the server's")
 	cmd.AddCommand(add, &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -96,7 +97,7 @@ keys.`,
 			if err != nil {
 				return keyError(err)
 			}
-			out := [][]string{{"NAME", "ROLE", "REQUESTS", "TOKENS/DAY", "PICTURES/MIN", "ID"}}
+			out := [][]string{{"NAME", "ROLE", "REQUESTS", "TOKENS/DAY", "PICTURES/MIN", "SESSIONS", "ID"}}
 			limit := func(n int64) string {
 				if n == 0 {
 					return "-"
@@ -105,7 +106,7 @@ keys.`,
 			}
 			for _, l := range lines {
 				out = append(out, []string{l.Name, l.Role.String(), limit(l.Limits.Requests), limit(l.Limits.Tokens),
-					limit(l.Limits.Pictures), cmp.Or(l.ID, "-")})
+					limit(l.Limits.Pictures), limit(l.Limits.Sessions), cmp.Or(l.ID, "-")})
 			}
 			return terminal.Rows(c.OutOrStdout(), "", out)
 		},

@@ -24,7 +24,7 @@ func TestKeyCommand(t *testing.T) {
 	t.Setenv("AXLE_KEYS_FILE", file)
 	var made []string
 	for _, args := range [][]string{{"ann"}, {"ops", "--role", "admin"}, {"kiosk", "--requests", "2", "--tokens", "5000", "--pictures",
-		"3"}} {
+		"3", "--sessions", "4"}} {
 		out, errs, err := command(t, append([]string{"key", "add"}, args...)...)
 		if err != nil || !regexp.MustCompile(`^axle-[A-Z2-7]{26,}\n$`).MatchString(out) || !strings.Contains(errs,
 			"systemctl reload axle") {
@@ -32,15 +32,15 @@ func TestKeyCommand(t *testing.T) {
 		}
 		made = append(made, strings.TrimSpace(out))
 	}
-	for _, args := range [][]string{{"ann"}, {"bob", "--role", "king"}, {"bob", "--tokens", "-1"}, {"a:b"}, {}} {
+	for _, args := range [][]string{{"ann"}, {"bob", "--role", "king"}, {"bob", "--tokens", "-1"}, {"bob", "--sessions", "-1"}, {"a:b"}, {}} {
 		if out, _, err := command(t, append([]string{"key", "add"}, args...)...); err == nil || out != "" {
 			t.Errorf("key add %v: %q, %v", args, out, err)
 		}
 	}
 	out, _, err := command(t, "key", "list")
 	lines := strings.Split(out, "\n")
-	if err != nil || len(lines) != 5 || !regexp.MustCompile(`^kiosk +ask +2 +5000 +3 +[A-Z2-7]{26,} *$`).MatchString(lines[3]) ||
-		!regexp.MustCompile(`^ops +admin +- +- +- +`).MatchString(lines[2]) {
+	if err != nil || len(lines) != 5 || !regexp.MustCompile(`^kiosk +ask +2 +5000 +3 +4 +[A-Z2-7]{26,} *$`).MatchString(lines[3]) ||
+		!regexp.MustCompile(`^ops +admin +- +- +- +- +`).MatchString(lines[2]) {
 		t.Errorf("key list: %v\n%s", err, out)
 	}
 	for _, key := range made {

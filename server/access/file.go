@@ -34,7 +34,7 @@ type Line struct {
 const MaxLimit = 1_000_000_000_000
 
 // The settings that may follow a key.
-const settings = "id, role, requests, tokens and pictures"
+const settings = "id, role, requests, tokens, pictures and sessions"
 
 // Parse reads a file of keys, a line each: KEY, or NAME: KEY. After the key settings may follow,
 // with spaces before them, in any order:
@@ -44,6 +44,7 @@ const settings = "id, role, requests, tokens and pictures"
 //	requests=N    at most N requests at once
 //	tokens=N      at most N tokens a day, evaluated and written
 //	pictures=N    at most N pictures a minute
+//	sessions=N    at most N sessions of the Realtime API at once
 //
 // Empty lines and lines that begin with # are skipped; a key has 8 characters or more and none of
 // them is a space or a colon; no name, key or id is another's. What a line without a name is called
@@ -137,6 +138,8 @@ func (l *Line) set(what, value string) (err error) {
 		number(&l.Limits.Tokens)
 	case "pictures":
 		number(&l.Limits.Pictures)
+	case "sessions":
+		number(&l.Limits.Sessions)
 	default:
 		err = errors.New("a setting that is not known: after a key stand " + settings)
 	}
@@ -201,7 +204,7 @@ func Add(path string, l Line) (Line, error) {
 	case l.Role != Ask && l.Role != Admin:
 		return l, errors.New("server: keys: a role is ask or admin")
 	}
-	for _, n := range []int64{l.Limits.Requests, l.Limits.Tokens, l.Limits.Pictures} {
+	for _, n := range []int64{l.Limits.Requests, l.Limits.Tokens, l.Limits.Pictures, l.Limits.Sessions} {
 		if n < 0 || n > MaxLimit {
 			return l, fmt.Errorf("server: keys: a limit is a number from 1 to %d; 0 is none", int64(MaxLimit))
 		}
@@ -228,7 +231,7 @@ func (l Line) text() string {
 	for _, v := range []struct {
 		what string
 		n    int64
-	}{{"requests", l.Limits.Requests}, {"tokens", l.Limits.Tokens}, {"pictures", l.Limits.Pictures}} {
+	}{{"requests", l.Limits.Requests}, {"tokens", l.Limits.Tokens}, {"pictures", l.Limits.Pictures}, {"sessions", l.Limits.Sessions}} {
 		if v.n > 0 {
 			s += fmt.Sprintf(" %s=%d", v.what, v.n)
 		}

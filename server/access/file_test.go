@@ -46,6 +46,7 @@ func TestKeysFile(t *testing.T) {
 		{"a: alice-secret-1 requests=0\n", "requests is a number from 1 to"},
 		{"a: alice-secret-1 tokens=-1\n", "tokens is a number from 1 to"},
 		{"a: alice-secret-1 pictures=1e3\n", "pictures is a number from 1 to"},
+		{"a: alice-secret-1 sessions=0\n", "sessions is a number from 1 to"},
 		{"a: alice-secret-1 tokens=1000000000001\n", "tokens is a number from 1 to 1000000000000"},
 		{"a: alice-secret-1 id=secret\n", "an id is 16 to 64 letters"},
 		{"a: alice-secret-1 id=0123456789abcde/\n", "an id is 16 to 64 letters"},
@@ -77,14 +78,14 @@ func TestSecretPrints(t *testing.T) {
 
 func TestLine(t *testing.T) {
 	lines, err := access.Parse(strings.NewReader("alice-secret-1\n" +
-		"bob smith: bob-secret-22 pictures=3  role=ask id=0123456789abcdef tokens=7 requests=2\n"))
+		"bob smith: bob-secret-22 pictures=3  role=ask id=0123456789abcdef sessions=5 tokens=7 requests=2\n"))
 	if err != nil || len(lines) != 2 {
 		t.Fatal(lines, err)
 	}
 	for i, want := range []access.Line{
 		{Name: "key1", Key: "alice-secret-1", Role: access.Admin}, // as before there were roles
 		{Name: "bob smith", Key: "bob-secret-22", ID: "0123456789abcdef", Role: access.Ask,
-			Limits: access.Limits{Requests: 2, Tokens: 7, Pictures: 3}},
+			Limits: access.Limits{Requests: 2, Tokens: 7, Pictures: 3, Sessions: 5}},
 	} {
 		got := lines[i]
 		got = access.Line{Name: got.Name, Key: got.Key, ID: got.ID, Role: got.Role, Limits: got.Limits}

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ type Limits struct {
 	Requests int64 // at once
 	Tokens   int64 // a day, from midnight on: those that were evaluated, and those that were written
 	Pictures int64 // a minute
+	Sessions int64 // of the Realtime API, at once
 }
 
 // LimitError is a request beyond one of its key's limits.
@@ -28,6 +30,7 @@ func (e *LimitError) Error() string { return e.Text }
 type use struct {
 	mu       ranked.Mutex[ranked.Use]
 	running  int64
+	sessions int64
 	day      time.Time // the midnight that today's count began with
 	today    int64     // tokens
 	pictures float64   // that may be sent at once, as of at
@@ -84,6 +87,29 @@ func (k *Key) Beside() (end func(), ok bool) {
 	}
 	u.running++
 	return u.end, true
+}
+
+// Session begins a session of the Realtime API. It is refused with a LimitError where the key has
+// as many as it may, or without a limit of its own as many as most; else end ends it, once.
+func (k *Key) Session(most int64) (end func(), err error) {
+	if k == nil {
+		return func() {}, nil
+	}
+	u := k.use
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	//rule:T6 ./server TestRealtimeOfKey false
+	if u.sessions >= cmp.Or(k.Limits.Sessions, most) {
+		u.refused++
+		return nil, &LimitError{fmt.Sprintf("this key has %d sessions of the Realtime API open, and may have no more at once: close one",
+			u.sessions), time.Second}
+	}
+	u.sessions++
+	return func() {
+		u.mu.Lock()
+		u.sessions--
+		u.mu.Unlock()
+	}, nil
 }
 
 // end is the end of a request, or of work beside one.
