@@ -38,7 +38,8 @@ func TestTranscriptions(t *testing.T) {
 		name, body, want string
 		code             int
 	}{
-		{"json", model + sound + end, `{"text":"Second 1 is 50%. Second 2 is 50%. Second 3 is 50%."}` + "\n", 200},
+		{"json", model + sound + end,
+			`{"text":"Second 1 is 50%. Second 2 is 50%. Second 3 is 50%.","usage":{"type":"duration","seconds":2.5}}` + "\n", 200},
 		{"the sound first", sound + field("language", "de") + model + end, `{"text":"Second 1 is 50%. Second 2`, 200},
 		{"text", model + field("response_format", "text") + sound + end, "Second 1 is 50%. Second 2 is 50%. Second 3 is 50%.", 200},
 		{"srt", model + field("response_format", "srt") + sound + end, "3\n00:00:02,000 --> 00:00:02,500\nSecond 3 is 50%.\n", 200},
@@ -46,6 +47,8 @@ func TestTranscriptions(t *testing.T) {
 		{"verbose", model + field("response_format", "verbose_json") + sound + end,
 			`{"task":"transcribe","language":"english","duration":2.5,"text":"Second 1 is 50%. Second 2 is 50%. Second 3 is 50%.",` +
 				`"segments":[{"id":0,"seek":0,"start":0,"end":1,"text":"Second 1 is 50%.","tokens":[1],"temperature":0,"avg_logprob":-0.5`, 200},
+		{"verbose's usage", model + field("response_format", "verbose_json") + sound + end,
+			`],"usage":{"type":"duration","seconds":2.5}}` + "\n", 200},
 		{"words", model + field("response_format", "verbose_json") + field("timestamp_granularities[]", "word") + sound + end,
 			`"words":[{"word":"Second","start":0,"end":0.1}`, 200},
 		{"a stream", model + field("stream", "true") + sound + end,
@@ -87,7 +90,8 @@ func TestTranscriptions(t *testing.T) {
 		}
 	}
 	a := r.post("/v1/audio/translations", model+field("response_format", "verbose_json")+sound+end, "Content-Type", formKind)
-	if want := `{"task":"translate","language":"english","duration":2.5,"text":"In English: Second 1`; !strings.HasPrefix(a.body, want) {
+	if want := `{"task":"translate","language":"english","duration":2.5,"text":"In English: Second 1`; !strings.HasPrefix(a.body, want) ||
+		strings.Contains(a.body, "usage") {
 		t.Errorf("a translation: %d %.200s", a.code, a.body)
 	}
 	if a := r.post("/v1/audio/transcriptions", "{}"); a.code != 400 ||

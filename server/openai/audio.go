@@ -107,6 +107,13 @@ type verbose struct {
 	Text     string    `json:"text"`
 	Segments []segment `json:"segments,omitempty"`
 	Words    []word    `json:"words,omitempty"`
+	Usage    *heard    `json:"usage,omitempty"`
+}
+
+// heard is how much of a sound was written down.
+type heard struct {
+	Type    string  `json:"type"`
+	Seconds float64 `json:"seconds"`
 }
 
 type segment struct {
@@ -159,7 +166,10 @@ func (t *Transcription) Finish(length time.Duration) (b []byte, err error) {
 	case "verbose_json":
 		return line(t.verbose(length))
 	}
-	return line(wire.TranscriptionResponse{Text: t.text.String()})
+	return line(struct {
+		wire.TranscriptionResponse
+		Usage *heard `json:"usage,omitempty"`
+	}{wire.TranscriptionResponse{Text: t.text.String()}, t.usage(length)})
 }
 
 // Type is the content type of the answer.
@@ -185,8 +195,17 @@ func (t *Transcription) ErrorEnd(status int, text string) []byte {
 
 func (t *Transcription) WholeType() string { return whole }
 
+// usage is nil for a translation: OpenAI's answer has none.
+func (t *Transcription) usage(length time.Duration) *heard {
+	if t.request.Translate {
+		return nil
+	}
+	return &heard{"duration", seconds(length)}
+}
+
 func (t *Transcription) verbose(length time.Duration) verbose {
-	v := verbose{Task: "transcribe", Language: languageName(t.request.Language), Duration: seconds(length), Text: t.text.String()}
+	v := verbose{Task: "transcribe", Language: languageName(t.request.Language), Duration: seconds(length), Text: t.text.String(),
+		Usage: t.usage(length)}
 	if t.request.Translate {
 		v.Task = "translate"
 	}
