@@ -84,9 +84,8 @@ type packet struct {
 // reached is a network that the services are announced on.
 type reached struct {
 	link
-	joined bool
-	left   int       // announcements to come
-	sent   time.Time // when all was last told
+	left int       // announcements to come
+	sent time.Time // when all was last told
 }
 
 type announcer struct {
@@ -96,9 +95,10 @@ type announcer struct {
 	links  func() ([]link, error)
 	told   map[string]bool
 
-	conn packets // nil: it is to be opened
-	came chan packet
-	on   map[int]*reached // by the interface's index
+	conn   packets // nil: it is to be opened
+	came   chan packet
+	joined map[int]bool     // by the interface's index; also of one that is down for now
+	on     map[int]*reached // those that are up
 }
 
 // run does everything but read.
@@ -150,14 +150,11 @@ func (a *announcer) look() time.Duration {
 		} else if !slices.Equal(r.addrs, l.addrs) {
 			r.left = announces
 		}
-		if r.link = l; !r.joined {
-			if err := a.join(l.Interface); err != nil {
-				a.fail(fmt.Errorf("mdns: listening to multicasts on %s: %w", l.Name, err))
-				continue
-			}
-			r.joined = true
+		if err := a.join(l.Interface); err != nil {
+			a.fail(fmt.Errorf("mdns: listening to multicasts on %s: %w", l.Name, err))
+			continue
 		}
-		now[l.Index] = r
+		r.link, now[l.Index] = l, r
 	}
 	a.on = now
 	next := every
@@ -180,14 +177,21 @@ func (a *announcer) each(f func(*reached)) {
 }
 
 // join takes part in what is said on a network.
-func (a *announcer) join(on *net.Interface) error {
-	if a.conn != nil {
-		return a.conn.JoinGroup(on, group)
+func (a *announcer) join(on *net.Interface) (err error) {
+	switch {
+	case a.joined[on.Index]:
+		return nil
+	case a.conn != nil:
+		err = a.conn.JoinGroup(on, group)
+	default:
+		if a.conn, err = a.listen(on); err != nil {
+			return err
+		}
+		a.came, a.joined = make(chan packet), map[int]bool{}
+		go read(a.conn, a.came)
 	}
-	conn, err := a.listen(on)
 	if err == nil {
-		a.conn, a.came = conn, make(chan packet)
-		go read(conn, a.came)
+		a.joined[on.Index] = true
 	}
 	return err
 }
@@ -199,7 +203,7 @@ func (a *announcer) close() {
 	_ = a.conn.Close()
 	for range a.came { //nolint:revive // until the reader has ended
 	}
-	a.conn, a.came, a.on = nil, nil, nil
+	a.conn, a.came, a.joined, a.on = nil, nil, nil, nil
 }
 
 // read gives what comes to a channel, which it closes when nothing more can come.

@@ -91,7 +91,14 @@ func TestAnnounce(t *testing.T) {
 		time.Sleep(2 * every)
 		n.expect(t, "after a change", heard{1, one + " 10.0.0.5", 2}, heard{3, one + " 10.3.0.1", 2})
 		n.do(func() {
-			if want := []int{2, 3}; !slices.Equal(n.joined, want) { // the first is the socket's own
+			n.up = n.up[:1] // the other is down for a while
+		})
+		time.Sleep(2 * every)
+		n.do(func() { n.up = n.up[:2] })
+		time.Sleep(2 * every)
+		n.expect(t, "after a network was down", heard{3, one + " 10.3.0.1", 2})
+		n.do(func() {
+			if want := []int{1, 2, 3}; !slices.Equal(n.joined, want) {
 				t.Errorf("joined %v, want %v", n.joined, want)
 			}
 			close(n.came)
@@ -240,14 +247,14 @@ func (n *network) announcer(t *testing.T, all ...Service) *announcer {
 			n.do(func() { up = n.up })
 			return up, nil
 		},
-		listen: func(*net.Interface) (packets, error) {
+		listen: func(on *net.Interface) (packets, error) {
 			n.Lock()
 			defer n.Unlock()
 			if n.fault != nil {
 				return nil, n.fault
 			}
 			n.open++
-			n.shut = make(chan struct{})
+			n.shut, n.joined = make(chan struct{}), []int{on.Index}
 			return n, nil
 		}}
 }
@@ -298,7 +305,12 @@ func at(index int, addr string) link {
 }
 
 func (n *network) JoinGroup(on *net.Interface, _ net.Addr) error {
-	n.do(func() { n.joined = append(n.joined, on.Index) })
+	n.Lock()
+	defer n.Unlock()
+	if slices.Contains(n.joined, on.Index) {
+		return errors.New("address already in use")
+	}
+	n.joined = append(n.joined, on.Index)
 	return nil
 }
 
