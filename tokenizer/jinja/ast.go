@@ -78,10 +78,10 @@ type (
 
 // arguments are those of one call.
 type arguments struct {
-	pos        []expr
-	names      []string
-	named      []expr
-	star, dict expr // *x and **x, or nil
+	pos   []expr
+	names []string
+	named []expr
+	star  expr // *x, or nil
 }
 
 type (

@@ -128,25 +128,8 @@ func init() {
 
 func newDict(r *run, a *args) *Dict {
 	d := &Dict{}
-	if len(a.pos) > 1 {
-		r.failf("dict takes one argument")
-	}
-	for _, v := range a.pos {
-		if from, ok := v.(*Dict); ok {
-			r.Grow(2 * itemBytes * from.Len())
-			for i, k := range from.keys {
-				d.set(k, from.values[i])
-			}
-			continue
-		}
-		for _, pair := range r.items(v) {
-			kv := r.items(pair)
-			if len(kv) != 2 {
-				r.failf("a dict is made of pairs")
-			}
-			r.Grow(2 * itemBytes)
-			d.set(r.hashed(kv[0]), kv[1])
-		}
+	if len(a.pos) > 0 {
+		r.failf("a dict of another value is not supported")
 	}
 	for i, n := range a.names {
 		r.Grow(2 * itemBytes)

@@ -32,7 +32,8 @@
 //   - the statements with, autoescape, print, include, import, extends, block
 //   - recursive loops, loop.cycle, loop.changed, loop.depth
 //   - the functions cycler, joiner, lipsum, and varargs and kwargs of a macro
-//   - formatting by % and format
+//   - dict and namespace of another dict or of pairs, and arguments from a dict by **
+//   - the power operator **, and formatting by % and format
 //   - replacing an empty text, several subscripts at once, several attributes to sort by, and keys
 //     of dicts that are tuples
 //   - numbers written as 1_000 or 0x1f, and escapes in strings by an octal number, by a name, or

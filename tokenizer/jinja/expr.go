@@ -415,19 +415,6 @@ func (x *arguments) eval(r *run) *args {
 	for i, n := range x.names {
 		a.names, a.named = append(a.names, n), append(a.named, x.named[i].eval(r))
 	}
-	if x.dict != nil {
-		d, ok := x.dict.eval(r).(*Dict)
-		if !ok {
-			r.failf("what follows ** is no dict")
-		}
-		for i, k := range d.keys {
-			name, ok := k.(origin.Text)
-			if !ok {
-				r.failf("keywords must be strings")
-			}
-			a.names, a.named = append(a.names, name.String()), append(a.named, d.values[i])
-		}
-	}
 	return a
 }
 

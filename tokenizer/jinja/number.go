@@ -41,7 +41,7 @@ func (r *run) math(op string, x, y Value) (v Value, ok bool) {
 	if (op == "/" || op == "//" || op == "%") && yf == 0 {
 		r.failf("division by zero")
 	}
-	if xFloat || yFloat || op == "/" || op == "**" && yi < 0 {
+	if xFloat || yFloat || op == "/" {
 		return r.floats(op, xf, yf), true
 	}
 	out, fits := 0, true
@@ -66,16 +66,6 @@ func (r *run) math(op string, x, y Value) (v Value, ok bool) {
 		}
 		if out = q; op == "%" {
 			out = m
-		}
-	case "**":
-		out = 1
-		for base := xi; yi > 0 && fits; yi >>= 1 {
-			if yi&1 == 1 {
-				out, fits = multiply(out, base)
-			}
-			if yi > 1 && fits {
-				base, fits = multiply(base, base)
-			}
 		}
 	}
 	if !fits {
@@ -103,8 +93,6 @@ func (r *run) floats(op string, x, y float64) Value {
 		out = x * y
 	case "/":
 		out = x / y
-	case "**":
-		out = math.Pow(x, y)
 	default:
 		m := math.Mod(x, y)
 		if m != 0 && (y < 0) != (m < 0) {

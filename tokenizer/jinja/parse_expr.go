@@ -106,8 +106,7 @@ func (p *parser) binary(operand func() expr, ops ...string) expr {
 }
 
 func (p *parser) sum() expr      { return p.binary(p.concat, "+", "-") }
-func (p *parser) product() expr  { return p.binary(p.power, "*", "/", "//", "%") }
-func (p *parser) power() expr    { return p.binary(p.filtered, "**") }
+func (p *parser) product() expr  { return p.binary(p.filtered, "*", "/", "//", "%") }
 func (p *parser) filtered() expr { return p.unary(true) }
 
 func (p *parser) concat() expr {
@@ -261,18 +260,15 @@ func (p *parser) arguments() arguments {
 		bad := false
 		switch n := p.peek(); {
 		case p.skipOp("*"):
-			bad = a.star != nil || a.dict != nil
+			bad = a.star != nil
 			a.star = p.expression()
-		case p.skipOp("**"):
-			bad = a.dict != nil
-			a.dict = p.expression()
 		case p.tok().kind == tokName && n.kind == tokOp && n.text == "=":
-			bad = a.dict != nil || slices.Contains(a.names, p.tok().text)
+			bad = slices.Contains(a.names, p.tok().text)
 			a.names = append(a.names, p.next().text)
 			p.next()
 			a.named = append(a.named, p.expression())
 		default:
-			bad = a.star != nil || a.dict != nil || len(a.names) > 0
+			bad = a.star != nil || len(a.names) > 0
 			a.pos = append(a.pos, p.expression())
 		}
 		if bad {

@@ -244,6 +244,8 @@ func (s *scanner) operator(c byte) {
 	}
 	text := s.src[s.at : s.at+n]
 	switch {
+	case text == "**":
+		s.fail("the operator ** is not supported")
 	case n == 1 && !strings.Contains("+-*/%~()[]{}<>=.:|,;", text):
 		r, _ := utf8.DecodeRuneInString(s.src[s.at:])
 		s.fail("unexpected character %q", r)
