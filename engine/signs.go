@@ -139,13 +139,11 @@ func (m *Model) signed(ctx context.Context, r *Request, isChat bool, pictures in
 		for i := range r.Images {
 			front.WriteString(sign(i, len(r.Images)))
 		}
-		if own.Prompt = front.String() + r.Prompt; v.Last {
-			own.Prompt = r.Prompt + front.String()
-		}
+		own.Prompt = front.String() + r.Prompt
 	}
 	for i := range own.Messages {
 		if msg := &own.Messages[i]; isChat && len(msg.Images) > 0 {
-			msg.Content, msg.Null, msg.Images, msg.Parts = content(msg, v.Last, sign), false, nil, nil
+			msg.Content, msg.Null, msg.Images, msg.Parts = content(msg, sign), false, nil, nil
 		}
 	}
 	if ps, err = m.rendered(ctx, &own, isChat); err != nil {
@@ -183,13 +181,10 @@ func (m *Model) signed(ctx context.Context, r *Request, isChat bool, pictures in
 }
 
 // content returns a message's content with a sign in the place of each picture.
-func content(msg *chat.Message, last bool, sign func(i, n int) string) string {
+func content(msg *chat.Message, sign func(i, n int) string) string {
 	parts := msg.Parts
 	if parts == nil {
 		parts = append(slices.Repeat([]chat.Part{{Image: true}}, len(msg.Images)), chat.Part{Text: msg.Content})
-		if last {
-			slices.Reverse(parts)
-		}
 	}
 	var sb strings.Builder
 	n := 0

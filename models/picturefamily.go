@@ -26,7 +26,6 @@ type pictureFamily struct {
 	first       int
 	always      bool
 	after       string // text behind it
-	last        bool   // pictures stand behind a turn's text, not before it
 	tiles       int    // the picture is also looked at in tiles × tiles parts, each with rows of its own
 	norm        vision.Norm
 	square      bool // laid on a black square before it is resized

@@ -46,7 +46,6 @@ type Vision struct {
 
 	Placeholder int32  // the token that stands for a row
 	Word        string // the same as the tokenizer has it: what a chat template prints once for a picture
-	Last        bool   // a turn's pictures stand behind its text
 	Inner       string // what a picture's rows are written as: takes the place of a chat template's single placeholder
 
 	family *pictureFamily
@@ -127,7 +126,7 @@ func (pkg *Package) readEncoder(name string) error {
 	if v.family == nil {
 		return bad("say it as vlm_type in config.json", "nothing tells which family this encoder belongs to")
 	}
-	v.Family, v.Word, v.Last, v.Square, v.Tiles = v.family.name, v.family.row, v.family.last, v.family.square, v.family.tiles
+	v.Family, v.Word, v.Square, v.Tiles = v.family.name, v.family.row, v.family.square, v.family.tiles
 	if err := v.readTensors(m, pkg.Hidden); err != nil {
 		return bad(whole, "%v", err)
 	}
@@ -229,9 +228,6 @@ func (v *Vision) pictures() string {
 	}
 	if v.MRope {
 		parts = append(parts, fmt.Sprintf("positions on a grid of %d×%d", v.Across, v.Down))
-	}
-	if v.Last {
-		return strings.Join(append(parts, "behind a turn's text"), ", ")
 	}
 	return strings.Join(append(parts, "before a turn's text"), ", ")
 }
