@@ -165,47 +165,49 @@ func (p *Package) loading() (most int64) {
 
 // Info is a package in numbers and words, for people and for /api/show. Zero numbers are unknown.
 type Info struct {
-	Name          string
-	Kind          string // of a package that is no language model (Whisper); empty for one that is
-	Says          string // where axle does not run the kind: that in a sentence, as a [KindError] has it. Most of the rest is empty then
-	Architecture  string
-	Family        string
-	Layout        string
-	Path          string
-	Source        string
-	Digest        string
-	TokenizerType string
-	Quantization  string // W8A16, W4A16, BF16 …; empty when nothing says
-	Parameters    int64
-	Estimated     bool   // Parameters is a guess by name or size, not a count
-	ParameterSize string // 596M, 4.0B
-	Context       int
-	Prefill       int // tokens of a prompt that prefill groups take; 0: there are none
-	Hidden        int
-	Layers        int
-	Heads         int
-	KVHeads       int
-	HeadDim       int
-	FeedForward   int
-	Vocab         int
-	Cells         int
-	KV            int
-	Groups        []string // decode 1+2047, prefill 128+0 …
-	Capabilities  []string
-	Languages     []string    // that a recogniser hears, ISO 639-1; empty where that is not known
-	Voices        []ask.Voice // that it speaks with
-	Pooling       string
-	Encoder       string // of pictures or of sound, in a line; empty where there is none
-	Pictures      string // what a picture costs, or why none is read
-	Size          int64
-	Memory        Memory
-	Mixed         string      // kinds of layers, when they differ
-	Each          []LayerInfo // of layers, when they differ
-	LayerInputs   string      // the layer inputs of a token, in words; empty where there are none
-	State         string      // what a layer with a state keeps, in words
-	StateBytes    int64       // what a sequence has in all of them: a slot, and a snapshot
-	Slots         int         // how many of those a load takes room for, unless it is told otherwise
-	Notes         []string
+	Name string `json:"name"`
+	Kind string `json:"-"` // of a package that is no language model (Whisper); empty for one that is
+	// Says is where axle does not run the kind: that in a sentence, as a [KindError] has it. Most of
+	// the rest is empty then.
+	Says          string      `json:"-"`
+	Architecture  string      `json:"architecture"`
+	Family        string      `json:"family"`
+	Layout        string      `json:"layout"`
+	Path          string      `json:"path"`
+	Source        string      `json:"configuration"`
+	Digest        string      `json:"digest"`
+	TokenizerType string      `json:"tokenizer_type"`
+	Quantization  string      `json:"quantization"` // W8A16, W4A16, BF16 …; empty when nothing says
+	Parameters    int64       `json:"parameters"`
+	Estimated     bool        `json:"parameters_estimated"` // Parameters is a guess by name or size, not a count
+	ParameterSize string      `json:"-"`                    // 596M, 4.0B
+	Context       int         `json:"context"`
+	Prefill       int         `json:"-"` // tokens of a prompt that prefill groups take; 0: there are none
+	Hidden        int         `json:"hidden"`
+	Layers        int         `json:"layers"`
+	Heads         int         `json:"heads,omitempty"`
+	KVHeads       int         `json:"kv_heads,omitempty"`
+	HeadDim       int         `json:"head_dim,omitempty"`
+	FeedForward   int         `json:"feed_forward,omitempty"`
+	Vocab         int         `json:"vocab"`
+	Cells         int         `json:"cells"`
+	KV            int         `json:"kv"`
+	Groups        []string    `json:"groups"` // decode 1+2047, prefill 128+0 …
+	Capabilities  []string    `json:"capabilities"`
+	Languages     []string    `json:"languages,omitempty"` // that a recogniser hears, ISO 639-1; empty where that is not known
+	Voices        []ask.Voice `json:"-"`                   // that it speaks with
+	Pooling       string      `json:"pooling,omitempty"`
+	Encoder       string      `json:"encoder,omitempty"`  // of pictures or of sound, in a line; empty where there is none
+	Pictures      string      `json:"pictures,omitempty"` // what a picture costs, or why none is read
+	Size          int64       `json:"size_bytes"`
+	Memory        Memory      `json:"memory"`
+	Mixed         string      `json:"kinds_of_layers,omitempty"` // kinds of layers, when they differ
+	Each          []LayerInfo `json:"each_layer,omitempty"`      // of layers, when they differ
+	LayerInputs   string      `json:"layer_inputs,omitempty"`    // the layer inputs of a token, in words; empty where there are none
+	State         string      `json:"state,omitempty"`           // what a layer with a state keeps, in words
+	StateBytes    int64       `json:"state_bytes,omitempty"`     // what a sequence has in all of them: a slot, and a snapshot
+	Slots         int         `json:"slots,omitempty"`           // how many of those a load takes room for, unless it is told otherwise
+	Notes         []string    `json:"notes"`
 }
 
 // Info collects what is known. It loads the template, to see what it can do; a template that fails

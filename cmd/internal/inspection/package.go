@@ -3,63 +3,20 @@ package inspection
 import (
 	"io"
 
-	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/models"
 )
 
-// Package is a package folder: models.Info, field by field, with the names that its JSON has.
-type Package struct {
-	Name          string             `json:"name"`
-	Kind          string             `json:"-"`
-	Says          string             `json:"-"`
-	Architecture  string             `json:"architecture"`
-	Family        string             `json:"family"`
-	Layout        string             `json:"layout"`
-	Path          string             `json:"path"`
-	Source        string             `json:"configuration"`
-	Digest        string             `json:"digest"`
-	TokenizerType string             `json:"tokenizer_type"`
-	Quantization  string             `json:"quantization"`
-	Parameters    int64              `json:"parameters"`
-	Estimated     bool               `json:"parameters_estimated"`
-	ParameterSize string             `json:"-"`
-	Context       int                `json:"context"`
-	Prefill       int                `json:"-"`
-	Hidden        int                `json:"hidden"`
-	Layers        int                `json:"layers"`
-	Heads         int                `json:"heads,omitempty"`
-	KVHeads       int                `json:"kv_heads,omitempty"`
-	HeadDim       int                `json:"head_dim,omitempty"`
-	FeedForward   int                `json:"feed_forward,omitempty"`
-	Vocab         int                `json:"vocab"`
-	Cells         int                `json:"cells"`
-	KV            int                `json:"kv"`
-	Groups        []string           `json:"groups"`
-	Capabilities  []string           `json:"capabilities"`
-	Languages     []string           `json:"languages,omitempty"`
-	Voices        []ask.Voice        `json:"-"`
-	Pooling       string             `json:"pooling,omitempty"`
-	Encoder       string             `json:"encoder,omitempty"`
-	Pictures      string             `json:"pictures,omitempty"`
-	Size          int64              `json:"size_bytes"`
-	Memory        models.Memory      `json:"memory"`
-	Mixed         string             `json:"kinds_of_layers,omitempty"`
-	Each          []models.LayerInfo `json:"each_layer,omitempty"` // where layers differ
-	LayerInputs   string             `json:"layer_inputs,omitempty"`
-	State         string             `json:"state,omitempty"`
-	StateBytes    int64              `json:"state_bytes,omitempty"`
-	Slots         int                `json:"slots,omitempty"`
-	Notes         []string           `json:"notes"`
-}
+// Package is the report of a package folder.
+type Package struct{ models.Info }
 
 func describePackage(p *models.Package) *Package {
-	r := Package(p.Info())
+	r := &Package{p.Info()}
 	r.Notes = append([]string{}, r.Notes...) // a list, though an empty one
-	return &r
+	return r
 }
 
-// Print writes it for people.
-func (r *Package) Print(w io.Writer) error { return models.Info(*r).Write(w) }
+// Print writes the report for people.
+func (r *Package) Print(w io.Writer) error { return r.Write(w) }
 
 // Kind is a package that is no language model.
 type Kind struct {
