@@ -63,7 +63,7 @@ func TestRealtime(t *testing.T) {
 		t.Errorf("%s", e)
 	}
 	var now state
-	if r.looked("state", &now); len(now.Streams) > 0 {
+	if r.monitor("state", &now); len(now.Streams) > 0 {
 		t.Errorf("turns that are over are listed: %+v", now.Streams)
 	}
 	page := r.do("GET", "/metrics", "").body
@@ -148,7 +148,7 @@ func TestRealtimeTurns(t *testing.T) {
 	}
 	turn()
 	var mine state
-	r.looked("state", &mine, "Authorization", "Bearer secret")
+	r.monitor("state", &mine, "Authorization", "Bearer secret")
 	for _, s := range mine.Streams {
 		if s.Route == "realtime transcribe" {
 			if a := r.do("DELETE", "/api/axle/streams/"+s.ID, "", "Authorization", "Bearer secret"); a.code != 204 {

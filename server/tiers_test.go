@@ -23,11 +23,11 @@ func TestTiersTold(t *testing.T) {
 }
 
 // The page is told the same of each loaded model, and what its states take.
-func TestTiersLooked(t *testing.T) {
+func TestTiersMonitor(t *testing.T) {
 	r := newRig(t, func(_ *server.Options, c *scripted.Config) { c.Info.Memory.States = 65 << 20 })
 	r.post("/api/generate", `{"model":"scripted","prompt":"[[say:x]]"}`)
 	var s state
-	if r.looked("state", &s); len(s.Models) != 1 || s.Models[0].Memory["states"] != 65<<20 {
+	if r.monitor("state", &s); len(s.Models) != 1 || s.Models[0].Memory["states"] != 65<<20 {
 		t.Fatalf("%+v", s.Models)
 	}
 	want := []manage.Tier{{Name: "card", Rows: 4096}, {Name: "memory", Rows: 300, Used: 20, Hits: 7, In: 14336, Out: 40960, Saved: 1.5},

@@ -335,7 +335,7 @@ func TestTranscriptionLeaves(t *testing.T) {
 	_ = half.Close()
 	until("half a form, left", func() bool { return r.Active() == 1 })
 	var mine state
-	r.looked("state", &mine, "Axle-Session", session)
+	r.monitor("state", &mine, "Axle-Session", session)
 	if len(mine.Streams) != 1 {
 		t.Fatalf("%+v", mine.Streams)
 	}
@@ -359,7 +359,7 @@ func TestTranscriptionEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	var mine state
-	r.looked("state", &mine, "Axle-Session", session)
+	r.monitor("state", &mine, "Axle-Session", session)
 	if len(mine.Streams) != 1 {
 		t.Fatalf("%+v", mine.Streams)
 	}

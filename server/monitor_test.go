@@ -29,9 +29,9 @@ func TestEndOwn(t *testing.T) {
 	r := newRig(t)
 	rest := r.streaming("Axle-Session", session)
 	var mine, others, none state
-	r.looked("state", &mine, "Axle-Session", session)
-	r.looked("state", &others, "Axle-Session", stranger)
-	r.looked("state", &none)
+	r.monitor("state", &mine, "Axle-Session", session)
+	r.monitor("state", &others, "Axle-Session", stranger)
+	r.monitor("state", &none)
 	if len(mine.Streams) != 1 || !mine.Streams[0].Own || mine.Streams[0].State != "answering" ||
 		mine.Streams[0].Model != "scripted-chat:latest" ||
 		mine.Streams[0].Route != "/api/chat" || mine.Streams[0].Prompt == 0 || mine.Streams[0].Load <= 0 || mine.Streams[0].Queue == nil {
@@ -70,8 +70,8 @@ func TestEndOwn(t *testing.T) {
 
 const session, stranger = "0123456789abcdef", "fedcba9876543210"
 
-// looked gets one of the routes under /api/axle into v.
-func (r *rig) looked(path string, v any, header ...string) {
+// monitor gets one of the routes under /api/axle into v.
+func (r *rig) monitor(path string, v any, header ...string) {
 	r.t.Helper()
 	a := r.do("GET", "/api/axle/"+path, "", header...)
 	if a.code != 200 {
@@ -193,8 +193,8 @@ func TestEndOwnByKey(t *testing.T) {
 		}
 	}
 	var anns, bobs state
-	r.looked("state", &anns, "Authorization", "Bearer "+ann)
-	r.looked("state", &bobs, "Authorization", "Bearer "+bob, "Axle-Session", session)
+	r.monitor("state", &anns, "Authorization", "Bearer "+ann)
+	r.monitor("state", &bobs, "Authorization", "Bearer "+bob, "Axle-Session", session)
 	if len(anns.Streams) != 1 || !anns.Streams[0].Own || bobs.Streams[0].Own {
 		t.Fatalf("ann %+v, bob %+v", anns.Streams, bobs.Streams)
 	}
@@ -213,7 +213,7 @@ func TestEndOwnByKey(t *testing.T) {
 
 // Nothing under /api/axle is reachable by a page of another origin, or under a name that can be
 // registered.
-func TestLookGuarded(t *testing.T) {
+func TestMonitorGuarded(t *testing.T) {
 	//proves:T19
 	r := newRig(t)
 	for _, c := range [][2]string{{"GET", "state"}, {"GET", "cells"}, {"DELETE", "streams/1"}, {"GET", "catalogue"}, {"GET", "store"},
@@ -232,15 +232,15 @@ func TestLookGuarded(t *testing.T) {
 }
 
 // The state tells of cards and models; a machine whose models are on no card says what they are on.
-func TestLookState(t *testing.T) {
+func TestMonitorState(t *testing.T) {
 	r := newRig(t)
 	var st state
-	r.looked("state", &st)
+	r.monitor("state", &st)
 	if st.Status != "ok" || len(st.Models) != 0 || len(st.Cards) != 0 || !st.Bench.Allowed {
 		t.Errorf("with nothing loaded: %+v", st)
 	}
 	r.post("/api/chat", chatBody("scripted-chat", "hello", ""))
-	r.looked("state", &st)
+	r.monitor("state", &st)
 	if len(st.Models) != 1 || len(st.Cards) != 1 || st.Cards[0].Temperature == nil || st.First <= 0 || len(st.Streams) != 0 {
 		t.Fatalf("%+v", st)
 	}
@@ -268,7 +268,7 @@ func TestLookState(t *testing.T) {
 			}
 		}
 	}
-	r.looked("cells?model=scripted-chat", &cells)
+	r.monitor("cells?model=scripted-chat", &cells)
 	sum := 0
 	for _, c := range cells.Copies {
 		for _, run := range c.Map {
@@ -281,7 +281,7 @@ func TestLookState(t *testing.T) {
 	if cells.Model != "scripted-chat:latest" || len(cells.Copies) != 1 {
 		t.Errorf("%+v", cells)
 	}
-	r.looked("cells?model=scripted-embed", &cells)
+	r.monitor("cells?model=scripted-embed", &cells)
 	if len(cells.Copies) != 0 {
 		t.Errorf("a model that is not loaded has a map: %+v", cells)
 	}
@@ -291,7 +291,7 @@ func TestLookState(t *testing.T) {
 }
 
 // The catalogue says what is here and what could be.
-func TestLookCatalogue(t *testing.T) {
+func TestMonitorCatalogue(t *testing.T) {
 	r := newRig(t)
 	r.post("/api/chat", chatBody("scripted-chat", "hello", ""))
 	a := r.do("GET", "/api/axle/catalogue", "").object(t)
@@ -327,7 +327,7 @@ func (s *cardless) Cards() []pool.Card {
 // Without a card the catalogue says of its packages, which are built for the chip, that they need
 // it, and no figure of a card; and what is loaded is on the processor, which Ollama's clients read
 // from a size_vram of 0.
-func TestLookWithoutCard(t *testing.T) {
+func TestMonitorWithoutCard(t *testing.T) {
 	with := newRig(t)
 	catalogue := func(r *rig, without bool) {
 		for _, e := range r.do("GET", "/api/axle/catalogue", "").object(t)["catalogue"].([]any) {
@@ -340,7 +340,7 @@ func TestLookWithoutCard(t *testing.T) {
 	catalogue(with, false)
 	with.post("/api/chat", chatBody("scripted-chat", "hello", ""))
 	var st state
-	with.looked("state", &st)
+	with.monitor("state", &st)
 	l := &cardless{Loader: &scripted.Loader{Config: scripted.Config{Delay: time.Microsecond}}, id: st.Models[0].Device}
 	s := server.New(local.New(with.store, local.Options{Describe: scripted.Describe}), l, nil, server.Options{Loopback: true,
 		KeepAlive: 5 * time.Minute})
@@ -414,7 +414,7 @@ func TestBench(t *testing.T) {
 			"Axle-Session", session); a.code != 202 {
 			t.Fatalf("%d %s", a.code, a.body)
 		}
-		r.wait("the end of the benchmark", func() bool { b = benched{}; r.looked("bench", &b); return b.Running == nil })
+		r.wait("the end of the benchmark", func() bool { b = benched{}; r.monitor("bench", &b); return b.Running == nil })
 		return b
 	}
 	b := run()
@@ -438,7 +438,7 @@ func TestBench(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(other.store.Dir(), "bench", "odd.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	other.looked("bench", &b)
+	other.monitor("bench", &b)
 	if len(b.Results) != 1 || !strings.Contains(string(b.Results[0].Last), first.Format(time.RFC3339)) {
 		t.Errorf("another server finds %+v", b.Results)
 	}
@@ -472,14 +472,14 @@ func TestBenchBounds(t *testing.T) {
 		t.Errorf("a second one: %d %s", a.code, a.body)
 	}
 	var b benched
-	r.looked("bench", &b, "Axle-Session", session)
+	r.monitor("bench", &b, "Axle-Session", session)
 	if b.Running == nil || !b.Running.Own || b.Running.Steps != 2 {
 		t.Errorf("%+v", b.Running)
 	}
 	if a := r.do("DELETE", "/api/axle/bench", ""); a.code != 204 {
 		t.Errorf("ending it: %d %s", a.code, a.body)
 	}
-	r.wait("its end", func() bool { b = benched{}; r.looked("bench", &b); return b.Running == nil })
+	r.wait("its end", func() bool { b = benched{}; r.monitor("bench", &b); return b.Running == nil })
 	if b.Error != "the benchmark was ended" {
 		t.Errorf("it ended with %q", b.Error)
 	}
@@ -502,7 +502,7 @@ func TestBenchAllowed(t *testing.T) {
 			t.Errorf("ending: %d", a.code)
 		}
 		var b benched
-		if r.looked("bench", &b); b.Allowed != allow || (b.Why == "") != allow {
+		if r.monitor("bench", &b); b.Allowed != allow || (b.Why == "") != allow {
 			t.Errorf("%v %q", b.Allowed, b.Why)
 		}
 	}
