@@ -166,9 +166,10 @@ func (p *Package) loading() (most int64) {
 // Info is a package in numbers and words, for people and for /api/show. Zero numbers are unknown.
 type Info struct {
 	Name string `json:"name"`
-	Kind string `json:"-"` // of a package that is no language model (Whisper); empty for one that is
-	// Says is where axle does not run the kind: that in a sentence, as a [KindError] has it. Most of
-	// the rest is empty then.
+	// Kind is that of a package that is no language model (Whisper); empty for one that is.
+	Kind string `json:"-"`
+	// Says is, where axle does not run the kind, that in a sentence, as a [KindError] has it. Most
+	// of the rest is empty then.
 	Says          string      `json:"-"`
 	Architecture  string      `json:"architecture"`
 	Family        string      `json:"family"`
