@@ -223,6 +223,24 @@ func counted[T any](r *requests, sequence iter.Seq2[T, error]) iter.Seq2[T, erro
 	}
 }
 
+// step runs f as one piece of work for the card: between its calls no other model has its turn. f
+// says of each call how it went. Another error of f is no fault of the card.
+func (b *netBackend) step(ctx context.Context, f func(called func(error) error) error) error {
+	var failed, ended error
+	if _, err := b.nets[0].piece(ctx, func(axcl.Device) error {
+		ended = f(func(err error) error {
+			if failed = err; err == nil {
+				b.calls.Add(1)
+			}
+			return err
+		})
+		return failed
+	}); err != nil {
+		return err // a call that never returned may yet write the others
+	}
+	return ended
+}
+
 // call calls the first net.
 func (b *netBackend) call(ctx context.Context, in, out map[string][]byte) error {
 	if _, err := b.nets[0].run(ctx, 0, in, out); err != nil {

@@ -107,11 +107,9 @@ type kokoroTurns struct {
 // Turn waits until the nets are the request's. done ends this.
 func (b *kokoroTurns) Turn(ctx context.Context) (done func(), err error) { return b.turn(ctx, b.key) }
 
-// Part calls a net.
-func (b *kokoroTurns) Part(ctx context.Context, part int, in, out map[string][]byte) error {
-	_, err := b.nets[part-1].run(ctx, 0, in, out)
-	if err == nil {
-		b.calls.Add(1)
-	}
-	return err
+// Step is one piece of work for the card.
+func (b *kokoroTurns) Step(ctx context.Context, f func(speech.KokoroCall) error) error {
+	return b.step(ctx, func(called func(error) error) error {
+		return f(func(part int, in, out map[string][]byte) error { return called(b.nets[part-1].net.Run(0, in, out)) })
+	})
 }

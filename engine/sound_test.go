@@ -309,7 +309,7 @@ func sounding() []soundKind {
 			refused: []TranscribeRequest{{Language: "de"}, {Translate: true}}},
 		{name: "Qwen3-ASR", write: modelstest.QwenASR{Seed: 1}.Write, ask: hear, after: []int{0, 1}, faults: 2,
 			none: pictures.ErrNonsense},
-		{name: "Kokoro", write: speaking(modelstest.Kokoro{Seed: 3, Layout: "A"}), ask: speak, after: []int{0}, faults: 1,
+		{name: "Kokoro", write: speaking(modelstest.Kokoro{Seed: 3, Layout: "A"}), ask: speak, after: []int{0, 1, 2}, faults: 1,
 			none: speech.ErrNonsense, buffers: 2, slow: true},
 	}
 }

@@ -4,15 +4,21 @@ package engine
 
 import (
 	"context"
+	"math"
+	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/axle-llm/axle/audio/vad"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/native/simhook"
 	"github.com/axle-llm/axle/axmodel"
@@ -146,6 +152,207 @@ func voiceBeside(t *testing.T, c *Card, b *cardBackend, tokens int) {
 	t.Logf("from a token to the next at most %v", most)
 }
 
+// TestVoiceTime: a question of four seconds is spoken, and 0.3 s of silence end it. It has 20
+// tokens behind a system prompt that is known, and the first sentence of its answer eight. The
+// steps until the sentence is heard take what docs/performance.md says, on a Raspberry Pi 5's
+// clock, while the rest of the answer is written.
+func TestVoiceTime(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
+	doc, err := os.ReadFile("../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	int4 := axmodel.Qwen3Medium()
+	int4.LayerBytes = int4.LayerBytes * 33 / 64 // 4.125 bits a weight
+	for name, s := range map[string]axmodel.Shape{"qwen3:1.7b": axmodel.Qwen3Medium(), "qwen3:1.7b-int4": int4} {
+		t.Run(name, func(t *testing.T) {
+			row := regexp.MustCompile(`(?m)^\| ` + name + ` \|(( [\d.]+ s \|){7})$`).FindSubmatch(doc)
+			if row == nil {
+				t.Fatal("docs/performance.md has no such line")
+			}
+			got := voiceTime(t, s)
+			for i, cell := range strings.Fields(strings.NewReplacer("|", "", " s ", " ").Replace(string(row[1]))) {
+				said, err := strconv.ParseFloat(cell, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if t.Logf("step %d: %v, docs/performance.md says %v s", i+1, got[i], said); math.Abs(got[i].Seconds()-said) > 0.01 {
+					t.Errorf("step %d takes %v, docs/performance.md says %v s", i+1, got[i], said)
+				}
+			}
+		})
+	}
+}
+
+// voiceTime is what the steps take: until the end of speech is found, until it is written down,
+// until the answer's first token, until the token behind its first sentence, and until that
+// sentence is sound; all together; and all together where no more of the answer is written.
+func voiceTime(t *testing.T, s axmodel.Shape) (steps [7]time.Duration) {
+	t.Helper()
+	open, sim := onSim(t, "hazards=strict\nclock=virtual\nprofile=pi5")
+	c, err := OpenCard(slowed(open, sim), CardOptions{Check: -1, CheckWork: -1, Clock: clockOf(sim)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	backend, err := OpenShape(t.Context(), c, t.TempDir(), s, OpenOptions{Head: HeadCard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	b := backend.(*cardBackend)
+	hears := &beside{write: modelstest.SenseVoice{Seed: 3, Layout: "Axera", N: 256}.Write}
+	speaks := &beside{write: speaking(modelstest.Kokoro{Seed: 3, Layout: "A"})}
+	hears.open(t, c)
+	speaks.open(t, c)
+
+	const question = 4 * 16000
+	loud := func(window []float32) (float32, error) { return min(1, 20*slices.Max(window)), nil }
+	listener, err := vad.NewListener(loud, vad.Options{Stop: 3 * 16000 / 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := 0
+	for stopped := false; !stopped; {
+		window := make([]float32, vad.Window)
+		if heard < question {
+			window[0] = 0.5
+		}
+		events, err := listener.Add(window)
+		if heard += vad.Window; err != nil || heard > question+16000 {
+			t.Fatal(heard, err)
+		}
+		stopped = slices.ContainsFunc(events, func(e vad.Event) bool { return e.Kind == vad.Stopped })
+	}
+	steps[0] = time.Duration(heard-question) * time.Second / 16000
+
+	begun := c.Now()
+	if got := heardAll(t, hears.m, babble(3, 4), "en"); len(got) == 0 || hears.m.Stats().Passes["transcribe"] != 1 {
+		t.Fatalf("%d calls: %+v", hears.m.Stats().Passes["transcribe"], got)
+	}
+	steps[1] = c.Now() - begun
+
+	first := SpeakRequest{Text: "Hello, the cat."}
+	begun = c.Now()
+	if got := spokenAll(t, speaks.m, first); len(got) != 1 {
+		t.Fatalf("%d pieces", len(got))
+	}
+	sound := c.Now() - begun
+
+	job := greedy(nil, 30)
+	job.Speculate, job.IgnoreStop = new(bool), true
+	for i := range int32(100) {
+		job.IDs = append(job.IDs, i)
+	}
+	before := job
+	before.IDs, before.Limit = append(slices.Clone(job.IDs), 70000), 1
+	if _, _, err := run(b, before); err != nil {
+		t.Fatal(err)
+	}
+	for i := range int32(20) {
+		job.IDs = append(job.IDs, 80000+i)
+	}
+	// Who speaks hears of a sentence's end while the next pass goes on already, and makes what part
+	// 3 takes during another pass. That is so however slow or busy this machine is.
+	const sentence = 1 + 8 // passes: the prompt's, and the others until the token behind eight
+	passes, voice := &spied{Tenant: b.m, c: c}, &spied{Tenant: speaks.nets().nets[0].line, c: c}
+	var spoken atomic.Bool
+	text := &followed{passes, func() {
+		for len(passes.spans) > sentence && !spoken.Load() {
+			if _, ok := voice.Tenant.Offer(card.Turn); ok {
+				return
+			}
+			runtime.Gosched()
+		}
+	}}
+	late := &behind{voice, passes, sentence + 1}
+	swap := func(from, to [2]card.Tenant) {
+		t.Helper()
+		if err := c.Do(context.Background(), func(axcl.Device) error {
+			for i := range from {
+				c.Detach(from[i])
+				c.Attach(to[i], 1)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own, watched := [2]card.Tenant{b.m, voice.Tenant}, [2]card.Tenant{text, late}
+	swap(own, watched)
+	defer swap(watched, own)
+	begun = c.Now()
+	said := make(chan error, 1)
+	tokens := 0
+	for tok, err := range b.Complete(t.Context(), job) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tok.Final != "" {
+			if tok.Usage.Cached != 100 {
+				t.Errorf("%d tokens of the prompt were known", tok.Usage.Cached)
+			}
+			break
+		}
+		if tokens++; tokens == sentence {
+			go func() {
+				defer spoken.Store(true)
+				for _, err := range speaks.m.Speak(context.Background(), first) {
+					said <- err
+					return
+				}
+			}()
+		}
+	}
+	if err := <-said; err != nil || speaks.m.Stats().Passes["speak"] != 6 {
+		t.Fatal(err, speaks.m.Stats().Passes["speak"])
+	}
+	steps[2] = passes.spans[0][1] - begun
+	steps[3] = passes.spans[sentence-1][1] - passes.spans[0][1]
+	steps[4] = voice.spans[len(voice.spans)-1][1] - passes.spans[sentence-1][1]
+	for _, d := range steps[:4] {
+		steps[5] += d
+	}
+	steps[6] = steps[5] + sound
+	steps[5] += steps[4]
+	return steps
+}
+
+// behind is a tenant that has its first piece behind this many of another, and each other piece
+// behind one more at least.
+type behind struct {
+	*spied
+	other *spied
+	from  int
+}
+
+func (b *behind) Offer(k card.Kind) (time.Duration, bool) {
+	if len(b.other.spans) < b.from {
+		return 0, false
+	}
+	return b.spied.Offer(k)
+}
+
+func (b *behind) Step(k card.Kind) (bool, error) {
+	b.from = len(b.other.spans) + 1
+	return b.spied.Step(k)
+}
+
+// followed is a tenant behind whose pieces something is done. Those that take no time are no
+// passes.
+type followed struct {
+	*spied
+	then func()
+}
+
+func (f *followed) Step(k card.Kind) (bool, error) {
+	did, err := f.spied.Step(k)
+	f.spans = slices.DeleteFunc(f.spans, func(s [2]time.Duration) bool { return s[0] == s[1] })
+	f.then()
+	return did, err
+}
+
 // waits checks what others did between passes, and returns the longest time from the end of one to
 // the end of the next.
 func waits(t *testing.T, passes spans, others []*beside) (most time.Duration) {
@@ -271,8 +478,8 @@ func fourStreams(t *testing.T, b *cardBackend, tokens int) (ids [4][]int32, wide
 	return ids, widest
 }
 
-// slowedNets are the times of nets as they were measured, by the ends of their files' names: half a
-// minute of speech, two calls, takes SenseVoice 0.46 s on a Raspberry Pi 5.
+// slowedNets are the times of nets as they were measured, by their files' names: half a minute of
+// speech, two calls, takes SenseVoice 0.46 s on a Raspberry Pi 5.
 var slowedNets = map[string]time.Duration{
 	"sensevoice.axmodel":      230 * time.Millisecond,
 	"kokoro_part1_96.axmodel": 31 * time.Millisecond,

@@ -111,44 +111,29 @@ func (b *zipformerTurns) Step(ctx context.Context, f func(speech.ZipformerCalls)
 		return err
 	}
 	defer done()
-	calls := &zipformerCalls{zipformerTurns: b}
-	var ended error
-	if _, err := b.nets[0].piece(ctx, func(axcl.Device) error {
-		ended = f(calls)
-		return calls.failed
-	}); err != nil {
-		return err
-	}
-	return ended
+	return b.step(ctx, func(called func(error) error) error { return f(&zipformerCalls{b, called}) })
 }
 
 // zipformerCalls are the calls of a step. It implements [speech.ZipformerCalls].
 type zipformerCalls struct {
 	*zipformerTurns
-	failed error // the card's
+	called func(error) error
 }
 
 func (b *zipformerCalls) Hear(first bool, frames, rows []byte) error {
-	return b.counted(b.hear(first, frames, rows))
+	return b.called(b.hear(first, frames, rows))
 }
 
 func (b *zipformerCalls) Say(last [2]int32, row, logits []byte) error {
 	if !b.known || b.last != last {
 		b.known = false
 		y := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, uint32(last[0])), uint32(last[1]))
-		if err := b.counted(b.decoder().Run(0, map[string][]byte{b.p.Last.Name: y}, nil)); err != nil {
+		if err := b.called(b.decoder().Run(0, map[string][]byte{b.p.Last.Name: y}, nil)); err != nil {
 			return err
 		}
 		b.known, b.last = true, last
 	}
-	return b.counted(b.joiner().Run(0, map[string][]byte{b.p.Row.Name: row}, map[string][]byte{b.p.Logits.Name: logits}))
-}
-
-func (b *zipformerCalls) counted(err error) error {
-	if b.failed = err; err == nil {
-		b.calls.Add(1)
-	}
-	return err
+	return b.called(b.joiner().Run(0, map[string][]byte{b.p.Row.Name: row}, map[string][]byte{b.p.Logits.Name: logits}))
 }
 
 // hear calls the encoder, which reads the states where they are and writes the new ones to another

@@ -20,10 +20,13 @@ import (
 // KokoroNets are the nets of a Kokoro. They are one request's from Turn to the call of done.
 type KokoroNets interface {
 	Turn(ctx context.Context) (done func(), err error)
-	// Part calls part 1, 2 or 3. What part 2 gives as asr and N_pred stays where it is, and part 3
-	// takes it from there: neither is in the maps.
-	Part(ctx context.Context, part int, in, out map[string][]byte) error
+	// Step calls f once with the nets, as one piece of work for the card. f waits for nothing.
+	Step(ctx context.Context, f func(KokoroCall) error) error
 }
+
+// KokoroCall calls part 1, 2 or 3. What part 2 gives as asr and N_pred stays where it is, and part
+// 3 takes it from there: neither is in the maps.
+type KokoroCall func(part int, in, out map[string][]byte) error
 
 // Kokoro speaks with a package's nets. English text becomes symbols, a duration for each, pitch and
 // loudness, a spectrum, and sound. Its buffers are, like the nets, those of the request whose turn
@@ -198,31 +201,41 @@ func (c *kokoroCall) say(ctx context.Context, piece string, silence int) (sound 
 	defer done()
 	put(c.style, style)
 	c.setIDs(ids)
-	if err := c.nets.Part(ctx, 1, map[string][]byte{"input_ids": c.ids, "ref_s": c.style, "text_mask": c.hidden},
-		map[string][]byte{"duration": c.durations, "d": c.rows}); err != nil {
-		return nil, nil, err
-	}
-	times, err := lengths(floatsOf(c.durations)[:len(ids)*models.KokoroLengths], c.speed)
-	if err != nil {
-		return nil, nil, err
-	}
-	if sum(times[:own]) > models.KokoroFrames {
-		if first, second, ok := phonemes.Halve(piece); ok {
-			return nil, []string{first, second}, nil
+	frames := 0
+	// Between parts 1 and 2 this machine has little to do: a pass in between would only make the
+	// piece late. Before part 3 it has more, and others use the card meanwhile.
+	if err := c.nets.Step(ctx, func(call KokoroCall) error {
+		if err := call(1, map[string][]byte{"input_ids": c.ids, "ref_s": c.style, "text_mask": c.hidden},
+			map[string][]byte{"duration": c.durations, "d": c.rows}); err != nil {
+			return err
 		}
-		shorten(times[:own], models.KokoroFrames)
-	}
-	frames := sum(times[:own])
-	c.align(spread(times, own))
-	if err := c.nets.Part(ctx, 2, map[string][]byte{"en": c.en, "ref_s": c.style, "input_ids": c.ids, "text_mask": c.masked,
-		"pred_aln_trg": c.places}, map[string][]byte{"F0_pred": c.pitch}); err != nil {
+		times, err := lengths(floatsOf(c.durations)[:len(ids)*models.KokoroLengths], c.speed)
+		if err != nil {
+			return err
+		}
+		if sum(times[:own]) > models.KokoroFrames {
+			if first, second, ok := phonemes.Halve(piece); ok {
+				halves = []string{first, second}
+				return nil
+			}
+			shorten(times[:own], models.KokoroFrames)
+		}
+		frames = sum(times[:own])
+		c.align(spread(times, own))
+		return call(2, map[string][]byte{"en": c.en, "ref_s": c.style, "input_ids": c.ids, "text_mask": c.masked,
+			"pred_aln_trg": c.places}, map[string][]byte{"F0_pred": c.pitch})
+	}); err != nil {
 		return nil, nil, err
+	}
+	if halves != nil {
+		return nil, halves, nil
 	}
 	if err := c.excite(); err != nil {
 		return nil, nil, err
 	}
-	if err := c.nets.Part(ctx, 3, map[string][]byte{"F0_pred": c.pitch, "ref_s": c.style, "har": c.harmonics},
-		map[string][]byte{"x": c.spectrum}); err != nil {
+	if err := c.nets.Step(ctx, func(call KokoroCall) error {
+		return call(3, map[string][]byte{"F0_pred": c.pitch, "ref_s": c.style, "har": c.harmonics}, map[string][]byte{"x": c.spectrum})
+	}); err != nil {
 		return nil, nil, err
 	}
 	sound, err = c.sound(frames, silence)

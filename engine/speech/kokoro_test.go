@@ -212,7 +212,9 @@ func (s *steady) Turn(ctx context.Context) (func(), error) {
 	return func() { s.busy = false }, ctx.Err()
 }
 
-func (s *steady) Part(_ context.Context, part int, in, out map[string][]byte) error {
+func (s *steady) Step(_ context.Context, f func(KokoroCall) error) error { return f(s.call) }
+
+func (s *steady) call(part int, in, out map[string][]byte) error {
 	s.calls[part]++
 	switch part {
 	case 1:
@@ -366,7 +368,7 @@ type failing struct{ err error }
 
 func (f failing) Turn(context.Context) (func(), error) { return func() {}, nil }
 
-func (f failing) Part(context.Context, int, map[string][]byte, map[string][]byte) error { return f.err }
+func (f failing) Step(context.Context, func(KokoroCall) error) error { return f.err }
 
 // BenchmarkSource and BenchmarkSound are the host's share of a piece of 4.8 s.
 func BenchmarkSource(b *testing.B) {
