@@ -51,6 +51,8 @@ type netBackend struct {
 	calls   atomic.Uint64
 	closed  atomic.Bool
 	called  string // what a call does, in the statistics
+	free    int64  // card memory before the load
+	took    int64  // card memory, as counted in card.ours
 }
 
 // openNets puts a model's nets on a card. set is called with what the kinds have in common, and
@@ -74,6 +76,9 @@ func openNets(ctx context.Context, p models.Opened, files []models.NetFile, info
 			if err = n.load(ctx, files, o); err == nil {
 				b, err = set(n)
 			}
+			if err == nil {
+				err = n.weigh(ctx)
+			}
 			if err != nil {
 				err = errors.Join(err, n.unload())
 			}
@@ -81,7 +86,6 @@ func openNets(ctx context.Context, p models.Opened, files []models.NetFile, info
 		}); err != nil {
 			return nil, err
 		}
-		c.ours.Add(info.Memory.Card)
 		return New(b, Options{Name: info.Name}), nil
 	}
 	choose := func(all []*Card) *Card { return cmp.Or(Place(all, info.Memory.Load), all[0]) }
@@ -103,10 +107,14 @@ func (b *netBackend) load(ctx context.Context, files []models.NetFile, o OpenOpt
 			if i > 0 {
 				return nil
 			}
-			told()
 			if err := b.card.Refresh(); err != nil {
 				return err
 			}
+			now := b.card.Info()
+			if b.free, at.Free = now.FreeCMM, now.FreeCMM; now.TotalCMM == 0 && now.Host {
+				at.Free = now.FreeMem
+			}
+			told()
 			return b.card.room(b.info.Name, need, need)
 		})
 		if err != nil {
@@ -126,6 +134,19 @@ func (b *netBackend) load(ctx context.Context, files []models.NetFile, o OpenOpt
 		told()
 	}
 	return nil
+}
+
+// weigh asks the card what the model took of its memory: at least the prediction, since another
+// process may have freed some meanwhile.
+func (b *netBackend) weigh(ctx context.Context) error {
+	return b.card.Do(ctx, func(axcl.Device) error {
+		if err := b.card.Refresh(); err != nil {
+			return err
+		}
+		b.took = max(b.free-b.card.Info().FreeCMM, b.info.Memory.Card)
+		b.card.ours.Add(b.took)
+		return nil
+	})
 }
 
 // unload takes the nets off the card, and then the buffers that they were bound to.
@@ -288,8 +309,12 @@ func (b *netBackend) Close() error {
 	if b.closed.Swap(true) {
 		return ErrClosed
 	}
-	b.card.ours.Add(-b.info.Memory.Card)
-	if err := errors.Join(b.unload(), b.closer()); err != nil {
+	b.card.ours.Add(-b.took)
+	err := b.unload()
+	if b.card.Err() == nil { // what is free now decides which card the next model goes to
+		err = errors.Join(err, b.card.Do(context.Background(), func(axcl.Device) error { return b.card.Refresh() }))
+	}
+	if err = errors.Join(err, b.closer()); err != nil {
 		return fmt.Errorf("engine: closing %s: %w", b.info.Name, err)
 	}
 	return nil

@@ -502,6 +502,11 @@ func (k *Kokoro) describe() {
 	for _, f := range k.Parts {
 		files, buffers = append(files, f.Size), slices.Concat(buffers, f.In, f.Out)
 	}
+	for _, t := range k.Parts[1].Out { // these are kept from the second call to the third
+		if t.Name == "asr" || t.Name == "N_pred" {
+			buffers = append(buffers, t)
+		}
+	}
 	k.memory(files, buffers...)
 	i.Quantization = cmp.Or(i.Quantization, quantizationOf(k.Parts[0].Path))
 }
