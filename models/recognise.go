@@ -302,6 +302,19 @@ func (k *KindError) file(n *net) (NetFile, error) {
 	return NetFile{real, k.plan.t.files[n.name], n.in, n.out}, err
 }
 
+// Net is the path of one of the package's nets, to try a card with; empty where it has none that
+// can be read.
+func (k *KindError) Net() string {
+	if len(k.nets) == 0 {
+		return ""
+	}
+	f, err := k.file(&k.nets[0])
+	if err != nil {
+		return ""
+	}
+	return f.Path
+}
+
 // tensors are some of them in words.
 func tensors(ts []axcl.Tensor) string {
 	var parts []string

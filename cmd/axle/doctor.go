@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"github.com/axle-llm/axle/cmd/internal/diagnosis"
@@ -28,6 +30,14 @@ software card counts.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (baseline != "" || save != "") && !conformance {
 				return usageError("--baseline and --save are about what the conformance suite measures: add --conformance")
+			}
+			if conformance && model != "" {
+				p, err := openPackage(model)
+				if kind := new(models.KindError); errors.As(err, &kind) {
+					return usageError("--conformance takes a language model: %w; without it --model loads and executes a net of any", err)
+				} else if err == nil {
+					_ = p.Close() // nothing is written
+				}
 			}
 			if conformance || vision != "" {
 				if err := free(cmd.Context(), device, "running the suite"); err != nil {

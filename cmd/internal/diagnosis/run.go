@@ -191,21 +191,26 @@ func (d *Diagnosis) unused(o Options) {
 // beginning is told what begins, how long it may take, and what to do where it takes longer.
 type beginning func(what string, limit time.Duration, fix string)
 
-// Try loads a layer of a model on the open device and executes it once: a card that is wedged
-// loads, and does not execute.
+// Try loads a layer of a model, or a net of one of another kind, on the open device and executes it
+// once: a card that is wedged loads, and does not execute.
 func (d *Diagnosis) Try(model string, patience time.Duration, next beginning) {
 	d.check("a layer of "+model+", loaded and executed once", func(t axcltest.TB) {
 		p, err := d.open(model)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
-		defer p.Close()
-		layer := p.Layers[0]
-		for i, f := range p.Facts { // one whose inputs are all listed
-			if f.Kind != models.LinearAttention && i < len(p.Layers) {
-				layer = p.Layers[i]
-				break
+		layer, kind := "", new(models.KindError)
+		switch {
+		case err == nil:
+			defer p.Close()
+			layer = p.Layers[0]
+			for i, f := range p.Facts { // one whose inputs are all listed
+				if f.Kind != models.LinearAttention && i < len(p.Layers) {
+					layer = p.Layers[i]
+					break
+				}
 			}
+		case errors.As(err, &kind) && kind.Runs() && kind.Net() != "":
+			layer = kind.Net()
+		default:
+			t.Fatalf("%v", err)
 		}
 		next("loading "+layer, patience+loadTime(layer), cards.Wedged)
 		n, err := d.dev.LoadNet(layer)
