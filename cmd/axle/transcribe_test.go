@@ -200,7 +200,7 @@ func TestTranscribeSpoken(t *testing.T) {
 	if err := (modelstest.Zipformer{Seed: 1, Layout: "Axera"}).Write(filepath.Join(place, "split")); err != nil {
 		t.Fatal(err)
 	}
-	if text, _, err := command(t, "transcribe", "-m", "split/inputs", wav); err != nil || len(text) < 10 {
+	if text, _, err := command(t, "transcribe", "-m", "split", wav); err != nil || len(text) < 10 {
 		t.Errorf("nets and tokens in folders of their own: %q, %v", text, err)
 	}
 	for _, args := range [][]string{{"show", "zip"}, {"inspect", filepath.Join(place, "zip")}, {"plan", "zip"}, {"list"}} {

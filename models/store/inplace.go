@@ -48,6 +48,9 @@ func (s *Store) allFound() (all []found) {
 // folderName makes a valid name of a folder's path: Qwen3-0.6B, AXERA-TECH/Qwen3-0.6B, and
 // models--AXERA-TECH--Qwen3-0.6B as the same.
 func folderName(rel []string) (models.Name, bool) {
+	if n := len(rel); n > 1 && rel[n-1] == "inputs" { // the vendor's Zipformer keeps all its files in there
+		rel = rel[:n-1]
+	}
 	last := rel[len(rel)-1]
 	if repo, ok := strings.CutPrefix(last, "models--"); ok {
 		if org, name, ok := strings.Cut(repo, "--"); ok {
