@@ -2,9 +2,14 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/server/prompt"
@@ -12,7 +17,7 @@ import (
 
 // Preload loads models in this order, to stay until memory is needed for others. It returns when
 // all are loaded, or with ctx. A model that cannot be loaded is logged, and the others are loaded
-// all the same.
+// all the same; so is one for which one that is loaded would have to go.
 func (s *Server) Preload(ctx context.Context, names []string) {
 	for _, name := range names {
 		err := s.preload(ctx, name)
@@ -35,6 +40,9 @@ func (s *Server) preload(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if err := s.fits(e); err != nil {
+		return err
+	}
 	forever := pool.Forever
 	lease, err := s.models.Acquire(ctx, e, &forever, prompt.NumCtx(s.o.ContextLength, nil, e.AskedAs(name).Params))
 	if err != nil {
@@ -42,4 +50,33 @@ func (s *Server) preload(ctx context.Context, name string) error {
 	}
 	lease.Release()
 	return nil
+}
+
+// fits refuses a model for which others would have to go that are loaded.
+func (s *Server) fits(e *catalog.Entry) error {
+	loaded := s.models.Loaded()
+	free := int64(-1) // on the card that has most
+	for _, c := range s.models.Cards() {
+		switch {
+		case c.Err != nil:
+		case c.TotalCMM > 0:
+			free = max(free, c.FreeCMM)
+		case c.Host && c.TotalMem > 0:
+			free = max(free, c.FreeMem)
+		}
+	}
+	// Where memory is short, a model takes room for few snapshots.
+	need := e.Info.Memory.Load - int64(max(e.Info.Slots-axcl.DefaultSlots, 0))*e.Info.StateBytes
+	here := slices.ContainsFunc(loaded, func(r pool.Running) bool { return r.Entry.Key == e.Key })
+	if here || len(loaded) == 0 || free < 0 || need <= free {
+		return nil
+	}
+	var names, stop []string
+	for _, r := range loaded {
+		names = append(names, r.Entry.Name.String()+" ("+models.HumanBytes(r.Bytes+r.Draft)+")")
+		stop = append(stop, "axle stop "+r.Entry.Name.String())
+	}
+	return fmt.Errorf("it takes %s of card memory while it is loaded, and %s is free beside %s: leave one of them out of "+
+		"--preload, or stop one and ask for this model (%s)", models.HumanBytes(need), models.HumanBytes(free), strings.Join(names, ", "),
+		strings.Join(stop, ", or "))
 }

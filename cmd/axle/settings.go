@@ -112,7 +112,8 @@ var table = []setting{
 			return err
 		}},
 	{flag: "preload", kind: "models", text: "models to load at the start, in this order; they stay until others need the memory",
-		more:    "`axle plan MODEL --with A,B` computes whether models fit on a card together.",
+		more: "A model for which another of them would have to go is left out, with a line in the log. `axle plan MODEL --with A,B` " +
+			"computes whether models fit on a card together.",
 		example: "qwen3:1.7b,sensevoice", many: true, read: list(func(s *settings) *[]string { return &s.preload })},
 	{flag: "load-timeout", kind: "duration", def: "5m", text: "longest time to load a model; 0: for ever",
 		read: func(s *settings, v string) (err error) {
