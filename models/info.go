@@ -196,6 +196,7 @@ type Info struct {
 	Groups        []string    `json:"groups"` // decode 1+2047, prefill 128+0 …
 	Capabilities  []string    `json:"capabilities"`
 	Languages     []string    `json:"languages,omitempty"` // that a recogniser hears, ISO 639-1; empty where that is not known
+	Live          bool        `json:"-"`                   // a recogniser writes down while somebody speaks
 	Voices        []ask.Voice `json:"-"`                   // that it speaks with
 	Pooling       string      `json:"pooling,omitempty"`
 	Encoder       string      `json:"encoder,omitempty"`  // of pictures or of sound, in a line; empty where there is none

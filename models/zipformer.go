@@ -287,7 +287,7 @@ func (z *Zipformer) Speaks(text string) string {
 // English, which the symbols tell.
 func (z *Zipformer) describe(t *tree, nets []*net) {
 	i := &z.info
-	i.Says, i.Capabilities, i.Vocab = "", []string{"audio"}, len(z.Symbols)
+	i.Says, i.Capabilities, i.Vocab, i.Live = "", []string{"audio"}, len(z.Symbols), true
 	all := strings.Join(z.Symbols[1:], "")
 	if strings.ContainsFunc(all, func(r rune) bool { return unicode.Is(unicode.Han, r) }) &&
 		strings.ContainsFunc(all, func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' }) {

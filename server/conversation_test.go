@@ -190,6 +190,29 @@ func TestConversationLimits(t *testing.T) {
 	t.Error("no limit is reached")
 }
 
+// TestRealtimeLive: a model that can writes a turn down while it goes on.
+func TestRealtimeLive(t *testing.T) {
+	r := newRig(t, func(_ *server.Options, c *scripted.Config) { c.Live = true })
+	c := r.session("?intent=transcription")
+	c.say(byHand)
+	c.spoken(0.5, 1.7)
+	const delta = "conversation.item.input_audio_transcription.delta"
+	for _, want := range []string{`"delta":"Second 1"`, `"delta":" is 5`, `"delta":" Second 2"`} {
+		if e := c.next(delta); !strings.Contains(e, want) {
+			t.Errorf("%s, not %s", e, want)
+		}
+	}
+	c.say(`{"type":"input_audio_buffer.commit"}`)
+	c.next("input_audio_buffer.committed")
+	if e := c.next(delta); !strings.Contains(e, `"delta":" is 5`) {
+		t.Errorf("%s", e)
+	}
+	if e := c.next("conversation.item.input_audio_transcription.completed"); !strings.Contains(e, `"transcript":"Second 1 is 53%. Second 2 is 52%."`) &&
+		!strings.Contains(e, `"transcript":"Second 1 is 53%. Second 2 is 53%."`) || !strings.Contains(e, `"seconds":1.7}`) {
+		t.Errorf("%s", e)
+	}
+}
+
 // TestRealtimeOfKey: a key has as many sessions as it may, and leaves some to others.
 func TestRealtimeOfKey(t *testing.T) {
 	for limit, most := range map[int64]int{2: 2, 0: 128} {

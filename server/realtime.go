@@ -107,7 +107,7 @@ func (c *caller) named(ctx context.Context, intent, name string) (hears, chats s
 	if name == "" {
 		return "", "", nil
 	}
-	if hears, err = c.Model(ctx, name); err == nil || intent != "" {
+	if hears, _, err = c.Model(ctx, name); err == nil || intent != "" {
 		return hears, "", err
 	}
 	chats, err = c.Chats(ctx, name)
@@ -115,12 +115,12 @@ func (c *caller) named(ctx context.Context, intent, name string) (hears, chats s
 }
 
 // Model implements realtime.Hearer.
-func (c *caller) Model(ctx context.Context, name string) (string, error) {
+func (c *caller) Model(ctx context.Context, name string) (whole string, live bool, err error) {
 	e, err := c.s.answers.Hearer(ctx, cmp.Or(name, c.s.o.WyomingModel))
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	return e.Name.String(), nil
+	return e.Name.String(), e.Info.Live, nil
 }
 
 // Hear implements realtime.Hearer.

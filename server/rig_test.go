@@ -91,7 +91,12 @@ func assembledOf(t testing.TB, models map[string]fs.FS, change ...func(*server.O
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), l, nil, o)
+	describe := func(m *store.Model) (local.About, bool) {
+		a, ok := scripted.Describe(m)
+		a.Info.Live = l.Config.Live && a.Caps.Audio
+		return a, ok
+	}
+	s := server.New(local.New(st, local.Options{Describe: describe}), l, nil, o)
 	t.Cleanup(func() {
 		if err := s.Close(context.Background()); err != nil {
 			t.Error(err)

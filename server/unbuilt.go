@@ -29,7 +29,7 @@ func (s *Server) unbuilt() (table []route) {
 	return append(table, route{"POST", "/v1/realtime", access.Ask, plain, s.notYet(noCalls)})
 }
 
-const noCalls = "axle does not have the rest of the Realtime API yet: GET /v1/realtime is a WebSocket, which writes speech down"
+const noCalls = "axle does not have the rest of the Realtime API yet: GET /v1/realtime is a WebSocket"
 
 // notYet refuses a request with a sentence. Its body is read as far as any refused one's.
 func (s *Server) notYet(what string) gin.HandlerFunc {

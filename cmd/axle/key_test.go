@@ -32,7 +32,8 @@ func TestKeyCommand(t *testing.T) {
 		}
 		made = append(made, strings.TrimSpace(out))
 	}
-	for _, args := range [][]string{{"ann"}, {"bob", "--role", "king"}, {"bob", "--tokens", "-1"}, {"bob", "--sessions", "-1"}, {"a:b"}, {}} {
+	for _, args := range [][]string{{"ann"}, {"bob", "--role", "king"}, {"bob", "--tokens", "-1"}, {"bob", "--sessions", "-1"},
+		{"a:b"}, {}} {
 		if out, _, err := command(t, append([]string{"key", "add"}, args...)...); err == nil || out != "" {
 			t.Errorf("key add %v: %q, %v", args, out, err)
 		}

@@ -198,7 +198,8 @@ var table = []setting{
 			}
 			return err
 		}},
-	{flag: "wyoming-model", kind: "model", text: "the model that writes down what satellites send, where they name none",
+	{flag: "wyoming-model", kind: "model",
+		text: "the model that writes down what satellites and sessions of /v1/realtime send, where they name none",
 		more: "The default is the first model that hears, by name.", example: "sensevoice",
 		read: text(func(s *settings) *string { return &s.server.WyomingModel })},
 	{flag: "wyoming-say", kind: "address",
@@ -211,7 +212,8 @@ var table = []setting{
 			}
 			return err
 		}},
-	{flag: "wyoming-say-model", kind: "model", text: "the model that speaks for satellites, where they name no voice of another",
+	{flag: "wyoming-say-model", kind: "model",
+		text: "the model that speaks for satellites and sessions of /v1/realtime, where they name no voice of another",
 		more: "The default is the first model that speaks, by name.", example: "kokoro",
 		read: text(func(s *settings) *string { return &s.server.WyomingVoices })},
 	{flag: "mdns", text: "announce the ports of --wyoming and --wyoming-say on the local network, so that Home Assistant finds them",

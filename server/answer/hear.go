@@ -94,7 +94,9 @@ func (a *Answers) Hear(ctx context.Context, name string, r ask.TranscribeRequest
 		if err != nil {
 			return "", unheard(err)
 		}
-		each(text.Add(s))
+		if more := text.Add(s); more != "" {
+			each(more)
+		}
 		spoken = cmp.Or(spoken, s.Language)
 	}
 	if err := ctx.Err(); err != nil { // who hears may end without a word then

@@ -30,16 +30,17 @@ type ears struct {
 	wait chan struct{} // nil: they do not wait
 	mu   sync.Mutex
 	ends []error // why they heard no more
+	told int     // of the model live: tenths of a second that it has written a word for
 }
 
-func (e *ears) Model(_ context.Context, name string) (string, error) {
+func (e *ears) Model(_ context.Context, name string) (string, bool, error) {
 	switch name {
 	case "":
-		return "ears:latest", nil
+		return "ears:latest", false, nil
 	case "nope":
-		return "", body.Fail(404, "model 'nope' not found")
+		return "", false, body.Fail(404, "model 'nope' not found")
 	}
-	return name, nil
+	return name, name == "live", nil
 }
 
 func (e *ears) Hear(ctx context.Context, name string, r ask.TranscribeRequest, each func(string)) (string, error) {
@@ -64,13 +65,21 @@ func (e *ears) Hear(ctx context.Context, name string, r ask.TranscribeRequest, e
 	n := 0
 	for b := make([]float32, 1000); ; {
 		k, err := r.Sound.Read(b)
-		n += k
+		if n += k; name == "live" && r.Partial {
+			for ; e.told < n/1600; e.told++ {
+				each(fmt.Sprintf("%d ", e.told))
+			}
+		}
 		if errors.Is(err, io.EOF) {
+			e.told = 0
 			each(name)
 			each(fmt.Sprintf(" %s %s %d", r.Language, r.Prompt, n))
 			return r.Language, nil
 		}
 		if err != nil {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.told, e.ends = 0, append(e.ends, err)
 			return "", err
 		}
 	}

@@ -177,7 +177,8 @@ func TestAsked(t *testing.T) {
 		c.quiet()
 		q := b.asked[0]
 		if f := q.Ask.Tools; len(f) != 1 || f[0].Name != "light" || f[0].Description != "Switches it." || string(f[0].Parameters) != `{"type":"object"}` ||
-			q.Ask.ToolChoice != "light" || !q.Ask.SerialTools || q.Options["temperature"] != 0.5 || *q.MaxTokens != 7 || q.Model != "other" || !q.Chat {
+			q.Ask.ToolChoice != "light" || !q.Ask.SerialTools || q.Options["temperature"] != 0.5 || *q.MaxTokens != 7 ||
+			q.Model != "other" || !q.Chat {
 			t.Errorf("%+v", q)
 		}
 		c.say(`{"type":"session.update","session":{"max_output_tokens":"inf","tools":[],"tool_choice":"auto","temperature":null,"parallel_tool_calls":true}}` +
@@ -403,7 +404,8 @@ func TestTruncate(t *testing.T) {
 	// 10 ms a byte, in a part from 0 to 190 ms, and one from there on.
 	const text = "The first is here. The second too."
 	for ms, want := range map[int]string{0: "", 1: "", 29: "", 30: "The", 95: "The first", 179: "The first is", 190: "The first is here.",
-		220: "The first is here. The", 339: "The first is here. The second", 340: text, 341: text, -1: "!audio_end_ms is -1: it must be 0 or more",
+		220: "The first is here. The", 339: "The first is here. The second", 340: text, 341: text,
+		-1:  "!audio_end_ms is -1: it must be 0 or more",
 		342: "!audio_end_ms is 342: the answer has 340 ms of sound by now"} {
 		synctest.Test(t, func(t *testing.T) {
 			b := &brain{}
@@ -484,8 +486,8 @@ func TestSpokenTurn(t *testing.T) {
 	})
 }
 
-// TestAnswerEnds: a response that is being made when the server ends fails, and its client is told; one
-// whose client left is made no further.
+// TestAnswerEnds: a response that is being made when the server ends fails, and its client is told;
+// one whose client left is made no further.
 func TestAnswerEnds(t *testing.T) {
 	//proves:D10 whatever else works
 	//proves:G7
@@ -585,7 +587,8 @@ func TestForgets(t *testing.T) {
 	})
 }
 
-// TestKinds: a session may become a conversation, and one that writes down, until something is said.
+// TestKinds: a session may become a conversation, and one that writes down, until something is
+// said.
 func TestKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := dial(t, t.Context(), &ears{})

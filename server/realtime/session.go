@@ -47,8 +47,9 @@ type Speech func(window []float32) (float32, error)
 
 // Hearer writes speech down. Its methods are called from many goroutines.
 type Hearer interface {
-	// Model is the whole name of a model that hears; an empty name is the first one's.
-	Model(ctx context.Context, name string) (string, error)
+	// Model is the whole name of a model that hears, and whether it writes down while somebody
+	// speaks; an empty name is the first one's.
+	Model(ctx context.Context, name string) (whole string, live bool, err error)
 	// Hear calls each with the text of the sound, piece by piece, and returns the language that it
 	// is in if the model says so. An empty name is the first model's.
 	Hear(ctx context.Context, name string, r ask.TranscribeRequest, each func(text string)) (spoken string, err error)
@@ -64,9 +65,8 @@ func Serve(ctx context.Context, c *websocket.Conn, o Options) {
 	c.SetReadLimit(maxMessage)
 	s := &session{o: o, c: c, talkID: name("conv"), set: fresh(name("sess"), o.Model), turns: make(chan job, maxWaiting)}
 	s.seen.Store(time.Now().UnixNano())
-	if s.set.Audio.Input.Transcription.Model == "" {
-		s.set.Audio.Input.Transcription.Model, _ = o.Hearer.Model(ctx, "") // a turn tells of the error
-	}
+	s.over = time.Now().Add(maxSession)
+	s.set.Audio.Input.Transcription.Model, s.hearsLive, _ = o.Hearer.Model(ctx, o.Model) // a turn tells of the error
 	if o.Chat != "" {
 		s.set = s.conversation(ctx, s.set, o.Chat)
 		s.said.keep(true)
@@ -102,6 +102,10 @@ type session struct {
 	buffer buffer
 	found  *detector // nil: the client says when a turn is over
 	large  int64     // bytes of room that a message takes
+	live   *live     // the turn that is written down while it goes on; nil: none is
+
+	hearsLive bool      // the model can
+	over      time.Time // of both: when the session is too old
 
 	turns   chan job
 	waiting atomic.Int64 // samples in turns, and in the one that is written down
@@ -112,6 +116,7 @@ type session struct {
 type job struct {
 	item  string
 	sound []int16
+	live  *live          // instead of sound, in a turn that goes on
 	set   *transcription // nil: it is written down for the answer alone
 
 	response *response
@@ -234,12 +239,13 @@ func (s *session) update(ctx context.Context, b json.RawMessage) error {
 		return err
 	}
 	was, is := s.set.Audio.Input, next.Audio.Input
+	live := s.hearsLive
 	if is.Transcription != nil && (was.Transcription == nil || is.Transcription.Model != was.Transcription.Model) {
-		if is.Transcription.Model, err = s.o.Hearer.Model(ctx, is.Transcription.Model); err != nil {
+		if is.Transcription.Model, live, err = s.o.Hearer.Model(ctx, is.Transcription.Model); err != nil {
 			return err
 		}
 	}
-	s.set = next
+	s.set, s.hearsLive = next, live
 	s.said.keep(next.talk != nil)
 	if was.Format != is.Format {
 		err = s.begin()
@@ -261,9 +267,13 @@ func (s *session) begin() (err error) {
 	return s.detect()
 }
 
-// detect makes what finds turns from now on.
+// detect makes what finds turns from now on. A turn that goes on is none.
 func (s *session) detect() (err error) {
 	s.found = nil
+	if s.live != nil {
+		s.live.end(errDropped)
+		s.live = nil
+	}
 	if t := s.set.Audio.Input.TurnDetection; t != nil {
 		s.found, err = newDetector(*t, s.o.Speech(), s.buffer.end())
 	}
@@ -282,7 +292,10 @@ func (s *session) add(b []byte) error {
 	}
 	samples := s.in.samples(b)
 	if s.found == nil {
-		s.buffer.add(samples)
+		if s.buffer.add(samples); s.live == nil {
+			s.begins(name("item"), s.buffer.first)
+		}
+		s.feed()
 		return nil
 	}
 	for len(samples) > 0 {
@@ -298,6 +311,7 @@ func (s *session) add(b []byte) error {
 // listenTo looks for speech in the next samples, a window's at most.
 func (s *session) listenTo(samples []float32) error {
 	s.buffer.add(samples)
+	s.feed()
 	d := s.found
 	events, err := d.listener.Add(samples)
 	if err != nil {
@@ -311,6 +325,7 @@ func (s *session) listenTo(samples []float32) error {
 				s.said.cancel(func(r *response) bool { return !r.apart }, errTurn)
 			}
 			s.send(&startedEvent{event{Type: kindStarted}, d.from / ms, d.item})
+			s.begins(d.item, d.from)
 		case e.Kind == vad.Stopped && d.item != "":
 			s.stopped()
 		}
@@ -329,7 +344,8 @@ func (s *session) listenTo(samples []float32) error {
 func (s *session) stopped() {
 	d := s.found
 	s.send(&stoppedEvent{event{Type: kindStopped}, s.buffer.end() / ms, d.item})
-	s.turn(d.item, s.buffer.take(d.from))
+	s.turn(d.item, s.buffer.take(d.from), s.live)
+	s.live = nil
 	if s.set.talk != nil && s.set.Audio.Input.TurnDetection.Answers.is() {
 		if err := s.queue(&response{id: name("resp"), talk: *s.set.talk, out: *s.set.Audio.Output, turn: d.item}); err != nil {
 			s.fail("", err)
@@ -345,23 +361,35 @@ func (s *session) commit() error {
 		item = s.found.item
 	}
 	s.buffer.add(s.in.rest())
+	s.feed()
+	live := s.live
+	if s.live = nil; live != nil {
+		item = live.item
+	}
 	if err := s.begin(); err != nil {
 		return err
 	}
 	if n := len(s.buffer.held); n < minTurn {
+		if live != nil {
+			live.end(errDropped)
+		}
 		return body.Fail(400, "the buffer has %d ms of sound: a turn has %d at least", n/ms, minTurn/ms)
 	}
-	s.turn(cmp.Or(item, name("item")), s.buffer.take(s.buffer.first))
+	s.turn(cmp.Or(item, name("item")), s.buffer.take(s.buffer.first), live)
 	return nil
 }
 
-// turn tells of a turn that is over, and has it written down.
-func (s *session) turn(item string, sound []int16) {
+// turn tells of a turn that is over, and has it written down, if it is not being written down
+// already.
+func (s *session) turn(item string, sound []int16, live *live) {
 	it := &said{item: spoken(item)}
 	before := s.keep(it, "")
 	s.send(&committedEvent{event{Type: kindCommitted}, before, item})
 	s.send(&itemEvent{event{Type: kindAdded}, before, spoken(item)})
 	s.send(&itemEvent{event{Type: kindDone}, before, spoken(item)})
+	if live != nil && !errors.Is(live.end(io.EOF), errLate) {
+		return
+	}
 	t := s.set.Audio.Input.Transcription
 	if t == nil && s.set.talk == nil {
 		return
@@ -389,7 +417,7 @@ func (s *session) keep(it *said, after string) *string {
 // work has turns written down, and closes the connection where ctx ends or its client sends nothing
 // for too long.
 func (s *session) work(ctx context.Context) {
-	idle, over := time.NewTimer(s.o.Idle), time.NewTimer(maxSession)
+	idle, over := time.NewTimer(s.o.Idle), time.NewTimer(time.Until(s.over))
 	defer idle.Stop()
 	defer over.Stop()
 	for {
@@ -454,14 +482,18 @@ func (s *session) write(ctx context.Context, j job) {
 	text, spoken, err := s.hear(ctx, j, *j.set, func(delta string) {
 		s.send(&deltaEvent{event{Type: kindDelta}, j.item, 0, delta})
 	})
+	samples := len(j.sound)
+	if j.live != nil {
+		samples = j.live.samples()
+	}
 	switch {
-	case errors.Is(err, ErrLeft):
+	case errors.Is(err, ErrLeft), errors.Is(err, errDropped):
 	case err != nil:
 		s.failed(j.item, err)
 	default:
 		s.said.heard(j.item, text)
 		e := &completedEvent{event: event{Type: kindCompleted}, Item: j.item, Transcript: text,
-			Usage: usage{"duration", float64(len(j.sound)) / hearRate}}
+			Usage: usage{"duration", float64(samples) / hearRate}}
 		if spoken != "" {
 			e.Languages = []language{{spoken}}
 		}
@@ -472,7 +504,16 @@ func (s *session) write(ctx context.Context, j job) {
 // hear has a turn written down.
 func (s *session) hear(ctx context.Context, j job, t transcription, each func(string)) (text, spoken string, err error) {
 	var all strings.Builder
-	spoken, err = s.o.Hearer.Hear(ctx, t.Model, ask.TranscribeRequest{Sound: &turn{j.sound}, Language: t.Language, Prompt: t.Prompt},
+	var sound ask.Sound = &turn{j.sound}
+	if l := j.live; l != nil {
+		sound = l
+		end, stop := context.WithDeadlineCause(ctx, s.over, errDropped) // who works tells why it is over
+		defer stop()
+		defer context.AfterFunc(end, func() { l.end(context.Cause(end)) })() // Read has no context
+		defer l.drop()
+	}
+	spoken, err = s.o.Hearer.Hear(ctx, t.Model, ask.TranscribeRequest{Sound: sound, Language: t.Language, Prompt: t.Prompt,
+		Partial: j.live != nil},
 		func(delta string) {
 			all.WriteString(delta)
 			each(delta)

@@ -30,6 +30,7 @@ type Config struct {
 	Delay    time.Duration    // per token where the prompt says nothing; 0: 2 ms
 	Asked    func(key string) // told under which key each answer and each embedding is asked for; may be nil
 	Speaks   func(n int)      // told before piece n of a speech is computed, from 1; may be nil
+	Live     bool             // what is heard is written down while somebody speaks
 }
 
 // Backend is a scripted engine.Backend.

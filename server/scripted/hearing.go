@@ -12,7 +12,8 @@ import (
 )
 
 // Transcribe implements the optional interface behind engine.Model.Transcribe: each second of sound
-// is a sentence that says which, and how loud it is. It knows English and German.
+// is a sentence that says which, and how loud it is. It knows English and German. Live, it says the
+// first two words after half of the second.
 func (b *Backend) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.Seq2[ask.Segment, error] {
 	return func(yield func(ask.Segment, error) bool) {
 		b.asked(r.Key)
@@ -32,7 +33,8 @@ func (b *Backend) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.
 		const rate = 16000
 		for n := 1; ; n++ {
 			var loudest float32
-			length := 0
+			length, begun := 0, false
+			start := time.Duration(n-1) * time.Second
 			var err error
 			for block := make([]float32, rate); length < rate && err == nil; {
 				var k int
@@ -41,13 +43,19 @@ func (b *Backend) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.
 					loudest = max(loudest, x, -x)
 				}
 				length += k
+				if b.c.Live && r.Partial && !begun && length >= rate/2 {
+					begun = true
+					if !yield(ask.Segment{Partial: true, Start: start, End: start + time.Second/2, Text: fmt.Sprint("Second ", n),
+						Language: "en"}, nil) {
+						return
+					}
+				}
 			}
 			if err != nil && !errors.Is(err, io.EOF) {
 				yield(ask.Segment{}, err)
 				return
 			}
 			if length > 0 {
-				start := time.Duration(n-1) * time.Second
 				end := start + time.Duration(length)*time.Second/rate
 				text := fmt.Sprintf("Second %d is %.0f%%.", n, 100*loudest)
 				if r.Translate {

@@ -96,7 +96,7 @@ const (
 
 // Loader loads scripted models. The zero Loader is ready.
 type Loader struct {
-	Config Config // Parallel, MaxQueue, Delay, Asked and Speaks of every model, Info.Memory, and Info.Hidden: 8
+	Config Config // Parallel, MaxQueue, Delay, Asked, Speaks and Live of every model, Info.Memory, and Info.Hidden: 8
 
 	mu     sync.Mutex
 	Loaded []*Backend // in the order they were loaded
