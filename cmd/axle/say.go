@@ -157,8 +157,7 @@ func listVoices(c *cobra.Command, conn *connection, model string) error {
 // say plays or writes a text.
 func say(c *cobra.Command, conn *connection, t client.Text, text, out, format string) error {
 	ctx := c.Context()
-	switch {
-	case out == "":
+	if out == "" {
 		p, err := sound.NewPlayer()
 		if err != nil {
 			return err
@@ -168,26 +167,31 @@ func say(c *cobra.Command, conn *connection, t client.Text, text, out, format st
 			return played
 		}
 		return err
-	case out == "-":
-		w := c.OutOrStdout()
-		if p, ok := w.(*plain.Writer); ok {
-			w = p.W // a sound is no text
-		}
+	}
+	return toFile(c, out, func(w io.Writer, at io.WriterAt) error {
+		return write(ctx, conn, t, text, &sound.Encoder{W: w, Format: format}, at)
+	})
+}
+
+// toFile opens where -o says that a sound goes: to a file that is there only when work has not
+// failed, to a device or a pipe, or with - to standard output. at is nil where it cannot be written
+// at.
+func toFile(c *cobra.Command, out string, work func(w io.Writer, at io.WriterAt) error) error {
+	if out == "-" {
+		w := plain.Raw(c.OutOrStdout()) // a sound is no text
 		if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			return usageError("a sound is not for a terminal: pipe it, or name a file with -o")
 		}
-		return write(ctx, conn, t, text, &sound.Encoder{W: w, Format: format}, nil)
+		return work(w, nil)
 	}
-	if i, err := os.Stat(out); err == nil && !i.Mode().IsRegular() { // a device or a pipe
+	if i, err := os.Stat(out); err == nil && !i.Mode().IsRegular() {
 		f, err := os.OpenFile(out, os.O_WRONLY, 0)
 		if err != nil {
 			return err
 		}
-		return errors.Join(write(ctx, conn, t, text, &sound.Encoder{W: f, Format: format}, nil), f.Close())
+		return errors.Join(work(f, nil), f.Close())
 	}
-	return regular.Replace(out, 0o644, nil, func(f *os.File) error {
-		return write(ctx, conn, t, text, &sound.Encoder{W: f, Format: format}, f)
-	})
+	return regular.Replace(out, 0o644, nil, func(f *os.File) error { return work(f, f) })
 }
 
 // write writes a text's sound.

@@ -105,7 +105,7 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
-		return nil, refused(resp)
+		return nil, Refused(resp)
 	}
 	return resp, nil
 }

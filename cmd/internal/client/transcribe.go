@@ -42,7 +42,7 @@ func (c *Client) Transcribe(ctx context.Context, s Speech, w io.Writer) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return refused(resp)
+		return Refused(resp)
 	}
 	if s.Format != "" {
 		_, err := io.Copy(w, resp.Body)
@@ -75,8 +75,8 @@ func (s Speech) write(form *multipart.Writer) error {
 	return form.Close()
 }
 
-// refused is the error of an answer of OpenAI's API.
-func refused(resp *http.Response) error {
+// Refused is the error of an answer of OpenAI's API.
+func Refused(resp *http.Response) error {
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -18,15 +19,40 @@ var ErrNoPlayer = errors.New("no player is here: install aplay (alsa-utils), pw-
 
 // players are the programs that play, those first that begin soonest. All read raw samples from a
 // pipe, but for afplay, which wants a file.
-var players = []struct {
-	name string
-	args string // RATE is the samples a second, FILE a wav
-}{
+var players = []program{
 	{"aplay", "-q -t raw -f S16_LE -c 1 -r RATE -"},
 	{"pw-play", "--raw --format s16 --channels 1 --rate RATE -"},
 	{"paplay", "--raw --format=s16le --channels=1 --rate=RATE"},
 	{"afplay", "FILE"},
 	{"ffplay", "-nodisp -autoexit -loglevel error -f s16le -sample_rate RATE -i -"},
+}
+
+// program is one that plays or records.
+type program struct {
+	name string
+	args string // RATE is the samples a second, FILE a wav
+}
+
+// first is the first program of a list that is here; an empty path: none is.
+func first(list []program) (path, args string) {
+	for _, p := range list {
+		if path, err := exec.LookPath(p.name); err == nil {
+			return path, p.args
+		}
+	}
+	return "", ""
+}
+
+// command makes a command whose end does not wait for what a script among the programs leaves
+// behind. It is of a group of its own: Ctrl-C in the terminal is ours to answer, and what ends it
+// ends a script's children too.
+func command(ctx context.Context, path string, said *beginning, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, path, args...)
+	c.Stderr = said
+	c.WaitDelay = time.Second
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	return c
 }
 
 // A Player plays samples with a program of this machine.
@@ -42,12 +68,11 @@ type Player struct {
 
 // NewPlayer finds a program. Errors: ErrNoPlayer.
 func NewPlayer() (*Player, error) {
-	for _, p := range players {
-		if path, err := exec.LookPath(p.name); err == nil {
-			return &Player{path: path, args: p.args}, nil
-		}
+	path, args := first(players)
+	if path == "" {
+		return nil, ErrNoPlayer
 	}
-	return nil, ErrNoPlayer
+	return &Player{path: path, args: args}, nil
 }
 
 // Add plays samples: raw PCM of 16 bits. It returns when the program has taken them, and fails when
@@ -79,7 +104,7 @@ func (p *Player) begin(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	p.command(ctx, strings.Fields(strings.ReplaceAll(p.args, "RATE", strconv.Itoa(p.rate)))...)
+	p.cmd = command(ctx, p.path, &p.said, strings.Fields(strings.ReplaceAll(p.args, "RATE", strconv.Itoa(p.rate)))...)
 	if p.pipe, err = p.cmd.StdinPipe(); err == nil {
 		err = p.cmd.Start()
 	}
@@ -87,12 +112,6 @@ func (p *Player) begin(ctx context.Context) (err error) {
 		p.cmd = nil
 	}
 	return err
-}
-
-func (p *Player) command(ctx context.Context, args ...string) {
-	p.cmd = exec.CommandContext(ctx, p.path, args...)
-	p.cmd.Stderr = &p.said
-	p.cmd.WaitDelay = time.Second // for what a script among players leaves behind
 }
 
 // Close waits until everything that was added is played. It returns why the program failed, which
@@ -104,7 +123,7 @@ func (p *Player) Close(ctx context.Context) (err error) {
 		if err = errors.Join(err, p.file.Close()); err != nil {
 			return err
 		}
-		p.command(ctx, p.file.Name())
+		p.cmd = command(ctx, p.path, &p.said, p.file.Name())
 		if err := p.cmd.Start(); err != nil {
 			return err
 		}

@@ -1,0 +1,143 @@
+package sound_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/axle-llm/axle/cmd/internal/sound"
+)
+
+// TestRecorder: the first program that is here gives the samples, and is gone after Close. One that
+// ends is told with its words.
+func TestRecorder(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	if _, err := sound.NewRecorder(24000); !errors.Is(err, sound.ErrNoRecorder) {
+		t.Errorf("none is here: %v", err)
+	}
+	for _, tt := range []struct{ name, args string }{ // those later in the list of recorders first
+		{"ffmpeg", "-ac 1 -ar 24000 -f s16le -"},
+		{"rec", "-q --buffer 2048 -t raw -e signed -b 16 -c 1 -r 24000 -"},
+		{"parec", "--raw --format=s16le --channels=1 --rate=24000 --latency-msec=50"},
+		{"pw-record", "--raw --format s16 --channels 1 --rate 24000 -"},
+		{"arecord", "-q -t raw -f S16_LE -c 1 -r 24000"},
+	} {
+		program(t, dir, tt.name, `echo "$@" >"$0.args"; echo samples; /bin/sleep 1000; echo more`)
+		r, err := sound.NewRecorder(24000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 8)
+		if _, err := io.ReadFull(r, b); err != nil || string(b) != "samples\n" {
+			t.Errorf("%s: it recorded %q, %v", tt.name, b, err)
+		}
+		ended := make(chan error)
+		go func() {
+			_, err := r.Read(b)
+			ended <- err
+		}()
+		if err := r.Close(); err != nil {
+			t.Error(tt.name, err)
+		}
+		if err := <-ended; err == nil {
+			t.Errorf("%s: a read after its end", tt.name)
+		}
+		if args, _ := os.ReadFile(filepath.Join(dir, tt.name+".args")); !strings.HasSuffix(strings.TrimSpace(string(args)), tt.args) {
+			t.Errorf("%s: called with %s", tt.name, args)
+		}
+	}
+	for does, want := range map[string]string{
+		"echo 'audio open error: No such file or directory' >&2; exit 1": "arecord: exit status 1: audio open error: No such file",
+		"exit 0": "arecord; the sound may also come",
+	} {
+		program(t, dir, "arecord", does)
+		r, err := sound.NewRecorder(24000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(r); !errors.Is(err, sound.ErrRecorder) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", does, err, want)
+		}
+		_ = r.Close()
+	}
+}
+
+// TestLive: sounds are played one after the other as they come, each by a program of its own, and
+// Add does not wait for it.
+func TestLive(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	if _, err := sound.NewLive(24000); !errors.Is(err, sound.ErrNoPlayer) {
+		t.Errorf("none is here: %v", err)
+	}
+	program(t, dir, "aplay", `exec /bin/cat >"$0.in"`)
+	l, err := sound.NewLive(24000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.End() // of nothing
+	for n := range 3 {
+		pcm := bytes.Repeat([]byte{byte(n), 1}, 100000*n+1)
+		if err := errors.Join(l.Add(pcm[:2]), l.Add(pcm[2:]), l.Add(nil)); err != nil {
+			t.Fatal(err)
+		}
+		l.End()
+		if err := <-l.Played(); err != nil {
+			t.Error(err)
+		}
+		if left := l.Stop(); n == 2 && left == 0 { // by the clock: cat has no ears
+			t.Error("four seconds were over at once")
+		}
+		if got, err := os.ReadFile(filepath.Join(dir, "aplay.in")); err != nil || !bytes.Equal(got, pcm) {
+			t.Errorf("%d bytes were played, want %d; %v", len(got), len(pcm), err)
+		}
+	}
+}
+
+// TestLiveStops: a sound ends at once, whatever the player does with it, and nothing of it is heard
+// when the next begins. One that is too long is refused.
+func TestLiveStops(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	program(t, dir, "aplay", `/bin/sleep 1000; /bin/cat`)
+	l, err := sound.NewLive(24000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := l.Stop(); left != 0 {
+		t.Errorf("%v of nothing were not heard", left)
+	}
+	begun := time.Now()
+	for range 2 {
+		if err := l.Add(make([]byte, 48000*100)); err != nil {
+			t.Fatal(err)
+		}
+		if left := l.Stop(); left > 100*time.Second || left < 100*time.Second-time.Since(begun) {
+			t.Errorf("%v of 100 s were not heard", left)
+		}
+	}
+	for n := 0; err == nil; n++ {
+		if err = l.Add(make([]byte, 48000*100)); n > 7 {
+			t.Fatal("fifteen minutes were taken")
+		}
+	}
+	if !strings.Contains(err.Error(), "more than ten minutes of sound") {
+		t.Error(err)
+	}
+	l.Stop()
+	program(t, dir, "aplay", `echo 'no such card' >&2; exit 1`)
+	if err := l.Add(make([]byte, 48000)); err != nil {
+		t.Fatal(err)
+	}
+	l.End()
+	if err := <-l.Played(); err == nil || !strings.Contains(err.Error(), "no such card") {
+		t.Errorf("a player that fails: %v", err)
+	}
+	l.Stop()
+}
