@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,7 +35,7 @@ answers, and a third speaks the answer. What was heard and what is answered is
 printed as it comes. Ctrl-C ends an answer, and where there is none, the
 conversation.
 
-It records with the first of arecord, pw-record, parec, rec and ffmpeg that is
+It records with the first of arecord, parec, rec, pw-record and ffmpeg that is
 here, and plays as 'axle say' does. While an answer sounds it does not listen,
 for a loudspeaker that the microphone hears would interrupt every answer. With
 headphones, or a microphone that cancels echoes, use --interrupt: then you stop
@@ -62,14 +63,14 @@ all is answered.`,
 				defer r.Close()
 				o.In = r
 			case args[1] == "-":
-				o.In = &samples{from: c.InOrStdin()}
+				o.In = &samples{from: c.InOrStdin(), name: "-"}
 			default:
 				f, err := os.Open(args[1])
 				if err != nil {
 					return err
 				}
 				defer f.Close()
-				o.In = &samples{from: f}
+				o.In = &samples{from: f, name: args[1]}
 			}
 			// Ctrl-C is an answer's end first: see [call.Options].
 			ctx, stop := signal.NotifyContext(context.WithoutCancel(c.Context()), syscall.SIGTERM)
@@ -155,19 +156,23 @@ func voices(ctx context.Context, conn *connection, o *call.Options, say string) 
 
 // samples reads the PCM of a sound file. What it is read from is not touched before the first Read.
 type samples struct {
+	name string
 	from io.Reader
-	file *audio.Reader
+	file *audio.Reader // nil: its beginning was not read
 	room [1 << 10]float32
 }
 
 func (s *samples) Read(p []byte) (int, error) {
-	var err error
+	n, err := 0, error(nil)
 	if s.file == nil {
-		if s.file, err = audio.NewReader(s.from, call.Rate, audio.Limits{}); err != nil {
-			return 0, err
-		}
+		s.file, err = audio.NewReader(s.from, call.Rate, audio.Limits{})
 	}
-	n, err := s.file.Read(s.room[:min(len(p)/2, len(s.room))])
+	if err == nil {
+		n, err = s.file.Read(s.room[:min(len(p)/2, len(s.room))])
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("%s: %w", s.name, err)
+	}
 	return len(audio.AppendPCM(p[:0], s.room[:n])), err
 }
 
@@ -225,18 +230,25 @@ func (s *screen) Heard(part string) {
 			fmt.Fprint(s.act, "\x1b[90m")
 		}
 		fmt.Fprint(s.w, "> ")
+		part = strings.TrimLeft(part, " ")
 	}
-	fmt.Fprint(s.w, part)
+	if s.showing == 'h' {
+		fmt.Fprint(s.w, part)
+	}
 }
 
 func (s *screen) Said(part string) {
-	s.begin('s', part)
-	fmt.Fprint(s.w, part)
+	if s.begin('s', part) {
+		part = strings.TrimLeft(part, " \n")
+	}
+	if s.showing == 's' {
+		fmt.Fprint(s.w, part)
+	}
 }
 
 // begin goes to a new line where something else is being shown.
 func (s *screen) begin(what rune, part string) bool {
-	if part == "" || s.showing == what {
+	if s.showing == what || strings.TrimSpace(part) == "" {
 		return false
 	}
 	s.End(true)
@@ -245,11 +257,13 @@ func (s *screen) begin(what rune, part string) bool {
 }
 
 func (s *screen) End(whole bool) {
-	if s.showing == 0 {
-		return
-	}
-	if !whole {
+	switch {
+	case !whole && s.showing == 0: // all of its text was there
+		fmt.Fprint(s.w, "…")
+	case !whole:
 		fmt.Fprint(s.w, " …")
+	case s.showing == 0:
+		return
 	}
 	if s.dim && s.showing == 'h' {
 		fmt.Fprint(s.act, "\x1b[0m")
@@ -259,6 +273,6 @@ func (s *screen) End(whole bool) {
 }
 
 func (s *screen) Problem(err error) {
-	s.End(false)
+	s.End(true)
 	complain(s.errw, err)
 }

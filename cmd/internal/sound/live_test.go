@@ -23,9 +23,9 @@ func TestRecorder(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, args string }{ // those later in the list of recorders first
 		{"ffmpeg", "-ac 1 -ar 24000 -f s16le -"},
+		{"pw-record", "--raw --format s16 --channels 1 --rate 24000 -"},
 		{"rec", "-q --buffer 2048 -t raw -e signed -b 16 -c 1 -r 24000 -"},
 		{"parec", "--raw --format=s16le --channels=1 --rate=24000 --latency-msec=50"},
-		{"pw-record", "--raw --format s16 --channels 1 --rate 24000 -"},
 		{"arecord", "-q -t raw -f S16_LE -c 1 -r 24000"},
 	} {
 		program(t, dir, tt.name, `echo "$@" >"$0.args"; echo samples; /bin/sleep 1000; echo more`)

@@ -12,19 +12,19 @@ import (
 )
 
 // ErrNoRecorder is that none of the programs is here that could record a sound.
-var ErrNoRecorder = errors.New("no recorder is here: install arecord (alsa-utils), pw-record (pipewire), parec (pulseaudio-utils), " +
-	"rec (sox) or ffmpeg, or give the sound as a file or a pipe")
+var ErrNoRecorder = errors.New("no recorder is here: install arecord (alsa-utils), parec (pulseaudio-utils), rec (sox), " +
+	"pw-record (pipewire) or ffmpeg, or give the sound as a file or a pipe")
 
 // ErrRecorder is that the program that recorded ended.
 var ErrRecorder = errors.New("the microphone ended")
 
-// recorders are the programs that record, in the order of players. All write raw samples to a pipe,
+// recorders are the programs that record, those first that work on most machines. All write raw samples to a pipe,
 // and are told to write them soon where they would not by themselves.
 var recorders = []program{
 	{"arecord", "-q -t raw -f S16_LE -c 1 -r RATE"},
-	{"pw-record", "--raw --format s16 --channels 1 --rate RATE -"},
 	{"parec", "--raw --format=s16le --channels=1 --rate=RATE --latency-msec=50"},
 	{"rec", "-q --buffer 2048 -t raw -e signed -b 16 -c 1 -r RATE -"},
+	{"pw-record", "--raw --format s16 --channels 1 --rate RATE -"}, // before PipeWire 1 it wrote no raw samples
 	{"ffmpeg", "-nostdin -loglevel error " + microphone() + " -ac 1 -ar RATE -f s16le -"},
 }
 
