@@ -36,8 +36,8 @@ func TestTroubleshooting(t *testing.T) {
 		"server", "server/access", "server/answer", "server/catalog", "server/request", "server/pool", "server/monitor", "server/manage",
 		"server/ollama", "server/body", "server/prompt", "server/ollamatype",
 		"server/openai", "server/anthropic", "server/vendor", "server/wyoming", "server/mdns", "server/realtime",
-		"server/local", "cmd/internal/benchmark", "cmd/internal/diagnosis",
-		"cmd/internal/inspection", "cmd/internal/singlenet",
+		"server/local", "cmd/internal/benchmark", "cmd/internal/call", "cmd/internal/diagnosis",
+		"cmd/internal/inspection", "cmd/internal/singlenet", "cmd/internal/sound",
 		"cmd/internal/transcript", "cmd/internal/watch", "cmd/axle"} {
 		for _, r := range texts(t, dir) {
 			seen[r.text] = true
@@ -113,6 +113,7 @@ var plainErrors = map[string]string{
 	"a sequence of %d rows goes on from slot %d, which is not kept there":                                    internal,
 	"slot %d is accounted for %d times":                                                                      internal,
 	"engine: the row is to be run again":                                                                     internal,
+	"sound: no %q is written":                                                                                misuse,
 	"body: no empty list %q in the answer":                                                                   internal,
 }
 

@@ -143,6 +143,8 @@ func (c *call) read(ctx context.Context) {
 		var e event
 		if err == nil {
 			e, err = parse(kind, b)
+		} else {
+			err = closed(err)
 		}
 		if err != nil {
 			c.gone <- err
@@ -193,7 +195,7 @@ func (c *call) hold(ctx context.Context) error {
 	}
 	for !c.ended || c.turns > 0 || c.response != "" || c.sounds {
 		from := pieces
-		if !c.o.Microphone && (!c.ready || !c.o.Interrupt && (c.turns > 0 || c.response != "" || c.sounds)) {
+		if !c.o.Microphone && !c.o.Interrupt && (c.turns > 0 || c.response != "" || c.sounds) {
 			from = nil // it waits
 		}
 		var err error
@@ -201,9 +203,8 @@ func (c *call) hold(ctx context.Context) error {
 		case e := <-c.events:
 			err = c.take(ctx, e)
 		case err = <-c.gone:
-			err = gone(err)
 		case b := <-from:
-			if c.ready && (c.o.Interrupt || !c.o.Microphone || !c.sounds && time.Now().After(c.deaf)) {
+			if c.o.Interrupt || !c.o.Microphone || !c.sounds && time.Now().After(c.deaf) {
 				err = c.send(ctx, &appended{"input_audio_buffer.append", b})
 			}
 		case err = <-end:
@@ -214,7 +215,7 @@ func (c *call) hold(ctx context.Context) error {
 			c.o.Out.Stop()
 			c.sounds, c.item, c.deaf = false, "", time.Now().Add(echo)
 		case <-c.o.Stop:
-			if !c.sounds && (c.response == "" || c.response == c.dropped) {
+			if !c.answers() {
 				if c.o.Microphone {
 					return nil
 				}
@@ -300,7 +301,7 @@ func (c *call) take(ctx context.Context, e event) error {
 		}
 		return c.problem(e.Error)
 	case kindStarted:
-		if c.sounds || c.response != "" {
+		if c.answers() {
 			return c.cut(ctx, false) // the server has ended it
 		}
 	case kindStopped:
@@ -368,6 +369,9 @@ func (c *call) play(e event) error {
 	return c.o.Out.Add(pcm)
 }
 
+// answers says whether an answer is made or played that was not ended here.
+func (c *call) answers() bool { return c.sounds || c.response != "" && c.response != c.dropped }
+
 // cut ends the answer now, and tells the server how much of it was heard.
 func (c *call) cut(ctx context.Context, cancel bool) error {
 	unheard := c.o.Out.Stop()
@@ -412,29 +416,31 @@ func (c *call) send(ctx context.Context, e any) error {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	c.sent = time.Now()
-	if err := c.ws.Write(ctx, websocket.MessageText, b); err != nil {
-		select {
-		case why := <-c.gone: // who reads knows better
-			return gone(why)
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", client.ErrBrokeOff, err)
-		}
+	err = c.ws.Write(ctx, websocket.MessageText, b)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", client.ErrBrokeOff, ctx.Err())
 	}
-	return nil
+	select {
+	case why := <-c.gone: // who reads knows better
+		return why
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", client.ErrBrokeOff, err)
+	}
 }
 
-// gone is why a connection ended.
-func gone(err error) error {
-	var closed websocket.CloseError
+// closed is why a connection ended.
+func closed(err error) error {
+	var end websocket.CloseError
 	switch {
 	case errors.Is(err, websocket.ErrMessageTooBig):
 		return fmt.Errorf("the answer is not as it should be: an event of more than %d MiB", maxMessage>>20)
-	case errors.As(err, &closed) && closed.Reason != "":
-		return fmt.Errorf("the server ended the conversation: %s", closed.Reason)
-	case errors.As(err, &closed):
-		return fmt.Errorf("the server ended the conversation: %s", closed.Code)
-	case errors.Is(err, io.EOF):
-		return client.ErrBrokeOff
+	case errors.As(err, &end) && end.Reason != "":
+		return fmt.Errorf("the server ended the conversation: %s", end.Reason)
+	case errors.As(err, &end):
+		return fmt.Errorf("the server ended the conversation: %s", end.Code)
 	}
-	return err
+	return fmt.Errorf("%w: %w", client.ErrBrokeOff, err)
 }

@@ -91,6 +91,7 @@ func TestInterrupt(t *testing.T) {
 			}
 			r.out.unheard = 700 * time.Millisecond
 			s.send(`{"type":"input_audio_buffer.speech_started"}`, sounding("r1", "i1", 2), saying("r1", "i1", " four"),
+				`{"type":"input_audio_buffer.speech_started"}`,
 				`{"type":"response.done","response":{"id":"r1","status":"cancelled"}}`)
 			s.expect(`{"type":"conversation.item.truncate","event_id":"late","item_id":"i1","content_index":0,"audio_end_ms":1300}`)
 			s.send(`{"type":"error","error":{"message":"it is over","event_id":"late"}}`)
@@ -217,7 +218,8 @@ func TestHostile(t *testing.T) {
 		{"a player that fails", func(s *peer) { s.rig.out.played <- errors.New("no card") }, "no card"},
 		{"the end, with a reason", func(s *peer) { _ = s.ws.Close(websocket.StatusGoingAway, "the server is shutting down") },
 			"the server ended the conversation: the server is shutting down"},
-		{"the end", func(s *peer) { _ = s.ws.Close(websocket.StatusNormalClosure, "") }, "the server ended the conversation: StatusNormalClosure"},
+		{"the end", func(s *peer) { _ = s.ws.Close(websocket.StatusNormalClosure, "") },
+			"the server ended the conversation: StatusNormalClosure"},
 		{"a cut", func(s *peer) { _ = s.ws.CloseNow() }, client.ErrBrokeOff.Error()},
 		{"no message", func(s *peer) { s.send(`{"type":"error"}`) }, "the server does not say what is wrong"},
 	} {

@@ -18,8 +18,8 @@ var ErrNoRecorder = errors.New("no recorder is here: install arecord (alsa-utils
 // ErrRecorder is that the program that recorded ended.
 var ErrRecorder = errors.New("the microphone ended")
 
-// recorders are the programs that record, those first that work on most machines. All write raw samples to a pipe,
-// and are told to write them soon where they would not by themselves.
+// recorders are the programs that record, those first that work on most machines. All write raw
+// samples to a pipe, and are told to write them soon where they would not by themselves.
 var recorders = []program{
 	{"arecord", "-q -t raw -f S16_LE -c 1 -r RATE"},
 	{"parec", "--raw --format=s16le --channels=1 --rate=RATE --latency-msec=50"},
