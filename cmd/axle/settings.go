@@ -63,7 +63,7 @@ var table = []setting{
 	{flag: "host", kind: "address", def: "127.0.0.1:11434", text: "address to listen on: host, :port or host:port",
 		more:    "Anything but loopback can be reached from your network: give the server a file of keys too.",
 		example: "127.0.0.1:11434",
-		read:    func(s *settings, v string) (err error) { s.host, err = server.ParseHost(v); return err }},
+		read:    as(func(s *settings) *string { return &s.host }, server.ParseHost)},
 	{flag: "keys-file", kind: "file", text: "file of bearer keys, one a line; only clients that send one of them are answered",
 		more:    "Its mode is 0600 and the server's user owns it. `axle key add` makes keys. It is read again on SIGHUP.",
 		example: "/etc/axle/keys",
@@ -107,10 +107,7 @@ var table = []setting{
 		}},
 
 	{flag: "keep-alive", kind: "duration", def: "5m", text: "how long an idle model stays loaded; -1: for ever",
-		read: func(s *settings, v string) (err error) {
-			s.server.KeepAlive, err = server.ParseKeepAlive(v)
-			return err
-		}},
+		read: as(func(s *settings) *time.Duration { return &s.server.KeepAlive }, server.ParseKeepAlive)},
 	{flag: "preload", kind: "models", text: "models to load at the start, in this order; they stay until others need the memory",
 		more: "A model for which another of them would have to go is left out, with a line in the log. `axle plan MODEL --with A,B` " +
 			"computes whether models fit on a card together.",
@@ -133,10 +130,10 @@ var table = []setting{
 	{flag: "cache-ram", kind: "size",
 		text:    "keep conversations that have to leave the card in this machine's memory, up to this size in all; 0: none",
 		more:    "The default is an eighth of the machine's memory, 4 GiB at most.",
-		example: "1GB", read: size(func(s *settings) *int64 { return &s.runsOn.cacheRAM })},
+		example: "1GB", read: as(func(s *settings) *int64 { return &s.runsOn.cacheRAM }, parseSize)},
 	{flag: "cache-disk", kind: "size", def: "0",
 		text: "keep evaluated conversations on disk, in the store's folder, up to this size; 0: none",
-		more: "They outlive a restart.", example: "20GB", read: size(func(s *settings) *int64 { return &s.runsOn.cacheDisk })},
+		more: "They outlive a restart.", example: "20GB", read: as(func(s *settings) *int64 { return &s.runsOn.cacheDisk }, parseSize)},
 	{flag: "no-speculate", text: "never guess tokens ahead", read: yes(func(s *settings) *bool { return &s.runsOn.noSpec })},
 	{flag: "repeatable", text: "give the same answers each time at temperature 0 or with a seed",
 		more: "One request runs at a time, and nothing is reused or guessed: it is slower.",
@@ -145,10 +142,7 @@ var table = []setting{
 	{flag: "head", kind: "place", def: "auto", text: "where LM heads are computed: auto, card or host",
 		more: "auto takes the card or this machine's processor, whichever is quicker for a pass. It needs a model whose embedding table " +
 			"is also the head's matrix, and keeps a file of that in the store's folder.",
-		example: "card", read: func(s *settings, v string) (err error) {
-			s.runsOn.head, err = engine.ParseHead(v)
-			return err
-		}},
+		example: "card", read: as(func(s *settings) *engine.HeadPlace { return &s.runsOn.head }, engine.ParseHead)},
 
 	{flag: "no-pull", text: "refuse to pull models", read: yes(func(s *settings) *bool { return &s.server.NoPull })},
 	{flag: "no-delete", text: "refuse to delete models", read: yes(func(s *settings) *bool { return &s.server.NoDelete })},
@@ -160,18 +154,10 @@ var table = []setting{
 	{flag: "drain-delay", kind: "duration", def: "0", packaged: "5s",
 		text: "how long the server still takes work after SIGTERM, while /readyz and /health say 503; 4m at most",
 		more: "It is for a proxy in front. A second signal ends the server at once.", example: "5s",
-		read: func(s *settings, v string) (err error) {
-			s.server.DrainDelay, err = server.ParseDrainDelay(v)
-			return err
-		}},
+		read: as(func(s *settings) *time.Duration { return &s.server.DrainDelay }, server.ParseDrainDelay)},
 	{flag: "node", kind: "name", text: "what the header Axle-Node of answers says; empty: it is not sent",
 		more: "The default is the machine's name.", example: "board-1",
-		read: func(s *settings, v string) (err error) {
-			if s.server.Node = v; v != "" {
-				s.server.Node, err = server.ParseNode(v)
-			}
-			return err
-		}},
+		read: as(func(s *settings) *string { return &s.server.Node }, orNone(server.ParseNode))},
 	{flag: "metrics", kind: "names", def: "axle", text: "names in /metrics: axle, or vllm",
 		more: "With vllm, the metrics that load balancers read also appear under vLLM's names.",
 		read: func(s *settings, v string) error {
@@ -182,22 +168,12 @@ var table = []setting{
 	{flag: "metrics-addr", kind: "address",
 		text:    "also serve /metrics, /health, /livez and /readyz on this address, without the API, its keys and TLS",
 		example: "127.0.0.1:9091",
-		read: func(s *settings, v string) (err error) {
-			if s.metricsAddr = v; v != "" {
-				s.metricsAddr, err = server.ParseAddr(v)
-			}
-			return err
-		}},
+		read:    as(func(s *settings) *string { return &s.metricsAddr }, orNone(server.ParseAddr))},
 	{flag: "wyoming", kind: "address",
 		text:    "also write speech down for voice satellites on this address: the Wyoming protocol, without keys and TLS",
 		more:    "Home Assistant dials it; docs/home-assistant.md says how. Everyone who reaches the port may have speech written down.",
 		example: ":10300",
-		read: func(s *settings, v string) (err error) {
-			if s.wyoming = v; v != "" {
-				s.wyoming, err = server.ParseAddr(v)
-			}
-			return err
-		}},
+		read:    as(func(s *settings) *string { return &s.wyoming }, orNone(server.ParseAddr))},
 	{flag: "wyoming-model", kind: "model",
 		text: "the model that writes down what satellites and sessions of /v1/realtime send, where they name none",
 		more: "The default is the first model that hears, by name.", example: "sensevoice",
@@ -206,12 +182,7 @@ var table = []setting{
 		text:    "also speak for voice satellites on this address: the Wyoming protocol, without keys and TLS",
 		more:    "It may be the address of --wyoming, which then answers both. Everyone who reaches the port may have text spoken.",
 		example: ":10200",
-		read: func(s *settings, v string) (err error) {
-			if s.wyomingSay = v; v != "" {
-				s.wyomingSay, err = server.ParseAddr(v)
-			}
-			return err
-		}},
+		read:    as(func(s *settings) *string { return &s.wyomingSay }, orNone(server.ParseAddr))},
 	{flag: "wyoming-say-model", kind: "model",
 		text: "the model that speaks for satellites and sessions of /v1/realtime, where they name no voice of another",
 		more: "The default is the first model that speaks, by name.", example: "kokoro",
@@ -348,8 +319,19 @@ func number(at func(*settings) *int) func(*settings, string) error {
 	}
 }
 
-func size(at func(*settings) *int64) func(*settings, string) error {
-	return func(s *settings, v string) (err error) { *at(s), err = parseSize(v); return err }
+// as is a setting that parse understands.
+func as[T any](at func(*settings) *T, parse func(string) (T, error)) func(*settings, string) error {
+	return func(s *settings, v string) (err error) { *at(s), err = parse(v); return err }
+}
+
+// orNone is parse of a value that may also be empty.
+func orNone(parse func(string) (string, error)) func(string) (string, error) {
+	return func(v string) (string, error) {
+		if v == "" {
+			return "", nil
+		}
+		return parse(v)
+	}
 }
 
 // list reads what has commas between, and adds it.
