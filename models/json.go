@@ -163,11 +163,5 @@ func (o object) ids(keys ...string) []int32 {
 	} else if json.Unmarshal(v, &many) != nil {
 		return nil
 	}
-	out := many[:0]
-	for _, id := range many {
-		if id >= 0 {
-			out = append(out, id)
-		}
-	}
-	return out
+	return slices.DeleteFunc(many, func(id int32) bool { return id < 0 })
 }

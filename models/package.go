@@ -307,8 +307,7 @@ func (pkg *Package) readLayers() error {
 					Fix: "take all layers from one build", Err: ErrMismatch}
 			}
 			if s := m.Soft; s != nil && pkg.softHeader == nil {
-				h := s.Header
-				pkg.softHeader = &h
+				pkg.softHeader = new(s.Header)
 			}
 		}
 		if s := m.Soft; s != nil {

@@ -92,12 +92,9 @@ func single(is func(n net) bool) func(e *evidence) bool {
 // calls says whether a configuration calls its model so, in letters and digits alone.
 func calls(name string) func(o object) bool {
 	return func(o object) bool {
-		for _, key := range []string{"model_type", "model_name", "tokenizer_type", "vlm_type"} {
-			if strings.Contains(squeeze(o.str(key)), name) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc([]string{"model_type", "model_name", "tokenizer_type", "vlm_type"}, func(key string) bool {
+			return strings.Contains(squeeze(o.str(key)), name)
+		})
 	}
 }
 

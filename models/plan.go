@@ -499,12 +499,9 @@ func (p *plan) findHead() error {
 	dir := path.Dir(p.template)
 	prefix, _, _ := strings.Cut(path.Base(p.template), "l%d")
 	prefix = regexp.MustCompile(`_p\d+_$`).ReplaceAllString(prefix, "_")
-	var found []string
-	for _, name := range p.t.in(dir) {
-		if strings.HasSuffix(name, "_post.axmodel") || path.Base(name) == "post.axmodel" {
-			found = append(found, name)
-		}
-	}
+	found := slices.DeleteFunc(p.t.in(dir), func(name string) bool {
+		return !strings.HasSuffix(name, "_post.axmodel") && path.Base(name) != "post.axmodel"
+	})
 	if i := slices.Index(found, path.Join(dir, prefix+"post.axmodel")); i > 0 {
 		found[0], found[i] = found[i], found[0]
 	}

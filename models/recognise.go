@@ -181,12 +181,9 @@ func (n net) takes(names ...string) bool { return hasAll(n.in, names) }
 func (n net) gives(names ...string) bool { return hasAll(n.out, names) }
 
 func hasAll(ts []axcl.Tensor, names []string) bool {
-	for _, name := range names {
-		if !slices.ContainsFunc(ts, func(t axcl.Tensor) bool { return t.Name == name }) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(names, func(name string) bool {
+		return !slices.ContainsFunc(ts, func(t axcl.Tensor) bool { return t.Name == name })
+	})
 }
 
 // input is an input by its name; the zero Tensor where there is none.

@@ -34,11 +34,8 @@ func (o object) intp(keys ...string) *int {
 	if !ok || err != nil {
 		return nil
 	}
-	v := int(n)
-	return &v
+	return new(int(n))
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // vendorSampling reads post_config.json. Its switches mean what the vendor's runtime makes of them:
 // a value whose switch is off does not apply, and with neither temperature, top-k nor top-p on the
@@ -48,14 +45,14 @@ func vendorSampling(o object) (s Sampling) {
 	if !o.any("enable_temperature", "enable_top_k_sampling", "enable_top_p_sampling") {
 		s.Temperature, s.TopK, s.TopP = o.float("temperature"), o.intp("top_k"), o.float("top_p")
 	} else {
-		s.TopP, s.TopK = ptr(1.0), ptr(0)
+		s.TopP, s.TopK = new(1.0), new(0)
 		switch {
 		case on("enable_temperature"):
 			s.Temperature = o.float("temperature")
 		case on("enable_top_k_sampling") || on("enable_top_p_sampling"):
-			s.Temperature = ptr(1.0)
+			s.Temperature = new(1.0)
 		default:
-			s.Temperature = ptr(0.0)
+			s.Temperature = new(0.0)
 		}
 		if on("enable_top_k_sampling") {
 			s.TopK = o.intp("top_k")
@@ -76,7 +73,7 @@ func hubSampling(o object) (s Sampling) {
 	s.Temperature, s.TopK, s.TopP, s.MinP = o.float("temperature"), o.intp("top_k"), o.float("top_p"), o.float("min_p")
 	s.RepetitionPenalty = o.float("repetition_penalty")
 	if f := o.flag("do_sample"); f != nil && !*f {
-		s.Temperature = ptr(0.0)
+		s.Temperature = new(0.0)
 	}
 	return s
 }

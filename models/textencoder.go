@@ -57,12 +57,7 @@ func vectorOf(n net) *axcl.Tensor {
 // openTextEncoder opens the package that was recognised as one.
 func openTextEncoder(k *KindError) (other, error) {
 	p := k.plan
-	var nets []net
-	for _, n := range k.nets {
-		if encodesText(n) {
-			nets = append(nets, n)
-		}
-	}
+	nets := slices.DeleteFunc(slices.Clone(k.nets), func(n net) bool { return !encodesText(n) })
 	if len(nets) != 1 {
 		return nil, &Error{Path: p.t.where("."), What: fmt.Sprintf("%d nets take a text's ids and give a vector: %s", len(nets),
 			strings.Join(namesOf(nets), ", ")), Fix: "keep the one that is to be used", Err: ErrMismatch}

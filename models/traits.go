@@ -27,7 +27,7 @@ var familyTraits = map[string]traits{
 	"qwen3":    {ends: []string{"<|im_end|>", "<|endoftext|>"}, textEnd: "<|endoftext|>"},
 	"qwen3vl":  {ends: []string{"<|im_end|>", "<|endoftext|>"}, textEnd: "<|endoftext|>"},
 	"qwen35": {ends: []string{"<|im_end|>", "<|endoftext|>"}, quiet: true,
-		sampling: Sampling{Temperature: ptr(0.7), TopK: ptr(20), TopP: ptr(0.8), RepetitionPenalty: ptr(1.0)}},
+		sampling: Sampling{Temperature: new(0.7), TopK: new(20), TopP: new(0.8), RepetitionPenalty: new(1.0)}},
 }
 
 // generic families are architectures that several model families share.

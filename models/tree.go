@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -239,10 +240,7 @@ func (t *tree) missing(name, fix string) *Error {
 	if kind, ok := t.odd[name]; ok {
 		return &Error{Path: t.where(name), What: "is no regular file (" + kind + ")", Fix: "put the file itself there", Err: ErrMissing}
 	}
-	if fix == "" {
-		fix = "fetch it again, e.g. with `axle pull`"
-	}
-	return &Error{Path: t.where(name), What: "missing", Fix: fix, Err: ErrMissing}
+	return &Error{Path: t.where(name), What: "missing", Fix: cmp.Or(fix, "fetch it again, e.g. with `axle pull`"), Err: ErrMissing}
 }
 
 // resolve finds a path that a configuration in folder base names. The vendor's runtime takes it
@@ -321,11 +319,5 @@ func (t *tree) only(name string, limit int64) (at string, b []byte, err error) {
 
 // in lists the files directly inside folder.
 func (t *tree) in(folder string) []string {
-	var out []string
-	for _, f := range t.names {
-		if path.Dir(f) == folder {
-			out = append(out, f)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(t.names), func(f string) bool { return path.Dir(f) != folder })
 }

@@ -33,11 +33,8 @@ type answered struct {
 func newMetrics() *metrics { return &metrics{by: map[answered]uint64{}} }
 
 func (m *metrics) request(route string, code int) {
-	if route == "" {
-		route = "other"
-	}
 	m.mu.Lock()
-	m.by[answered{route, code}]++
+	m.by[answered{cmp.Or(route, "other"), code}]++
 	m.mu.Unlock()
 }
 

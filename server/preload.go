@@ -43,8 +43,7 @@ func (s *Server) preload(ctx context.Context, name string) error {
 	if err := s.fits(e); err != nil {
 		return err
 	}
-	forever := pool.Forever
-	lease, err := s.models.Acquire(ctx, e, &forever, prompt.NumCtx(s.o.ContextLength, nil, e.AskedAs(name).Params))
+	lease, err := s.models.Acquire(ctx, e, new(pool.Forever), prompt.NumCtx(s.o.ContextLength, nil, e.AskedAs(name).Params))
 	if err != nil {
 		return err
 	}

@@ -99,9 +99,7 @@ func New(st catalog.Store, loader pool.Loader, puller catalog.Puller, o Options)
 	o.HeaderTimeout, o.IdleTimeout = above(o.HeaderTimeout, 10*time.Second), above(o.IdleTimeout, 2*time.Minute)
 	o.MaxConns = above(o.MaxConns, 1024)
 	o.MaxPerClient = above(o.MaxPerClient, max(o.MaxConns/4, 1))
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	s := &Server{o: o, store: st, log: o.Log, metrics: newMetrics(), started: time.Now()}
 	s.fewer.Store(new([]string))
 	s.shared = &request.Shared{Dialects: dialects(), ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, LogPrompts: o.LogPrompts,
@@ -313,8 +311,7 @@ func (s *Server) SetFewer(err error) {
 	s.log.Error("a card was lost, the others go on; restart the server to have it back", zap.Error(err))
 	for {
 		old := s.fewer.Load()
-		all := append(slices.Clip(*old), err.Error())
-		if s.fewer.CompareAndSwap(old, &all) {
+		if s.fewer.CompareAndSwap(old, new(append(slices.Clip(*old), err.Error()))) {
 			return
 		}
 	}

@@ -28,8 +28,7 @@ func (s *Server) ServeVendor(ctx context.Context, ln net.Listener, grace time.Du
 // end with ctx.
 func (s *Server) VendorHandler(ctx context.Context, loopback bool) http.Handler {
 	v := &vendorAPI{s: s, base: ctx}
-	dialect := vendor.Dialect()
-	r := s.router(&dialect, v.table())
+	r := s.router(new(vendor.Dialect()), v.table())
 	v.guard = s.guarded(loopback, s.o.Keys, r, free(nil))
 	return v.guard
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -35,10 +36,7 @@ known too. A model that is made from another shares its files.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			f, dir := c.InOrStdin(), "."
 			if file != "-" {
-				path := file
-				if path == "" {
-					path = "Modelfile"
-				}
+				path := cmp.Or(file, "Modelfile")
 				opened, err := os.Open(path)
 				if err != nil {
 					return fmt.Errorf("create: %w (-f names the Modelfile)", err)

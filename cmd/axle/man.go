@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,11 +67,7 @@ func manPage(c *cobra.Command, name string) []byte {
 	section("SYNOPSIS")
 	fmt.Fprintf(&b, ".B %s\n", roff(c.UseLine()))
 	section("DESCRIPTION")
-	long := c.Long
-	if long == "" {
-		long = c.Short + "."
-	}
-	fmt.Fprintf(&b, ".nf\n%s\n.fi\n", roff(long))
+	fmt.Fprintf(&b, ".nf\n%s\n.fi\n", roff(cmp.Or(c.Long, c.Short+".")))
 	flags := func(title string, set *pflag.FlagSet) {
 		if !set.HasAvailableFlags() {
 			return

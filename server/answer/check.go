@@ -166,8 +166,7 @@ func (a *Answers) acquire(ctx context.Context, q *checked, m prompt.Model, optio
 	numCtx = prompt.NumCtx(a.o.ContextLength, options, m.Params)
 	start := time.Now()
 	if keep != nil && *keep < 0 {
-		forever := pool.Forever
-		keep = &forever
+		keep = new(pool.Forever)
 	}
 	// How long a model stays is a matter of all who ask it: of a key that only asks, the server's
 	// own time counts.

@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -34,11 +35,7 @@ func (m *Manager) lengths(e *catalog.Entry) openai.Lengths {
 	if e.Says() != "" {
 		return openai.Lengths{}
 	}
-	l := openai.Lengths{Model: e.Window(m.o.ContextLength), Prefill: e.Info.Prefill, Tokens: e.Info.Context}
-	if l.Prefill == 0 {
-		l.Prefill = l.Tokens
-	}
-	return l
+	return openai.Lengths{Model: e.Window(m.o.ContextLength), Prefill: cmp.Or(e.Info.Prefill, e.Info.Context), Tokens: e.Info.Context}
 }
 
 // OpenAIModel is one model as OpenAI has it.

@@ -59,8 +59,7 @@ func (l *Loads) Of(pending []pool.Pending) []Load {
 			}
 			o.Needs, o.Free = p.Needs, p.Free
 			if p.Done > 0 {
-				left := p.Left.Seconds()
-				o.Left = &left
+				o.Left = new(p.Left.Seconds())
 			}
 		}
 		switch {

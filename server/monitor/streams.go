@@ -191,8 +191,7 @@ func (s *Streams) List(owner Owner) []Answer {
 		switch {
 		case began > 0:
 			a.State = "answering"
-			queue := time.Duration(st.queue.Load()).Seconds()
-			a.Queue = &queue
+			a.Queue = new(time.Duration(st.queue.Load()).Seconds())
 			if d := (age - began).Seconds(); d > 0 && a.Tokens > 1 {
 				a.Rate = float64(a.Tokens-1) / d
 			}

@@ -6,6 +6,7 @@
 package ollamatype
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -112,10 +113,7 @@ func Said(msg ask.Message) api.Message { return api.Message{Role: msg.Role, Cont
 
 // Tool is a tool that a request offers. raw is the text that it came from, where there is one.
 func Tool(t api.Tool, raw json.RawMessage) ask.Tool {
-	out := ask.Tool{Type: t.Type, Name: t.Function.Name, Description: t.Function.Description, Raw: raw}
-	if out.Type == "" {
-		out.Type = "function"
-	}
+	out := ask.Tool{Type: cmp.Or(t.Type, "function"), Name: t.Function.Name, Description: t.Function.Description, Raw: raw}
 	if p := t.Function.Parameters; p.Type != "" || p.Properties != nil || p.Items != nil {
 		out.Parameters, _ = json.Marshal(p)
 	}

@@ -168,8 +168,7 @@ func (e *completionEncoder) ChunkOf(i int, p prompt.Part) ([]byte, error) {
 		return out, err
 	}
 	if e.usage {
-		u := usageOf(e.tally.all, 0).Usage
-		c.Usage, c.Choices = &u, []wire.CompleteChunkChoice{}
+		c.Usage, c.Choices = new(usageOf(e.tally.all, 0).Usage), []wire.CompleteChunkChoice{}
 		b, err := event(c)
 		if err != nil {
 			return nil, err

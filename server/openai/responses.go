@@ -376,8 +376,7 @@ func (e *responsesEncoder) Chunk(p prompt.Part) ([]byte, error) {
 // Whole is the body of an answer in one piece.
 func (e *responsesEncoder) Whole(p prompt.Part) ([]byte, error) {
 	resp := wire.ToResponse(e.req.Model, e.id, e.item, ollamatype.Chat(p), e.req)
-	now := time.Now().Unix()
-	resp.CompletedAt = &now
+	resp.CompletedAt = new(time.Now().Unix())
 	if e.refers.previous != "" {
 		resp.PreviousResponseID = &e.refers.previous
 	}

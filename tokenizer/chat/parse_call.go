@@ -128,12 +128,9 @@ func parsePlausible(b []byte) bool {
 	if b = bytes.TrimLeft(b[1:], parseSpace); len(b) == 0 {
 		return true
 	}
-	for _, key := range []string{`"name"`, `"type"`, `"function"`, `"parameters"`, `"arguments"`} {
-		if parsePrefix(key, b) || bytes.HasPrefix(b, []byte(key)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{`"name"`, `"type"`, `"function"`, `"parameters"`, `"arguments"`}, func(key string) bool {
+		return parsePrefix(key, b) || bytes.HasPrefix(b, []byte(key))
+	})
 }
 
 // parseValue decodes one JSON call, an array of them, a Python list of calls or a <function=…>

@@ -149,8 +149,7 @@ func absolute(r *run, v Value) Value {
 
 func reversed(r *run, v Value) Value {
 	if t, ok := v.(origin.Text); ok {
-		back := -1
-		return r.slice(t, [3]*int{2: &back})
+		return r.slice(t, [3]*int{2: new(-1)})
 	}
 	items := r.items(v)
 	out := append(r.list(len(items)), items...)

@@ -22,8 +22,7 @@ func factsOf(i axcl.Info, why string) report.Card {
 	if i.Kind == "axcl" {
 		for _, l := range cards.Examine(os.DirFS("/"), nil).Links {
 			if strings.HasSuffix(l.Bus, i.Bus) && i.Bus != "" {
-				link := report.Link(l)
-				f.Link = &link
+				f.Link = new(report.Link(l))
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package benchmark
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,10 +35,8 @@ type Talks struct {
 // talk is the load for a model of so much context. What was not asked for is made smaller until it
 // fits.
 func (f *Options) talk(prompt, context int) (bench.Talk, error) {
-	t := bench.Talk{Conversations: f.Talks.Conversations, Prompt: prompt, Turns: f.Talks.Turns, New: talkNew, Output: f.Outputs[0]}
-	if t.Turns == 0 {
-		t.Turns = talkTurns
-	}
+	t := bench.Talk{Conversations: f.Talks.Conversations, Prompt: prompt, Turns: cmp.Or(f.Talks.Turns, talkTurns), New: talkNew,
+		Output: f.Outputs[0]}
 	longest := func() int {
 		if f.Talks.Disk > 0 { // the turn after the restart
 			return t.Longest() + t.New + t.Output

@@ -152,8 +152,7 @@ func (t *Talk) prepare(ctx context.Context, warm bool) error {
 	if !warm || slices.Contains(t.caps, model.CapabilityEmbedding) {
 		return nil
 	}
-	stream := false
-	return client.Error(t.Conn.Generate(t.turn(ctx), &api.GenerateRequest{Model: t.Model, KeepAlive: t.KeepAlive, Stream: &stream},
+	return client.Error(t.Conn.Generate(t.turn(ctx), &api.GenerateRequest{Model: t.Model, KeepAlive: t.KeepAlive, Stream: new(false)},
 		func(api.GenerateResponse) error { return nil }))
 }
 

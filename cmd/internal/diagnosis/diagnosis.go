@@ -128,12 +128,8 @@ func deviceOf(i axcl.Info) Card {
 func Examine(device string) *Diagnosis {
 	d := &Diagnosis{open: models.Open, Libraries: []Library{}, Devices: []Card{}, Links: []cards.Link{}, Findings: []cards.Finding{}}
 	dev, why, err := cards.Open(device)
-	var libs []cards.Library
-	for _, l := range cards.Libraries() {
-		if want := kindOf(device); want == "" || want == l.Kind {
-			libs = append(libs, l)
-		}
-	}
+	want := kindOf(device)
+	libs := slices.DeleteFunc(cards.Libraries(), func(l cards.Library) bool { return want != "" && want != l.Kind })
 	r := cards.Examine(os.DirFS("/"), libs)
 	d.machine(r)
 	if err != nil {

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,10 +165,7 @@ func (s step) gaveUp(o Options) *Diagnosis {
 			cards.Finding{Name: "device " + d.Device, State: cards.Problem, Text: hangs.Error(), Fix: s.fix})
 		return d
 	}
-	kind := kindOf(o.Device)
-	if kind == "" {
-		kind = "axcl"
-	}
+	kind := cmp.Or(kindOf(o.Device), "axcl")
 	d.Libraries, d.Devices, d.Links, d.Findings = []Library{}, []Card{}, []cards.Link{}, []cards.Finding{}
 	d.Why = hangs.Error()
 	d.machine(cards.Examine(os.DirFS("/"), []cards.Library{{Kind: kind, Path: s.next, Err: hangs}}))
