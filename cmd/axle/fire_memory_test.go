@@ -136,7 +136,7 @@ func TestMemoryOfAttacks(t *testing.T) {
 // before they are answered, and three hundred in a request leave the process of a model that sees
 // below 768 MiB (T7): 352 MiB for pictures that are decoded, and the rest.
 func TestMemoryOfPictures(t *testing.T) {
-	//proves:T7 a process, the largest pictures from 12 clients that go, and 300 in a request: below 768 MiB; 480 to 640 MiB were seen
+	//proves:T7 a process, the largest pictures from 12 clients that go, and 300 in a request: below 680 MiB; 405 to 640 MiB were seen
 	if lane.Race {
 		t.Skip("a build without the race detector's own memory")
 	}
@@ -190,7 +190,7 @@ func TestMemoryOfPictures(t *testing.T) {
 	}
 	mb := peakOf(t, p.cmd.Process.Pid)
 	t.Logf("the largest: %d MiB at most", mb)
-	if mb > 768 {
+	if mb > 680 { // without FreeOSMemory 714 and more
 		t.Errorf("%d MiB of memory", mb)
 	}
 	http.DefaultClient.CloseIdleConnections()
