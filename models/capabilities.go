@@ -209,13 +209,6 @@ func templateOf(o object) string {
 
 // tokenOf reads a token that is a text, or an object that holds one.
 func tokenOf(o object, key string) string {
-	if s := o.sub(key).str("content"); s != "" {
-		return s
-	}
-	v, ok := o.get(key)
-	var s string
-	if !ok || json.Unmarshal(v, &s) != nil {
-		return ""
-	}
-	return s
+	raw, _ := o.get(key)
+	return tokenizer.TokenText(raw)
 }

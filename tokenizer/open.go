@@ -169,7 +169,7 @@ func readSide(fsys fs.FS, dir string) (s sideFiles) {
 	}
 	if b, err := readFile(fsys, path.Join(dir, "tokenizer_config.json"), 16<<20); err == nil {
 		if json.Unmarshal(b, &c) == nil {
-			s.eos, s.addBOS, s.addEOS = tokenText(c.EOS), c.AddBOS, c.AddEOS
+			s.eos, s.addBOS, s.addEOS = TokenText(c.EOS), c.AddBOS, c.AddEOS
 			for id, a := range c.Added {
 				if token, err := a.token(id); err == nil && a.Content != "" {
 					s.added = append(s.added, token)
@@ -194,8 +194,9 @@ func readSide(fsys fs.FS, dir string) (s sideFiles) {
 	return s
 }
 
-// tokenText reads a token that is a string or an object with its content.
-func tokenText(raw json.RawMessage) string {
+// TokenText is a token of tokenizer_config.json, which is a string or an object with its content;
+// empty where it is neither.
+func TokenText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
 		return s

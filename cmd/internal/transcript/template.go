@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/axle-llm/axle/internal/regular"
+	"github.com/axle-llm/axle/tokenizer"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -31,7 +32,7 @@ func Template(name string, o chat.JinjaOptions) (chat.Template, error) {
 		EOS      json.RawMessage `json:"eos_token"`
 	}
 	if raw, err := regular.ReadPath(config, 32<<20); err == nil && json.Unmarshal(raw, &c) == nil {
-		o.BOS, o.EOS = cmp.Or(o.BOS, tokenName(c.BOS)), cmp.Or(o.EOS, tokenName(c.EOS))
+		o.BOS, o.EOS = cmp.Or(o.BOS, tokenizer.TokenText(c.BOS)), cmp.Or(o.EOS, tokenizer.TokenText(c.EOS))
 	}
 	if filepath.Ext(name) == ".json" {
 		if src = c.Template; src == "" {
@@ -48,15 +49,4 @@ func Template(name string, o chat.JinjaOptions) (chat.Template, error) {
 		return chat.NewGo(src)
 	}
 	return chat.NewJinja(src, filepath.Base(name), o)
-}
-
-// tokenName reads a token that is a string or an object with its content.
-func tokenName(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
-	}
-	var o struct{ Content string }
-	_ = json.Unmarshal(raw, &o)
-	return o.Content
 }
