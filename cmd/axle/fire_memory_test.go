@@ -134,7 +134,7 @@ func TestMemoryOfAttacks(t *testing.T) {
 
 // TestMemoryOfPictures: the largest pictures there may be, many at once, from clients that go
 // before they are answered, and three hundred in a request leave the process of a model that sees
-// below 768 MiB (T7): 352 MiB for pictures that are decoded, and the rest.
+// below 680 MiB (T7): 352 MiB for pictures that are decoded, and the rest.
 func TestMemoryOfPictures(t *testing.T) {
 	//proves:T7 a process, the largest pictures from 12 clients that go, and 300 in a request: below 680 MiB; 405 to 640 MiB were seen
 	if lane.Race {
