@@ -133,8 +133,8 @@ func TestPreloadFits(t *testing.T) {
 	}
 }
 
-// voices are packages that hear or speak, and a simulated card to run them on.
-type voices struct {
+// voiceModels are packages that hear or speak, and a simulated card to run them on.
+type voiceModels struct {
 	folder, wav string
 	paths       []string
 	kinds       []voiceKind
@@ -146,13 +146,13 @@ type voiceKind struct {
 	write           func(dir string) error // nil: it is inside the program
 }
 
-func newVoices(t *testing.T) *voices {
+func newVoices(t *testing.T) *voiceModels {
 	t.Setenv(native.EnvAXCL, simcardtest.Lib(t))
 	t.Setenv("AXSIM_ROOT", t.TempDir())
 	t.Setenv("AXSIM_VERSION", "3.16.0") // older ones run no Zipformer
 	t.Setenv("AXSIM_HAZARDS", "strict,-wedge")
 	t.Setenv("AXLE_MODEL_PATH", "")
-	v := &voices{folder: filepath.Join(t.TempDir(), "models"), wav: filepath.Join(t.TempDir(), "a.wav")}
+	v := &voiceModels{folder: filepath.Join(t.TempDir(), "models"), wav: filepath.Join(t.TempDir(), "a.wav")}
 	if err := os.WriteFile(v.wav, audio.AppendPCM(audio.AppendWAVHeader(nil, 16000, -1), murmur(3)), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func newVoices(t *testing.T) *voices {
 }
 
 // serve starts a server on the card, and makes AXLE_HOST name it.
-func (v *voices) serve(t *testing.T, o server.Options) (host string) {
+func (v *voiceModels) serve(t *testing.T, o server.Options) (host string) {
 	t.Helper()
 	so := storeOptions()
 	so.Dir, so.Paths = v.folder, v.paths
@@ -206,7 +206,7 @@ func (v *voices) serve(t *testing.T, o server.Options) (host string) {
 
 // weigh compares what a model was foreseen to take with what the card says once the one before it
 // is gone.
-func (v *voices) weigh(t *testing.T, host, name string) {
+func (v *voiceModels) weigh(t *testing.T, host, name string) {
 	t.Helper()
 	var foreseen, took float64
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {

@@ -37,7 +37,8 @@ type Listed struct {
 // OfEntry is the report of a model that is not here.
 func OfEntry(e hub.Entry) *Listed {
 	r := &Listed{Name: e.Name, Repositories: append([]string{e.Repo}, e.Also...), Parameters: e.Parameters, Quantization: e.Quant,
-		Layout: e.Layout, Layers: e.Layers, Kind: cmp.Or(e.Kind, "text"), Pictures: e.Sees, Speed: e.Speed, Note: e.SpeedNote, NotYet: e.NotYet}
+		Layout: e.Layout, Layers: e.Layers, Kind: cmp.Or(e.Kind, "text"), Pictures: e.Sees, Speed: e.Speed, Note: e.SpeedNote,
+		NotYet: e.NotYet}
 	if b, told := e.Build(); told {
 		r.Context = b.Context
 	}
