@@ -41,7 +41,7 @@ func transcribe(ctx context.Context, b Backend, r TranscribeRequest, name string
 // recogniser is a net on a card that writes speech down, one piece of it in each call.
 type recogniser struct {
 	*netBackend
-	p *models.SenseVoice
+	hears *speech.SenseVoice
 }
 
 func openSenseVoice(ctx context.Context, p *models.SenseVoice, o OpenOptions) (*Model, error) {
@@ -52,20 +52,28 @@ func openSenseVoice(ctx context.Context, p *models.SenseVoice, o OpenOptions) (*
 	info := Info{Name: p.Name, Vocab: len(p.Tokens), Capabilities: ask.Capabilities{Audio: true}}
 	return openNets(ctx, p, []models.NetFile{f}, info, o, func(n *netBackend) (Backend, error) {
 		n.called = "transcribe"
-		return &recogniser{n, p}, nil
+		return &recogniser{n, speech.NewSenseVoice(p)}, nil
 	})
 }
 
 // Transcribe writes speech down. Keys take turns, one piece of speech each, and no turn waits for
 // sound.
 func (b *recogniser) Transcribe(ctx context.Context, r TranscribeRequest) iter.Seq2[Segment, error] {
-	run := func(ctx context.Context, in, out map[string][]byte) error {
-		done, err := b.turn(ctx, r.Key)
-		if err != nil {
-			return err
-		}
-		defer done()
-		return b.call(ctx, in, out)
-	}
-	return counted(&b.waiting, speech.NewSenseVoice(b.p, run).Transcribe(ctx, r))
+	return counted(&b.waiting, b.hears.Transcribe(ctx, &recogniserTurns{b, r.Key}, r))
+}
+
+// recogniserTurns is the net as a request uses it. It implements [speech.SenseVoiceNet].
+type recogniserTurns struct {
+	*recogniser
+	key string
+}
+
+// Turn waits until the net is the request's. done ends this.
+func (b *recogniserTurns) Turn(ctx context.Context) (done func(), err error) {
+	return b.turn(ctx, b.key)
+}
+
+// Call calls the net.
+func (b *recogniserTurns) Call(ctx context.Context, in, out map[string][]byte) error {
+	return b.call(ctx, in, out)
 }

@@ -11,13 +11,7 @@
 // by one goroutine.
 package speech
 
-import (
-	"context"
-	"errors"
-)
-
-// Run calls a net: in has all inputs, and out is filled.
-type Run func(ctx context.Context, in, out map[string][]byte) error
+import "errors"
 
 // ErrNonsense reports what is no number among what a net gave: the card computed nonsense.
 var ErrNonsense = errors.New("speech: the net's output holds a NaN or an infinity")

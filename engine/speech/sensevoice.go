@@ -15,14 +15,30 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// SenseVoice writes down what is said with a package's net.
-type SenseVoice struct {
-	p   *models.SenseVoice
-	run Run
+// SenseVoiceNet is the net of a SenseVoice. It is one request's from Turn to the call of done.
+type SenseVoiceNet interface {
+	Turn(ctx context.Context) (done func(), err error)
+	// Call calls the net: in has all inputs, and out is filled.
+	Call(ctx context.Context, in, out map[string][]byte) error
 }
 
-// NewSenseVoice returns a recogniser that calls the package's net by run.
-func NewSenseVoice(p *models.SenseVoice, run Run) *SenseVoice { return &SenseVoice{p, run} }
+// SenseVoice writes down what is said with a package's net. Its buffers are, like the net, those of
+// the request whose turn it is: the logits alone are 26 MB.
+type SenseVoice struct {
+	p      *models.SenseVoice
+	in     map[string][]byte
+	logits []byte
+}
+
+// NewSenseVoice returns a package's recogniser.
+func NewSenseVoice(p *models.SenseVoice) *SenseVoice {
+	s := &SenseVoice{p: p, in: map[string][]byte{}, logits: make([]byte, p.Logits.Size)}
+	s.in[p.Speech.Name] = make([]byte, p.Speech.Size)
+	if p.Mask.Name != "" {
+		s.in[p.Mask.Name] = make([]byte, p.Mask.Size)
+	}
+	return s
+}
 
 // What the prompt has beside the language: the model is to find emotion and event, and to write
 // numbers and punctuation.
@@ -37,14 +53,14 @@ const (
 // yields the segments of each as it is recognised. It reads no more of the sound than the next
 // piece. Silent pieces are left out. Errors: ask.ErrRequest for a language that the model does not
 // know, or a translation; the sound's; the net's; ctx's; ErrNonsense.
-func (s *SenseVoice) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.Seq2[ask.Segment, error] {
+func (s *SenseVoice) Transcribe(ctx context.Context, net SenseVoiceNet, r ask.TranscribeRequest) iter.Seq2[ask.Segment, error] {
 	return func(yield func(ask.Segment, error) bool) {
 		language, known := s.p.Language(r.Language)
 		if err := refusal(r, s.p.Name, known, s.p.Info().Languages); err != nil {
 			yield(ask.Segment{}, err)
 			return
 		}
-		c := newSenseCall(s, language)
+		c := &senseCall{SenseVoice: s, net: net, language: language, fbank: features.NewFbank(features.SenseVoice)}
 		for piece, err := range pieces(ctx, r.Sound, c.longest()) {
 			var found []ask.Segment
 			if err == nil && !piece.Silent {
@@ -63,33 +79,15 @@ func (s *SenseVoice) Transcribe(ctx context.Context, r ask.TranscribeRequest) it
 	}
 }
 
-// senseCall has the buffers of one transcription.
+// senseCall is one transcription.
 type senseCall struct {
 	*SenseVoice
-	fbank  *features.Fbank
-	frames []float32
-	rows   []float32
-	count  int // rows of speech
-	in     map[string][]byte
-	logits []byte
-}
-
-func newSenseCall(s *SenseVoice, language int32) *senseCall {
-	c := &senseCall{SenseVoice: s, fbank: features.NewFbank(features.SenseVoice), in: map[string][]byte{},
-		logits: make([]byte, s.p.Logits.Size)}
-	c.in[s.p.Speech.Name] = make([]byte, s.p.Speech.Size)
-	spoken := []int32{language}
-	if s.p.Mask.Name == "" {
-		spoken = append(spoken, sensePrompt[:]...)
-	} else {
-		c.in[s.p.Mask.Name] = make([]byte, s.p.Mask.Size)
-	}
-	var b []byte
-	for _, n := range spoken {
-		b = binary.LittleEndian.AppendUint32(b, uint32(n))
-	}
-	c.in[s.p.Spoken.Name] = b
-	return c
+	net      SenseVoiceNet
+	language int32
+	fbank    *features.Fbank
+	frames   []float32
+	rows     []float32
+	count    int // rows of speech
 }
 
 // longest is how many samples the net's rows hold: a row has six new frames, and the first frame a
@@ -109,21 +107,37 @@ func (c *senseCall) recognise(ctx context.Context, piece vad.Piece) ([]ask.Segme
 	if c.count == 0 {
 		return nil, nil // shorter than a window
 	}
+	done, err := c.net.Turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	c.fill()
+	if err := c.net.Call(ctx, c.in, map[string][]byte{c.p.Logits.Name: c.logits}); err != nil {
+		return nil, err
+	}
+	return c.segments(at(piece.Start), at(piece.Start+len(piece.Samples)))
+}
+
+// fill puts the rows and the prompt into the net's inputs.
+func (c *senseCall) fill() {
 	speech := c.in[c.p.Speech.Name]
 	for i, x := range c.rows {
 		binary.LittleEndian.PutUint32(speech[4*i:], math.Float32bits(x))
 	}
 	clear(speech[4*len(c.rows):])
+	spoken := binary.LittleEndian.AppendUint32(nil, uint32(c.language))
 	if mask := c.in[c.p.Mask.Name]; mask != nil {
 		clear(mask)
 		for i := range c.count + senseHead {
 			mask[4*i] = 1
 		}
+	} else {
+		for _, n := range sensePrompt {
+			spoken = binary.LittleEndian.AppendUint32(spoken, uint32(n))
+		}
 	}
-	if err := c.run(ctx, c.in, map[string][]byte{c.p.Logits.Name: c.logits}); err != nil {
-		return nil, err
-	}
-	return c.segments(at(piece.Start), at(piece.Start+len(piece.Samples)))
+	c.in[c.p.Spoken.Name] = spoken
 }
 
 // best is likeliest of an output row.
