@@ -6,9 +6,9 @@
 //   - [Kokoro] speaks: symbols of the text, pieces that the nets can take, their durations, the
 //     source of sound, and samples of the spectrum that the nets give.
 //
-// A recogniser may be used from any goroutine, as far as its nets may. A [Kokoro] may where its
-// nets give one turn at a time. None holds anything that has to be closed. What they return is used
-// by one goroutine.
+// They may be used from any goroutine, as far as their nets may: those of a [SenseVoice] and a
+// [Kokoro] give one turn at a time. None holds anything that has to be closed. What they return is
+// used by one goroutine.
 package speech
 
 import "errors"

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
@@ -21,19 +22,8 @@ import (
 func TestSenseVoiceMany(t *testing.T) {
 	//proves:T7 64 recognitions by a net of SenseVoice's size
 	lane.NoRace(t)
-	const rows, vocabulary, clients, each = 256, 25055, 64, 3 << 20
-	tensor := func(name string, kind axcl.Type, shape ...int) axcl.Tensor {
-		n := 4
-		for _, d := range shape {
-			n *= d
-		}
-		return axcl.Tensor{Name: name, Type: kind, Shape: shape, Size: n}
-	}
-	p := &models.SenseVoice{Rows: rows, Speech: tensor("speech", axcl.FP32, 1, rows, 560), Mask: tensor("mask", axcl.Int32, 1, 1, rows+4),
-		Spoken: tensor("language", axcl.Int32, 1), Logits: tensor("ctc_logits", axcl.FP32, 1, rows+4, vocabulary),
-		Tokens: make([]string, vocabulary)}
-	p.Tokens[5] = "cat"
-	s := NewSenseVoice(p)
+	const clients, each = 64, 3 << 20
+	s := NewSenseVoice(sense())
 	net := &patient{free: make(chan struct{}, 1), most: clients}
 	var before runtime.MemStats
 	runtime.GC()
@@ -57,6 +47,52 @@ func TestSenseVoiceMany(t *testing.T) {
 	if t.Logf("%d transcriptions hold %d MiB", clients, held>>20); held > clients*each {
 		t.Errorf("%d transcriptions hold %d MiB, at most %d are to be", clients, held>>20, clients*each>>20)
 	}
+}
+
+// TestSenseVoiceHours: two hours of sound take the memory of one piece.
+func TestSenseVoiceHours(t *testing.T) {
+	//proves:T7 two hours of sound without a pause, in a recogniser
+	lane.Slow(t)
+	lane.NoRace(t)
+	const hours = 2 * 3600 * SampleRate
+	s, net := NewSenseVoice(sense()), &patient{free: make(chan struct{}, 1)}
+	held := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	n, end, before, most := 0, time.Duration(0), held(), uint64(0)
+	for seg, err := range s.Transcribe(t.Context(), net, ask.TranscribeRequest{Sound: &hum{left: hours}}) {
+		if err != nil || seg.Text != "cat" {
+			t.Fatalf("%q, %v", seg.Text, err)
+		}
+		if n++; n%50 == 0 {
+			most = max(most, held())
+		}
+		end = seg.End
+	}
+	t.Logf("%d pieces to %v, with %d KiB", n, end, (int64(most)-int64(before))>>10)
+	if n < 400 || end < 2*time.Hour-16*time.Second || most > before+8<<20 {
+		t.Errorf("%d pieces to %v, with %d KiB", n, end, (int64(most)-int64(before))>>10)
+	}
+}
+
+// sense is a package whose net has the real one's size.
+func sense() *models.SenseVoice {
+	const rows, vocabulary = 256, 25055
+	tensor := func(name string, kind axcl.Type, shape ...int) axcl.Tensor {
+		n := 4
+		for _, d := range shape {
+			n *= d
+		}
+		return axcl.Tensor{Name: name, Type: kind, Shape: shape, Size: n}
+	}
+	p := &models.SenseVoice{Rows: rows, Speech: tensor("speech", axcl.FP32, 1, rows, 560), Mask: tensor("mask", axcl.Int32, 1, 1, rows+4),
+		Spoken: tensor("language", axcl.Int32, 1), Logits: tensor("ctc_logits", axcl.FP32, 1, rows+4, vocabulary),
+		Tokens: make([]string, vocabulary)}
+	p.Tokens[5] = "cat"
+	return p
 }
 
 // patient is a net whose first turn lasts until as many wait as there are to be. It says cat.
