@@ -86,7 +86,7 @@ func (e *ears) Hear(ctx context.Context, name string, r ask.TranscribeRequest, e
 }
 
 // brain is a model that says what it is told, a word at a time, and a voice. What it is told is the
-// text of the last message: "call NAME ARGUMENTS" is a call, "fail" fails.
+// text of the last message: "call NAME ARGUMENTS" is a call, "fail" fails, and "breaks" does so in the middle.
 type brain struct {
 	mu    sync.Mutex
 	asked []prompt.Request
@@ -138,6 +138,9 @@ func (b *brain) Chat(ctx context.Context, r *prompt.Request, each func(ask.Event
 		}
 		u.Output++
 		each(ask.Event{Text: w, Usage: u})
+		if w == "breaks " {
+			return body.Fail(500, "it broke")
+		}
 	}
 	each(ask.Event{Done: &ask.Result{Reason: end, Usage: u}})
 	return ctx.Err()

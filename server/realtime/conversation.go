@@ -35,7 +35,7 @@ type said struct {
 	item
 	rate  int // samples a second
 	marks []mark
-	cut   bool // it was cut to what was heard, and no more of it counts
+	cut   bool // it was cut to what was heard, and nothing that comes counts
 }
 
 // mark is a part of a spoken answer: bytes of its text, and when they sound, in samples.
@@ -228,33 +228,36 @@ func (c *conversation) truncate(id string, index int, ms int64) error {
 	return nil
 }
 
-// shorten cuts the text of a spoken answer to the words whose sound ended before a sample.
+// shorten cuts the text of a spoken answer to the words whose sound ended before a sample, and the
+// sound to that sample.
 func (s *said) shorten(sample int) {
-	text, from, begun := s.text(), 0, 0
-	s.cut = true
+	text, at, begun := s.text(), 0, 0
+	kept := s.marks[:0]
 	for _, m := range s.marks {
+		m.to = min(m.to, len(text)) // white space at the end of what was cut before is gone
 		if m.end <= sample {
-			from, begun = m.to, m.end
+			at, begun, kept = m.to, m.end, append(kept, m)
 			continue
 		}
 		if sample > begun {
 			// Where in a part a word sounds is not known: all letters take as long.
-			at := from + int(int64(m.to-from)*int64(sample-begun)/int64(m.end-begun))
+			from := at
+			at += int(int64(m.to-at) * int64(sample-begun) / int64(m.end-begun))
 			for at > from && !between(text, at) {
 				at--
 			}
-			from = at
+			kept = append(kept, mark{at, sample})
 		}
 		break
 	}
-	text = strings.TrimRightFunc(text[:from], unicode.IsSpace)
-	s.Content[0].Text = &text
+	text = strings.TrimRightFunc(text[:at], unicode.IsSpace)
+	s.Content[0].Text, s.marks, s.cut = &text, kept, true
 }
 
 // between says whether a word ends at a byte of the text. Of a language without spaces each letter
 // is a word.
 func between(text string, at int) bool {
-	if !utf8.RuneStart(text[at]) {
+	if at < len(text) && !utf8.RuneStart(text[at]) {
 		return false
 	}
 	r, _ := utf8.DecodeRuneInString(text[at:])

@@ -435,6 +435,9 @@ func (a *answering) sound(ctx context.Context, samples []float32) error {
 	a.rendered += len(samples)
 	a.s.said.change(a.message, func() {
 		m := &a.message.marks
+		if a.message.cut {
+			return
+		}
 		if n := len(*m); n > 0 && (*m)[n-1].to >= a.part.to {
 			(*m)[n-1].end = a.rendered
 		} else {
@@ -506,6 +509,7 @@ func (a *answering) finish(err error) {
 	}
 	t := a.s.told(a.r, status, output)
 	t.Why, t.Usage = end, usedBy(a.usage)
+	a.s.said.end(a.r) // whose end is told may ask for the next
 	a.s.send(&responseEvent{event{Type: kindOver}, t})
 }
 

@@ -370,6 +370,80 @@ func TestCancel(t *testing.T) {
 			}
 		})
 	}
+	// What comes after a cut is not heard, and what was cut may be cut again.
+	synctest.Test(t, func(t *testing.T) {
+		b := &brain{word: make(chan struct{})}
+		c := converse(t, func(o *Options) { o.Talker = b })
+		c.say(tell(speaks) + respond)
+		for range 4 {
+			b.word <- struct{}{}
+		}
+		c.brief()
+		cut := fmt.Sprintf(`{"type":"conversation.item.truncate","item_id":%q,"content_index":0,"audio_end_ms":`, c.item)
+		c.say(cut + "130}")
+		close(b.word)
+		synctest.Wait()
+		c.say(cut + "131}" + cut + "100}" + cut + "102}")
+		got := c.quiet()
+		if strings.Count(got, ".truncated") != 3 || !strings.Contains(got, "audio_end_ms is 102: the answer has 100 ms of sound by now") ||
+			!strings.Contains(got, `"transcript":"The first is"}}`) {
+			t.Errorf("%s", got)
+		}
+		c.say(tell("Next.") + respond)
+		c.brief()
+		if got := b.last(); got != "user:"+speaks+" assistant:The first user:Next." {
+			t.Errorf("the model was asked %s", got)
+		}
+	})
+	// An end of either, the model or the voice, is one of both.
+	for says, want := range map[string]string{"This is a sentence. It breaks now.": "it broke", "A hoarse voice is here. Another one.": "hoarse"} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &brain{word: make(chan struct{}), spoke: make(chan struct{})}
+			c := converse(t, func(o *Options) { o.Talker = b })
+			c.say(tell(says) + respond)
+			if want == "hoarse" {
+				close(b.spoke)
+			}
+			for range map[string]int{"hoarse": 5, "it broke": 6}[want] {
+				b.word <- struct{}{}
+			}
+			if got := c.quiet(); !strings.Contains(got, `"status":"failed"`) || !strings.Contains(got, `"message":"`+want+`"`) {
+				t.Errorf("%s: %s", says, got)
+			}
+		})
+	}
+	// A piece that is being sent ends, too.
+	synctest.Test(t, func(t *testing.T) {
+		c := connect(t, t.Context(), &ears{}, func(o *Options) { o.Chat = "brain:latest" })
+		say := func(events ...string) { // while what comes is read
+			go func() {
+				for _, e := range events {
+					_ = c.ws.Write(context.WithoutCancel(t.Context()), websocket.MessageText, []byte(e))
+				}
+			}()
+		}
+		say(tell(strings.Repeat("x", 2000)), respond)
+		after, cancels := 0, false
+		for {
+			_, b, err := c.ws.Read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch got := string(b); {
+			case strings.Contains(got, kindOver):
+				if !strings.Contains(got, "client_cancelled") || after > 5 {
+					t.Errorf("%d pieces came after the end, %s", after, got)
+				}
+				return
+			case strings.Contains(got, kindSound+`"`):
+				if after++; !cancels {
+					cancels, after = true, 0
+					say(`{"type":"response.cancel"}`)
+				}
+				synctest.Wait()
+			}
+		}
+	})
 	// A response that waits is cancelled, too; another one's id cancels none.
 	synctest.Test(t, func(t *testing.T) {
 		b := &brain{word: make(chan struct{})}
@@ -468,6 +542,18 @@ func TestSpokenTurn(t *testing.T) {
 			}
 		})
 	}
+	// A turn that is not written down yet when the next one begins is answered with it.
+	synctest.Test(t, func(t *testing.T) {
+		b, e := &brain{}, &ears{wait: make(chan struct{})}
+		c := dial(t, t.Context(), e, func(o *Options) { o.Talker, o.Chat = b, "brain:latest" })
+		c.say(`{"type":"session.update","session":{"output_modalities":["text"]}}` + turn + turn)
+		close(e.wait)
+		c.brief()
+		if got := strings.Join(c.briefs, " "); strings.Count(got, "heard") != 2 || strings.Count(got, "cancelled: turn_detected") != 1 ||
+			len(b.asked) != 1 || len(b.asked[0].Ask.Messages) != 2 {
+			t.Errorf("%s", got)
+		}
+	})
 	// Who may not be interrupted is heard to the end, and what was said then is answered.
 	synctest.Test(t, func(t *testing.T) {
 		b := &brain{spoke: make(chan struct{})}
