@@ -88,7 +88,7 @@ all is answered.`,
 					text = c.ErrOrStderr()
 				}
 				s := newScreen(text, c.ErrOrStderr(), o.Microphone)
-				defer s.End(true)
+				defer s.leave()
 				o.Text = s
 				if out == "" {
 					l, err := sound.NewLive(call.Rate)
@@ -206,7 +206,8 @@ type screen struct {
 	act     io.Writer // what acts on a terminal
 	errw    io.Writer
 	dim     bool   // it takes colours, and its owner wants them
-	hint    string // "": there is none
+	hint    string // how to speak; "": there is none
+	bye     string // behind the ^C of a terminal
 	showing rune   // h of what was heard, s of an answer, 0 of nothing
 }
 
@@ -217,7 +218,7 @@ func newScreen(w, errw io.Writer, microphone bool) *screen {
 		s.dim = os.Getenv("NO_COLOR") == ""
 	}
 	if microphone && terminal.Is(errw) {
-		s.hint = "Speak now. Ctrl-C ends an answer, and then the conversation.\n\n"
+		s.hint, s.bye = "Speak now. Ctrl-C ends an answer, and then the conversation.\n\n", "\n"
 	}
 	return s
 }
@@ -270,6 +271,12 @@ func (s *screen) End(whole bool) {
 	}
 	fmt.Fprintln(s.w)
 	s.showing = 0
+}
+
+// leave ends the line that is being shown.
+func (s *screen) leave() {
+	s.End(true)
+	fmt.Fprint(s.errw, s.bye)
 }
 
 func (s *screen) Problem(err error) {

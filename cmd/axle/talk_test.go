@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"math"
 	"os"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/axle-llm/axle/audio"
 	"github.com/axle-llm/axle/cmd/internal/sound"
+	"github.com/axle-llm/axle/internal/plain"
+	"github.com/axle-llm/axle/internal/terminal/terminaltest"
 )
 
 // TestTalk: a file with two questions is answered twice, in text and in sound, and what is wrong is
@@ -144,6 +147,30 @@ func TestTalkInterrupted(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the end: %v; it said %s", err, told.String())
 	}
+}
+
+// TestTalkScreen: in a terminal what was heard is dim, what would act on the terminal is quoted,
+// and whatever comes in between begins a line of its own.
+func TestTalkScreen(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	t.Setenv("TERM", "xterm")
+	tty := terminaltest.Open(t)
+	s := newScreen(&plain.Writer{W: tty.TTY}, &plain.Writer{W: tty.TTY}, true)
+	s.Ready()
+	tty.Wait("Speak now.")
+	s.Heard(" How")
+	s.Heard(" much?")
+	tty.Wait("\x1b[90m> How much?")
+	s.Said("Five\x1b[2J")
+	tty.Wait("\x1b[0m\r\nFive\\u001b[2J")
+	s.Problem(errors.New("busy"))
+	tty.Wait("\r\nError: busy\r\n")
+	s.Heard(" ")
+	s.Said("\nSix")
+	s.End(false)
+	s.End(false)
+	s.leave()
+	tty.Wait("Six …\r\n…\r\n\r\n")
 }
 
 // spoken is half a second in which somebody speaks as loud as that, between quiet.
