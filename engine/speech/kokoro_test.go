@@ -305,6 +305,33 @@ func TestSpeakSplits(t *testing.T) {
 	}
 }
 
+// TestSpeakAccents: a British voice takes words from the British dictionaries, the better one
+// first, and says numbers as the British do; an American one has its own.
+func TestSpeakAccents(t *testing.T) {
+	p := speaker(t, map[string]string{
+		"us_gold.json":   `{"bath":"bˈæθ","tomato":"təmˈATO","one":"wˈʌn","hundred":"hˈʌndɹəd","and":"ænd"}`,
+		"us_silver.json": `{"schedule":"skˈɛʤˌul"}`,
+		"gb_gold.json":   `{"bath":"bˈɑːθ","tomato":"təmˈɑːtQ","one":"wˈʌn","hundred":"hˈʌndɹəd","and":"and"}`,
+		"gb_silver.json": `{"schedule":"ʃˈɛdjuːl","bath":"bˈæθ"}`,
+	})
+	const text = "Schedule tomato bath 101."
+	for voice, want := range map[string]string{
+		"af_heart": "skˈɛʤˌul təmˈATO bˈæθ wˈʌn hˈʌndɹəd wˈʌn.",
+		"am_adam":  "skˈɛʤˌul təmˈATO bˈæθ wˈʌn hˈʌndɹəd wˈʌn.",
+		"bf_emma":  "ʃˈɛdjuːl təmˈɑːtQ bˈɑːθ wˈʌn hˈʌndɹəd and wˈʌn.",
+	} {
+		nets := &steady{frames: 1}
+		for _, err := range NewKokoro(p).Speak(t.Context(), nets, ask.SpeakRequest{Text: text, Voice: voice}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ids := idsOf(p.Symbols, want); !slices.Equal(nets.said, slices.DeleteFunc(ids, func(id int32) bool { return id == 0 })) {
+			t.Errorf("%s says %v, want %s", voice, nets.said, want)
+		}
+	}
+}
+
 // TestSpeakTwice: a short piece is given twice, and its first half is used.
 func TestSpeakTwice(t *testing.T) {
 	p := speaker(t, map[string]string{"us_gold.json": littleDictionary})
