@@ -15,6 +15,7 @@ type kind struct {
 	says       func(o object) bool               // of one configuration; may be nil
 	nets       func(e *evidence) bool            // may be nil
 	named      bool                              // nets is also asked where a configuration names layers
+	one        func(k *KindError) error          // of a listing: it is more than one model; may be nil
 	open       func(k *KindError) (other, error) // nil: axle does not run it yet
 }
 
@@ -44,7 +45,7 @@ var kinds = []kind{
 	{name: "FireRedASR", does: "speech recognition", nets: single(func(n net) bool {
 		return n.takes("encoder_input") && n.gives("cross_attn_mask")
 	})},
-	{name: "Whisper", does: "speech recognition", nets: single(whisper), open: openWhisper},
+	{name: "Whisper", does: "speech recognition", nets: single(whisper), one: oneWhisper, open: openWhisper},
 	{name: "SenseVoice", does: "speech recognition", nets: single(sensesVoice), open: openSenseVoice},
 	{name: "Fun-ASR", does: "speech recognition", nets: single(func(n net) bool { return n.takes("speech", "speech_lengths") })},
 	{name: "Zipformer", does: "streaming speech recognition", nets: single(zipformer), open: openZipformer},

@@ -91,6 +91,11 @@ func (p *plan) recognise() error {
 				e.nets() // also of what its configuration says
 			}
 			ke := &KindError{Kind: k.name, Does: k.does, files: p.everything(), plan: p, nets: e.list, why: e.broken, open: k.open}
+			if p.t.listed && k.one != nil {
+				if err := k.one(ke); err != nil { // known before gigabytes are fetched
+					return err
+				}
+			}
 			return &Error{Path: p.t.label, What: ke.Error(), Err: ke}
 		}
 	}

@@ -123,6 +123,16 @@ func openWhisper(k *KindError) (other, error) {
 // whisperFiles says which net is what. first is of layout A alone.
 type whisperFiles struct{ encoder, first, decoder *net }
 
+// oneWhisper fails for files of several models, as the vendor's repository has them.
+func oneWhisper(k *KindError) error {
+	var e *Error
+	if !errors.As(new(whisperFiles).sort(k), &e) || !errors.Is(e, ErrMismatch) {
+		return nil // what is missing is seen when all is here
+	}
+	e.Fix = "these are several models: download the files of one into a folder of your own, and name the folder above it in AXLE_MODEL_PATH"
+	return e
+}
+
 func (f *whisperFiles) sort(k *KindError) error {
 	for i := range k.nets {
 		n := &k.nets[i]

@@ -230,6 +230,29 @@ func TestPullDictionaries(t *testing.T) {
 	}
 }
 
+// TestPullSeveral: a repository with several recognisers is refused before they are fetched.
+func TestPullSeveral(t *testing.T) {
+	h, c := testHub(t)
+	dir := t.TempDir()
+	for i, k := range modelstest.Whispers()[1:] {
+		if err := k.Write(filepath.Join(dir, "models-ax650", []string{"turbo", "tiny"}[i])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.AddDir("axle/whispers", dir); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t)
+	err := s.Pull(t.Context(), "axle/whispers", c, nil)
+	if !errors.Is(err, models.ErrMismatch) || !strings.Contains(err.Error(), "turbo-decoder.axmodel: is of the same use as ") ||
+		!strings.Contains(err.Error(), "these are several models: download the files of one") {
+		t.Errorf("%v", err)
+	}
+	if list, err := os.ReadDir(filepath.Join(s.Dir(), "blobs")); err == nil && len(list) > 0 {
+		t.Errorf("%d files were fetched", len(list))
+	}
+}
+
 func names(k modelstest.Kind) (all []string) {
 	for n := range k.Files {
 		all = append(all, n)
