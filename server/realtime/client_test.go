@@ -86,7 +86,8 @@ func (e *ears) Hear(ctx context.Context, name string, r ask.TranscribeRequest, e
 }
 
 // brain is a model that says what it is told, a word at a time, and a voice. What it is told is the
-// text of the last message: "call NAME ARGUMENTS" is a call, "fail" fails, and "breaks" does so in the middle.
+// text of the last message: "call NAME ARGUMENTS" is a call, "fail" fails, and "breaks" does so in
+// the middle.
 type brain struct {
 	mu    sync.Mutex
 	asked []prompt.Request

@@ -396,7 +396,10 @@ func TestCancel(t *testing.T) {
 		}
 	})
 	// An end of either, the model or the voice, is one of both.
-	for says, want := range map[string]string{"This is a sentence. It breaks now.": "it broke", "A hoarse voice is here. Another one.": "hoarse"} {
+	for says, want := range map[string]string{
+		"This is a sentence. It breaks now.":   "it broke",
+		"A hoarse voice is here. Another one.": "hoarse",
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := &brain{word: make(chan struct{}), spoke: make(chan struct{})}
 			c := converse(t, func(o *Options) { o.Talker = b })
