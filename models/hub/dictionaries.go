@@ -12,7 +12,7 @@ import (
 const dictionariesAt = "https://raw.githubusercontent.com/hexgrad/misaki/fba1236595f2d2bf21d414ba6e57d25256afada3/misaki/data"
 
 // AnotherAddress is the way out where a dictionary's address does not serve it.
-const AnotherAddress = "AXLE_DICTIONARIES names the address of another folder with the dictionaries"
+const AnotherAddress = "set AXLE_DICTIONARIES to the address of another folder with the dictionaries"
 
 // Dictionaries are the files that say how English words sound, which packages that speak English
 // need and do not have. folder is the address that serves them; empty: their project's own. They

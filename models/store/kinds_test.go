@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -137,9 +138,12 @@ func TestSpeakers(t *testing.T) {
 func TestPullDictionaries(t *testing.T) {
 	words := map[string]string{"us_gold.json": `{"hello":"həlˈO"}`, "us_silver.json": `{"there":"ðˈɛɹ"}`,
 		"gb_gold.json": `{"hello":"həlˈQ"}`, "gb_silver.json": `{"there":"ðˈɛː"}`}
+	var mu sync.Mutex // of all that a request reads or notes
 	var asked []string
 	status := http.StatusOK
 	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
 		name := path.Base(r.URL.Path)
 		asked = append(asked, name+r.Header.Get("Authorization"))
 		if status != http.StatusOK {
@@ -148,14 +152,16 @@ func TestPullDictionaries(t *testing.T) {
 		}
 		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(words[name]))
 	}))
-	defer at.Close()
+	t.Cleanup(at.Close)
+	mu.Lock()
+	defer mu.Unlock()
 	for _, parts := range []bool{true, false} { // of files; else the kind is seen when it has come
 		h, c := testHub(t)
 		if c.Token = "hf_secret"; !parts {
 			h.SetFault(func(string, int) modelstest.Fault { return modelstest.NoRanges })
 			c.Retries = 1
 		}
-		c.Connections, c.Transport = 1, nil // one request at a time, by sockets
+		c.Transport = nil // by sockets: the dictionaries come from another host
 		for name, text := range words {
 			c.Dictionaries = append(c.Dictionaries, hub.File{Path: "dictionaries/" + name, Size: int64(len(text)),
 				Digest: sum([]byte(text)), URL: at.URL + "/data/" + name})
@@ -171,7 +177,11 @@ func TestPullDictionaries(t *testing.T) {
 			}
 		}
 		s := openStore(t)
-		pull := func(name string) error { return s.Pull(t.Context(), name, c, nil) }
+		pull := func(name string) error {
+			mu.Unlock()
+			defer mu.Lock()
+			return s.Pull(t.Context(), name, c, nil)
+		}
 
 		status = http.StatusNotFound
 		err := pull("axle/american")
