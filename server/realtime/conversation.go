@@ -105,7 +105,11 @@ func (c *conversation) size() int64 {
 	if !c.keeps {
 		return 0
 	}
-	return int64(c.bytes + itemRoom*len(c.items))
+	n := int64(c.bytes + itemRoom*len(c.items))
+	for _, r := range c.asked {
+		n += r.bytes
+	}
+	return n
 }
 
 // forget drops the oldest items while there are too many, or too much is in them, but never one

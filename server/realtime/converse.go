@@ -95,6 +95,9 @@ func (s *session) converse(kind string, b []byte) error {
 	case kindRespond:
 		r, err := s.response(e.Response)
 		if err == nil {
+			err = s.room(r.bytes)
+		}
+		if err == nil {
 			err = s.queue(r)
 		}
 		return err

@@ -52,6 +52,7 @@ type response struct {
 	apart    bool    // it is not of the conversation
 	input    []*said // what is answered; nil: the conversation
 	metadata json.RawMessage
+	bytes    int64  // that it takes
 	turn     string // the turn that it answers, if a word was heard in it; "": it was asked for
 
 	// Of the conversation's lock.
@@ -65,6 +66,7 @@ func (s *session) response(b json.RawMessage) (r *response, err error) {
 	if b == nil {
 		return r, nil
 	}
+	r.bytes = 2 * int64(len(b))
 	var in struct {
 		Conversation string            `json:"conversation"`
 		Input        []json.RawMessage `json:"input"`

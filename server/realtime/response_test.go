@@ -396,10 +396,8 @@ func TestCancel(t *testing.T) {
 		}
 	})
 	// An end of either, the model or the voice, is one of both.
-	for says, want := range map[string]string{
-		"This is a sentence. It breaks now.":   "it broke",
-		"A hoarse voice is here. Another one.": "hoarse",
-	} {
+	for says, want := range map[string]string{"This is a sentence. It breaks now.": "it broke",
+		"A hoarse voice is here. Another one.": "hoarse"} {
 		synctest.Test(t, func(t *testing.T) {
 			b := &brain{word: make(chan struct{}), spoke: make(chan struct{})}
 			c := converse(t, func(o *Options) { o.Talker = b })
@@ -651,6 +649,13 @@ func TestForgets(t *testing.T) {
 		room = 1 << 20
 		c.say(large)
 		if got := c.quiet(); strings.Count(got, `"message":"full"`) != 1 || strings.Contains(got, kindAdded) {
+			t.Errorf("%.300s", got)
+		}
+		room = 760 << 10
+		c.say(fmt.Sprintf(`{"type":"session.update","session":{"instructions":%q}}`, strings.Repeat("x", 1<<15)) +
+			fmt.Sprintf(`{"type":"response.create","response":{"instructions":%q}}`, strings.Repeat("x", 60<<10)) +
+			fmt.Sprintf(`{"type":"session.update","session":{"instructions":%q}}`, strings.Repeat("x", 60<<10)))
+		if got := c.quiet(); strings.Count(got, `"message":"full"`) != 2 || strings.Count(got, kindUpdated) != 1 || strings.Contains(got, kindBegun) {
 			t.Errorf("%.300s", got)
 		}
 	})

@@ -185,7 +185,7 @@ func (s *session) reserve(more int) error { return s.room(3 * int64(more)) } // 
 
 // room is reserve for more bytes.
 func (s *session) room(more int64) error {
-	return s.o.Room(3*(int64(len(s.buffer.held))+s.waiting.Load()) + s.large + s.said.size() + more)
+	return s.o.Room(3*(int64(len(s.buffer.held))+s.waiting.Load()) + s.large + s.said.size() + s.set.talk.size() + more)
 }
 
 // take handles an event.
@@ -233,7 +233,9 @@ func (s *session) update(ctx context.Context, b json.RawMessage) error {
 		next, err = next.with(b)
 	}
 	if err == nil && next.talk != nil {
-		err = s.talks(ctx, next)
+		if err = s.talks(ctx, next); err == nil {
+			err = s.room(next.talk.size())
+		}
 	}
 	if err != nil {
 		return err

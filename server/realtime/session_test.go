@@ -470,18 +470,53 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// FuzzItem: no item of a client is a panic, and what is cut from an answer is its end.
+func FuzzItem(f *testing.F) {
+	//proves:G5
+	f.Add(`{"type":"message","role":"assistant","content":[{"type":"output_audio","transcript":"Ja, genau. 你好。"}]}`, 6, 100, 300)
+	f.Add(`{"type":"function_call","name":"f","arguments":"{}"}`, 0, 0, 0)
+	f.Fuzz(func(t *testing.T, in string, to, sample, again int) {
+		fuzzguard.Check(t, len(in), func() {
+			s, err := read(json.RawMessage(in))
+			if err != nil || s.Role != assistant || s.text() == "" {
+				return
+			}
+			whole := s.text()
+			s.Content = s.Content[:1]
+			s.Content[0].Text = &whole
+			to = min(max(to, 0), len(whole))
+			s.marks = []mark{{to, 200}, {len(whole), 400}}
+			for _, at := range []int{sample, again} {
+				s.shorten(at)
+				if now := s.text(); !strings.HasPrefix(whole, now) {
+					t.Errorf("%q became %q", whole, now)
+				}
+			}
+			_ = messages("", []*said{s})
+		})
+	})
+}
+
 // FuzzUpdate: no update of a session is a panic, and one that was refused has changed nothing.
 func FuzzUpdate(f *testing.F) {
 	//proves:G5
 	f.Add(`{"type":"transcription","audio":{"input":{"format":{"type":"audio/pcmu"},"turn_detection":{"threshold":1}}}}`)
 	f.Add(`{"type":"transcription","audio":{"input":{"transcription":{"model":"a","language":"de"},"turn_detection":null}}}`)
+	f.Add(`{"type":"realtime","output_modalities":["text"],"tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"function","name":"f"}}`)
+	f.Add(`{"audio":{"input":{"turn_detection":{"create_response":false}},"output":{"voice":{"id":"a"},"speed":2}},"max_output_tokens":"inf"}`)
 	f.Fuzz(func(t *testing.T, update string) {
 		fuzzguard.Check(t, len(update), func() {
 			old := fresh("sess_1", "ears")
+			if len(update)%2 == 0 {
+				old = old.conversation("brain", "ada")
+			}
 			was, _ := json.Marshal(old)
 			next, err := old.with(json.RawMessage(update))
 			if now, _ := json.Marshal(old); string(now) != string(was) {
 				t.Errorf("%s became %s", was, now)
+			}
+			if _, e := json.Marshal(next); err == nil && e != nil {
+				t.Error(e)
 			}
 			if d := next.Audio.Input.TurnDetection; err == nil && d != nil {
 				if _, err := newDetector(*d, func([]float32) (float32, error) { return 0, nil }, 0); err != nil {

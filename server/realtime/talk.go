@@ -37,6 +37,17 @@ type talk struct {
 	choice  string     // ToolChoice
 }
 
+// size is how many bytes it takes, beside what is small.
+func (t *talk) size() (n int64) {
+	if t == nil {
+		return 0
+	}
+	for _, b := range t.Tools {
+		n += 2 * int64(len(b)) // as it came, and as it is offered
+	}
+	return n + int64(len(t.Instructions))
+}
+
 // output is how an answer sounds.
 type output struct {
 	Format format    `json:"format"`
@@ -177,7 +188,9 @@ func (t *talk) choose() error {
 		}
 		for _, f := range t.offered {
 			if t.choice = f.Name; f.Name == named.Name {
-				return nil
+				var err error
+				t.ToolChoice, err = json.Marshal(named) // without what else was there
+				return err
 			}
 		}
 		return body.Fail(400, "tool_choice names %q, which is not among the tools", clip(named.Name))
