@@ -33,7 +33,7 @@ type conversation struct {
 // to the conversation's lock.
 type said struct {
 	item
-	rate  int // samples a second
+	rate  int // samples a second; 0: it is no answer of ours
 	marks []mark
 	cut   bool // it was cut to what was heard, and nothing that comes counts
 }
@@ -211,7 +211,7 @@ func (c *conversation) truncate(id string, index int, ms int64) error {
 	switch {
 	case s == nil:
 		return noItem(id)
-	case s.Role != assistant || len(s.Content) == 0 || s.Content[0].Type != outputAudio:
+	case s.rate == 0 || len(s.Content) == 0 || s.Content[0].Type != outputAudio:
 		return body.Fail(400, "the item %q is no answer that was spoken: only those are truncated", clip(id))
 	case index != 0:
 		return body.Fail(400, "content_index is %d: an answer has one content, 0", index)

@@ -245,6 +245,7 @@ func TestWrong(t *testing.T) {
 		`{"type":"conversation.item.delete","item_id":"far"}`:                                                                            `there is no item \"far\" in the conversation`,
 		`{"type":"conversation.item.retrieve","item_id":"far"}`:                                                                          `there is no item \"far\" in the conversation`,
 		`{"type":"conversation.item.truncate","item_id":"far"}`:                                                                          `there is no item \"far\" in the conversation`,
+		`{"type":"conversation.item.truncate","item_id":"theirs"}`:                                                                       `the item \"theirs\" is no answer that was spoken: only those are truncated`,
 		`{"type":"conversation.item.truncate","item_id":"known"}`:                                                                        `the item \"known\" is no answer that was spoken: only those are truncated`,
 		`{"type":"response.cancel"}`:                                                                                                     `"code":"response_cancel_not_active","message":"no response is being written that could be cancelled"`,
 		`{"type":"response.create","response":7}`:                                                                                        `response cannot be read`,
@@ -257,7 +258,8 @@ func TestWrong(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := converse(t)
-			c.say(inText + brings(`"id":"known","type":"message","role":"user","content":[{"type":"input_text","text":"Hi."}]`))
+			c.say(inText + brings(`"id":"theirs","type":"message","role":"assistant","content":[{"type":"output_audio","transcript":"Hi."}]`) +
+				brings(`"id":"known","type":"message","role":"user","content":[{"type":"input_text","text":"Hi."}]`))
 			c.quiet()
 			c.say(in)
 			if got := c.quiet(); strings.Count(got, `"type":`) != 2 || !strings.HasPrefix(got, `{"type":"error"`) || !strings.Contains(got, want) {
