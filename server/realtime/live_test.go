@@ -17,8 +17,8 @@ import (
 
 const liveModel = `{"type":"session.update","session":{"type":"transcription","audio":{"input":{"transcription":{"model":"live"}}}}}`
 
-// TestLive: a model that can writes a turn down while somebody speaks, whoever ends the turn. The
-// whole text comes at the end.
+// TestLive: a model that can writes a turn down while somebody speaks. The whole text comes at the
+// end.
 func TestLive(t *testing.T) {
 	words := func(c *client) (all []string) {
 		for _, e := range c.events() {

@@ -613,7 +613,8 @@ func TestAnswerEnds(t *testing.T) {
 	}
 }
 
-// TestForgets: a conversation keeps so many items and so much text, and tells which it forgets.
+// TestForgets: a conversation keeps a number of items and an amount of text, and tells which it
+// forgets.
 func TestForgets(t *testing.T) {
 	//proves:T7
 	synctest.Test(t, func(t *testing.T) {
