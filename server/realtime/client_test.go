@@ -392,7 +392,7 @@ func (c *client) brief() {
 			return text
 		}
 		kind := of("type")
-		if kind != kindSound && sounds > 0 {
+		if kind != kindSound && kind != kindWords && sounds > 0 { // words come beside the sound
 			c.briefs, sounds = append(c.briefs, fmt.Sprint(sounds, " ms")), 0
 		}
 		switch kind {
