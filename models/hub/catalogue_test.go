@@ -20,6 +20,7 @@ func TestTakes(t *testing.T) {
 		"qwen3:4b-instruct": {6.0e9, 6.3e9, "8 or 16 GB"}, "qwen3-vl:8b": {11e9, 12e9, "16 GB"},
 		"qwen3.5:4b-32k": {11e9, 13e9, "16 GB"}, "locateanything:3b": {3.1e9, 3.4e9, "8 or 16 GB"},
 		"qwen3-asr:0.6b": {1.2e9, 1.4e9, "4, 8 or 16 GB"}, "kokoro:82m": {237e6, 237e6, "4, 8 or 16 GB"},
+		"whisper:small": {1.1e9, 1.11e9, "4, 8 or 16 GB"},
 	}
 	for _, e := range hub.Catalogue {
 		need, told := e.CardMemory()

@@ -296,7 +296,7 @@ func TestNearest(t *testing.T) {
 		"llama3.1:8b": "qwen2.5:7b", "smollm:360m": "smollm2:360m",
 		"gemma2:2b": "gemma3:1b", "deepseek-r1:8b": "deepseek-r1:7b", "mistral": "qwen3:0.6b", "qwen3-4b-gguf": "qwen3:4b",
 		"qwne3": "qwen3:0.6b", "smolm2": "smollm2:360m", "deepsek-r1": "deepseek-r1:1.5b", "gema3": "gemma3:1b",
-		"whisper:base": "qwen3-asr:0.6b", "kokro": "kokoro:82m", "zipfomer": "zipformer:zh-en", "embedder": "qwen3-embedding:0.6b"} {
+		"whisper:large": "whisper:base", "kokro": "kokoro:82m", "zipfomer": "zipformer:zh-en", "embedder": "qwen3-embedding:0.6b"} {
 		if got := hub.Nearest(in); !slices.Contains(got, want) || len(got) != 3 {
 			t.Errorf("nearest to %s: %v, want %s among them", in, got, want)
 		}
