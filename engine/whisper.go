@@ -19,7 +19,8 @@ import (
 // has the fields below p.
 type whisper struct {
 	*netBackend
-	p *models.Whisper
+	p     *models.Whisper
+	hears *speech.Whisper
 
 	self    [][]axcl.Buffer // of each of p.Self: one, or in layout A two that take turns
 	side    int             // layout A: which of them holds the rows
@@ -34,7 +35,11 @@ func openWhisper(ctx context.Context, p *models.Whisper, o OpenOptions) (*Model,
 	info := Info{Name: p.Name, Vocab: p.Vocab, Capabilities: ask.Capabilities{Audio: true}}
 	return openNets(ctx, p, files, info, o, func(n *netBackend) (Backend, error) {
 		n.called = "transcribe"
-		b := &whisper{netBackend: n, p: p}
+		hears, err := speech.NewWhisper(p)
+		if err != nil {
+			return nil, err
+		}
+		b := &whisper{netBackend: n, p: p, hears: hears}
 		return b, n.keep(ctx, b.bind)
 	})
 }
@@ -87,7 +92,7 @@ func (b *whisper) bind(dev axcl.Device) error {
 // Transcribe writes speech down. Keys take turns, half a minute of speech each, and no turn waits
 // for sound.
 func (b *whisper) Transcribe(ctx context.Context, r TranscribeRequest) iter.Seq2[Segment, error] {
-	return counted(&b.waiting, speech.NewWhisper(b.p, &whisperTurns{b, r.Key}).Transcribe(ctx, r))
+	return counted(&b.waiting, b.hears.Transcribe(ctx, &whisperTurns{b, r.Key}, r))
 }
 
 // whisperTurns are the nets as a request uses them. It implements [speech.WhisperNets].

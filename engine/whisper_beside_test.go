@@ -53,7 +53,7 @@ func TestWhisperBeside(t *testing.T) {
 			defer text.Close()
 			b := m.b.(*whisper)
 			single := &timed{WhisperNets: &whisperTurns{b, "key"}, c: c}
-			want := segments(t, speech.NewWhisper(b.p, single), TranscribeRequest{Sound: hearing(babble(1, 10))})
+			want := segments(t, b.hears, single, TranscribeRequest{Sound: hearing(babble(1, 10))})
 			if used := c.Used(b.encoder().line); used < single.all*99/100 {
 				t.Errorf("%v of %v are in the model's account", used, single.all)
 			}

@@ -32,10 +32,10 @@ func TestWhisperKept(t *testing.T) {
 			for i, r := range []TranscribeRequest{{}, {Language: "de", Prompt: "cebi dabe"}, {Temperature: 0.9}} {
 				r.Sound = hearing(babble(uint64(i), 33)) // two windows
 				kept := &noted{WhisperNets: &whisperTurns{b, "key"}}
-				got := segments(t, speech.NewWhisper(b.p, kept), r)
+				got := segments(t, b.hears, kept, r)
 				r.Sound = hearing(babble(uint64(i), 33))
 				sent := &noted{WhisperNets: newSent(t, c, e, dir)}
-				want := segments(t, speech.NewWhisper(b.p, sent), r)
+				want := segments(t, b.hears, sent, r)
 				if len(want) == 0 || !reflect.DeepEqual(got, want) {
 					t.Errorf("%+v:\n got %+v\nwant %+v", r, got, want)
 				}
@@ -60,9 +60,9 @@ func TestWhisperKept(t *testing.T) {
 }
 
 // segments are what a recogniser makes of a request.
-func segments(t *testing.T, w *speech.Whisper, r TranscribeRequest) (all []Segment) {
+func segments(t *testing.T, w *speech.Whisper, nets speech.WhisperNets, r TranscribeRequest) (all []Segment) {
 	t.Helper()
-	for s, err := range w.Transcribe(t.Context(), r) {
+	for s, err := range w.Transcribe(t.Context(), nets, r) {
 		if err != nil {
 			t.Fatal(err)
 		}

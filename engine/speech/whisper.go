@@ -31,13 +31,28 @@ type WhisperNets interface {
 
 // Whisper writes down what is said with a package's nets, as OpenAI's transcribe does: half a
 // minute at a time, with times, and again with other tokens where the text makes no sense.
+//
+// Its buffers are, like the nets, those of the request whose turn it is: they take 3 MB.
 type Whisper struct {
-	p    *models.Whisper
-	nets WhisperNets
+	p      *models.Whisper
+	mel    *features.Mel
+	values []float32
+	bytes  []byte // of values
+	row    []byte // logits
+	logits []float64
 }
 
-// NewWhisper returns a recogniser that calls the package's nets.
-func NewWhisper(p *models.Whisper, nets WhisperNets) *Whisper { return &Whisper{p, nets} }
+// NewWhisper returns a package's recogniser.
+func NewWhisper(p *models.Whisper) (*Whisper, error) {
+	mel, err := features.NewMel(features.MelOptions{Mels: p.Mels, Tail: features.Zeros})
+	w := &Whisper{p: p, mel: mel, values: make([]float32, p.Mels*features.MelFrames), logits: make([]float64, p.Vocab),
+		row: make([]byte, 4*p.Vocab)}
+	if p.First.Path != "" {
+		w.row = make([]byte, 4*len(w.row)) // of four tokens
+	}
+	w.bytes = make([]byte, 4*len(w.values))
+	return w, err
+}
 
 const (
 	whisperFrame   = SampleRate / 100      // samples of a frame: less is not heard
@@ -58,9 +73,9 @@ var whisperHeat = []float64{0, 0.2, 0.4, 0.6, 0.8, 1}
 // Transcribe yields the segments of each half minute as it is recognised. It reads no more of the
 // sound than that. Silence is left out. Errors: ask.ErrRequest for a language that the model does
 // not know; the sound's; the nets'; ctx's; ErrNonsense.
-func (w *Whisper) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.Seq2[ask.Segment, error] {
+func (w *Whisper) Transcribe(ctx context.Context, nets WhisperNets, r ask.TranscribeRequest) iter.Seq2[ask.Segment, error] {
 	return func(yield func(ask.Segment, error) bool) {
-		c, err := newWhisperCall(w, r)
+		c, err := newWhisperCall(w, nets, r)
 		if err != nil {
 			yield(ask.Segment{}, err)
 			return
@@ -90,42 +105,32 @@ func (w *Whisper) Transcribe(ctx context.Context, r ask.TranscribeRequest) iter.
 // whisperCall is one transcription.
 type whisperCall struct {
 	*Whisper
+	nets     WhisperNets
 	r        ask.TranscribeRequest
 	language int32   // 0: not found yet
 	prompt   []int32 // before the start
-	mel      *features.Mel
-	values   []float32
-	bytes    []byte // of values
 
 	sound []float32 // from seek on
 	seek  int       // samples before
 	ended bool      // there is no more sound
 
 	held      []int32 // tokens that the decoder has seen of this window
-	row       []byte  // logits
-	logits    []float64
 	silence   float64 // the probability that nothing is said in this window
 	likeliest int32   // language
 }
 
-func newWhisperCall(w *Whisper, r ask.TranscribeRequest) (*whisperCall, error) {
-	c := &whisperCall{Whisper: w, r: r, logits: make([]float64, w.p.Vocab), row: make([]byte, 4*w.p.Vocab)}
+func newWhisperCall(w *Whisper, nets WhisperNets, r ask.TranscribeRequest) (*whisperCall, error) {
+	c := &whisperCall{Whisper: w, nets: nets, r: r}
 	if r.Language != "" && !strings.EqualFold(r.Language, "auto") {
 		var ok bool
 		if c.language, ok = w.p.Language(r.Language); !ok {
 			return nil, fmt.Errorf("%w: %s does not know the language %q: it knows %s", ask.ErrRequest, w.p.Name, r.Language, codes(w.p))
 		}
 	}
-	if w.p.First.Path != "" {
-		c.row = make([]byte, 4*len(c.row)) // of four tokens
-	} else if text := strings.TrimSpace(r.Prompt); text != "" {
+	if text := strings.TrimSpace(r.Prompt); w.p.First.Path == "" && text != "" {
 		c.prompt = append([]int32{w.p.SOTPrev}, promptTokens(w.p, text)...)
 	}
-	var err error
-	c.mel, err = features.NewMel(features.MelOptions{Mels: w.p.Mels, Tail: features.Zeros})
-	c.values = make([]float32, w.p.Mels*features.MelFrames)
-	c.bytes = make([]byte, 4*len(c.values))
-	return c, err
+	return c, nil
 }
 
 // codes are a model's languages in words.
