@@ -215,7 +215,7 @@ func TestLeaves(t *testing.T) {
 // TestLinks: of these packages only those that load models link a card, directly or through another
 // package.
 func TestLinks(t *testing.T) {
-	out, err := exec.Command("go", "list", "-tags", "nomsgpack", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./ask", "./prefix", "./vision",
+	out, err := exec.Command("go", "list", "-tags", "nomsgpack", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./ask", "./prefix", "./vision/...",
 		"./audio/...", "./axmodel/...", "./models/...", "./sampler/...", "./tokenizer/...", "./server/...",
 		"./internal/...").CombinedOutput()
 	if err != nil {

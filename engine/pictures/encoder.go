@@ -148,7 +148,7 @@ func (e *Encoder) Prepare(data []byte, limits vision.Limits) (*Picture, error) {
 	case v.Tiles > 0:
 		looks = p.Tiles(v.Tiles, v.Tiles, l.Width, l.Height)
 	case v.Square:
-		looks[0] = onBlack(p, l.Width, l.Height)
+		looks[0], _ = p.Letterbox(l.Width, l.Height, 0)
 	}
 	made := &Picture{id: e.Name(data), rows: &Rows{N: v.Rows, Across: v.Across, Down: v.Down, Deep: make([][]uint16, len(v.Deep))}}
 	for _, look := range looks {
@@ -171,24 +171,6 @@ func (e *Encoder) Blank() (*Picture, error) {
 		return nil, err
 	}
 	return &Picture{inputs: [][]byte{in}, rows: &Rows{N: e.sees.PerCall, Deep: make([][]uint16, len(e.sees.Deep))}}, nil
-}
-
-// onBlack makes a picture as large as fits into the middle of a black one: what padding to a square
-// first gives, but for the edges, without a square of the longer side.
-func onBlack(p *vision.Picture, width, height int) *vision.Picture {
-	w, h := width, height
-	if p.Width*height > p.Height*width {
-		h = max(1, (2*p.Height*width+p.Width)/(2*p.Width))
-	} else {
-		w = max(1, (2*p.Width*height+p.Height)/(2*p.Height))
-	}
-	small := p.Resize(w, h)
-	all := &vision.Picture{Width: width, Height: height, Pix: make([]byte, 3*width*height)}
-	left, top := (width-w)/2, (height-h)/2
-	for y := range h {
-		copy(all.Pix[3*((top+y)*width+left):], small.Pix[3*y*w:3*(y+1)*w])
-	}
-	return all
 }
 
 // N is how many rows the picture becomes.

@@ -191,28 +191,6 @@ func encode(t *testing.T, e *Encoder, data []byte) *Rows {
 	return p.Rows()
 }
 
-// TestSquare: a picture on a black square keeps its proportions, and a strip takes no square of its
-// longer side.
-func TestSquare(t *testing.T) {
-	for _, tt := range []struct{ width, height, left, top, w, h int }{
-		{20, 10, 0, 2, 8, 4}, {10, 20, 2, 0, 4, 8}, {8, 8, 0, 0, 8, 8}, {16000, 2, 0, 3, 8, 1}, {1, 9000, 3, 0, 1, 8},
-	} {
-		p := &vision.Picture{Width: tt.width, Height: tt.height, Pix: bytes.Repeat([]byte{200}, 3*tt.width*tt.height)}
-		got := onBlack(p, 8, 8)
-		for y := range 8 {
-			for x := range 8 {
-				want := byte(0)
-				if x >= tt.left && x < tt.left+tt.w && y >= tt.top && y < tt.top+tt.h {
-					want = 200
-				}
-				if v := got.Pix[3*(8*y+x)+1]; v != want {
-					t.Fatalf("%d×%d: %d at %d, %d; want %d", tt.width, tt.height, v, x, y, want)
-				}
-			}
-		}
-	}
-}
-
 // TestRefused: what an encoder cannot take or does not give is an error, and leaves the picture as
 // it was.
 func TestRefused(t *testing.T) {
