@@ -23,6 +23,7 @@ type Model interface {
 	Rerank(ctx context.Context, r RerankRequest) (Ranking, error)
 	Transcribe(ctx context.Context, r TranscribeRequest) iter.Seq2[Segment, error]
 	Speak(ctx context.Context, r SpeakRequest) iter.Seq2[Speech, error]
+	Detect(ctx context.Context, r DetectRequest) ([]Detection, error)
 	Maps(ctx context.Context) []CellMap
 	Close() error
 }

@@ -27,13 +27,14 @@ type Piece struct {
 
 // Capabilities is what a template shows itself able to do.
 type Capabilities struct {
-	Tools    bool
-	Thinking bool
-	Insert   bool // fill in the middle
-	Vision   bool
-	System   bool
-	Audio    bool // writes speech down
-	Speech   bool // speaks
+	Tools     bool
+	Thinking  bool
+	Insert    bool // fill in the middle
+	Vision    bool
+	System    bool
+	Audio     bool // writes speech down
+	Speech    bool // speaks
+	Detection bool // finds things in pictures
 }
 
 // Template is the text of a template, which the engine compiles. The zero Template is the model's

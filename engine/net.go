@@ -18,6 +18,7 @@ type Net struct {
 	net    axcl.Net // the worker's
 	card   *Card
 	line   *card.Line
+	kind   card.Kind // of its calls
 	groups []netGroup
 	took   atomic.Int64 // time.Duration: of the last call
 	once   sync.Once
@@ -33,7 +34,7 @@ func LoadNet(ctx context.Context, c *Card, path string) (*Net, error) {
 
 // loadNet is LoadNet. It first calls before on the worker, which may refuse.
 func loadNet(ctx context.Context, c *Card, path string, before func() error) (*Net, error) {
-	n := &Net{card: c}
+	n := &Net{card: c, kind: card.Turn}
 	err := c.InPieces(ctx, func(dev axcl.Device, _ func() error) error {
 		if err := before(); err != nil {
 			return err
@@ -96,7 +97,7 @@ func (n *Net) run(ctx context.Context, group int, in, out map[string][]byte) (to
 // card, bind their tensors and use buffers. It should be about as long each time.
 func (n *Net) piece(ctx context.Context, f func(axcl.Device) error) (took time.Duration, err error) {
 	last := time.Duration(n.took.Load())
-	err = n.line.Do(ctx, card.Turn, last, func(dev axcl.Device) error {
+	err = n.line.Do(ctx, n.kind, last, func(dev axcl.Device) error {
 		t0 := n.card.Now()
 		err := n.card.Watched(20*last, func() error { return f(dev) })
 		if took = n.card.Now() - t0; err == nil {

@@ -170,6 +170,16 @@ func (r *replicas) Speak(ctx context.Context, q SpeakRequest) iter.Seq2[Speech, 
 	return through(r, nil, nil, func(b Backend) iter.Seq2[Speech, error] { return speak(ctx, b, q, b.Info().Name) })
 }
 
+// Detect has the replica with the least load find things in a picture.
+func (r *replicas) Detect(ctx context.Context, q DetectRequest) (found []Detection, err error) {
+	for v, e := range through(r, nil, nil, func(b Backend) iter.Seq2[[]Detection, error] {
+		return func(yield func([]Detection, error) bool) { yield(find(ctx, b, q, b.Info().Name)) }
+	}) {
+		found, err = v, e
+	}
+	return found, err
+}
+
 // through yields what a replica does, for a prompt that begins so, if any. After an error that
 // another replica may not have, the next one is asked, unless something was yielded, or begun says
 // that it is too late.

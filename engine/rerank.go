@@ -38,7 +38,7 @@ func (m *Model) Rerank(ctx context.Context, r RerankRequest) (Ranking, error) {
 	case len(r.Documents) == 0:
 		return out, fmt.Errorf("%w: there is no document to rank", ErrRequest)
 	case m.info.Embedding:
-		out, err = m.rankByVectors(ctx, r)
+		out, err = rankByVectors(ctx, m, r)
 	case !ok:
 		return out, fmt.Errorf("%w: %s cannot rerank", ErrUnsupported, m.info.Name)
 	default:
@@ -49,7 +49,7 @@ func (m *Model) Rerank(ctx context.Context, r RerankRequest) (Ranking, error) {
 }
 
 // rankByVectors compares vectors.
-func (m *Model) rankByVectors(ctx context.Context, r RerankRequest) (Ranking, error) {
+func rankByVectors(ctx context.Context, m *Model, r RerankRequest) (Ranking, error) {
 	query, task := r.Query, r.Instruction
 	if task == "" && models.TellsTask(m.info.Family) {
 		task = rerankTask

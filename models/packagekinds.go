@@ -81,7 +81,7 @@ var kinds = []kind{
 		return len(n.in) == 1 && len(n.out) == 1 && n.in[0].Type == axcl.Uint8 && elements(n.in[0]) == 3*112*112 &&
 			shaped(n.out[0], 1, 512)
 	})},
-	{name: "YOLO", does: "object detection", nets: single(detects)},
+	{name: "YOLO", does: "object detection", nets: single(detects), open: openDetector},
 	{name: "text encoder", does: "embedding", nets: single(encodesText), open: openTextEncoder},
 }
 

@@ -220,6 +220,13 @@ func (l *Line) Do(ctx context.Context, k Kind, expect time.Duration, f func(axcl
 	return one.wait(ctx, l.c)
 }
 
+// Waiting returns how many calls wait for their turn.
+func (l *Line) Waiting() int {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	return len(l.queue)
+}
+
 // Offer implements Tenant.
 func (l *Line) Offer(k Kind) (time.Duration, bool) {
 	l.c.mu.Lock()

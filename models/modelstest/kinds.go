@@ -55,6 +55,9 @@ func nets(lines ...string) map[string][]byte {
 	return files
 }
 
+// Net is a file of a net with these tensors and no weights: "images u8 1,320,320,3; mask i32 448".
+func Net(in, out string) []byte { return nets("net: " + in + " -> " + out)["net.axmodel"] }
+
 func (k Kind) with(more map[string]string) Kind {
 	for name, text := range more {
 		k.Files[name] = []byte(text)
@@ -131,6 +134,16 @@ func Recognisers() []Kind {
 		Kind{"SenseVoice", "sherpa", nets("model-5-seconds: x f32 1,83,560; prompt i32 4 -> logits f32 1,87,25055",
 			"model-10-seconds: x f32 1,171,560; prompt i32 4 -> logits f32 1,175,25055"),
 		}.with(map[string]string{"tokens.txt": numbered.String()}),
+	}
+}
+
+// Detectors are packages of detectors as the vendor and Frigate have them, whole but for the
+// weights.
+func Detectors() []Kind {
+	return []Kind{
+		{"YOLO", "heads", nets("yolo11s: images u8 1,640,640,3 -> /model.23/Concat_output_0 f32 1,80,80,144;" +
+			" /model.23/Concat_1_output_0 f32 1,40,40,144; /model.23/Concat_2_output_0 f32 1,20,20,144")},
+		{"YOLO", "table", nets("frigate-yolov9-tiny: images u8 1,320,320,3 -> output0 f32 1,84,2100")},
 	}
 }
 
@@ -272,8 +285,6 @@ func Kinds() []Kind {
 		{"CLIP", "", nets("text_encoder: inputs_id i32 1,50 -> text f32 1,1024",
 			"image_encoder: pixel_values f32 1,3,512,512 -> image f32 1,1024")},
 		{"Insightface", "", nets("w600k_r50: image u8 1,112,112,3 -> vector f32 1,512")},
-		{"YOLO", "", nets("yolo11s: images u8 1,640,640,3 -> a f32 1,80,80,144; b f32 1,40,40,144; c f32 1,20,20,144")},
-		{"YOLO", "", nets("detector: images u8 1,320,320,3 -> output f32 1,84,2100")},
 		{"EmbeddingGemma 2", "", nets("encoder_128: inputs_embeds f32 1,128,512; valid f32 1,128 -> embedding f32 1,768",
 			"encoder_512: inputs_embeds f32 1,512,512; valid f32 1,512 -> embedding f32 1,768")},
 		Kind{"jina-embeddings-v5-omni", "", map[string][]byte{}}.

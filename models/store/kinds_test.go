@@ -263,6 +263,48 @@ func TestPullSeveral(t *testing.T) {
 	}
 }
 
+// TestDetectors: a detector is one model, pulled and in place, also where its net lies in a folder
+// and its labels beside that.
+func TestDetectors(t *testing.T) {
+	h, c := testHub(t)
+	place := t.TempDir()
+	for _, layout := range []string{"heads", "numbers"} {
+		dir := filepath.Join(place, "detector-"+layout)
+		if err := errors.Join(modelstest.Detector{Seed: 1, Layout: layout, Classes: 3}.Write(dir),
+			h.AddDir("axle/pulled-detector-"+layout, dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Open(Options{Dir: t.TempDir(), Paths: []string{place}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, layout := range []string{"heads", "numbers"} {
+		for _, name := range []string{"axle/pulled-detector-", "detector-"} {
+			if strings.HasPrefix(name, "axle/") {
+				if err := s.Pull(t.Context(), name+layout, c, func(Progress) {}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m, err := s.Get(name + layout)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := m.OpenAny()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := o.(*models.Detector); d.Labels[2] != "thing 2" || d.Name != m.Name.String() && strings.HasPrefix(name, "axle/") {
+				t.Errorf("%s: %q, %q", m.Name, d.Name, d.Labels)
+			}
+			if err := o.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 func names(k modelstest.Kind) (all []string) {
 	for n := range k.Files {
 		all = append(all, n)

@@ -84,8 +84,10 @@ func marked(list []os.DirEntry) bool {
 	return false
 }
 
-// tokens says whether a file lists tokens.
-func tokens(name string) bool { return name == "tokenizer.json" || name == "tokens.txt" }
+// tokens says whether a file lists tokens, or a detector's labels.
+func tokens(name string) bool {
+	return slices.Contains([]string{"tokenizer.json", "tokens.txt", "labels.txt", "labelmap.txt", "classes.txt"}, name)
+}
 
 // isSplit says whether a folder keeps nets in one sub-folder, without a configuration, and the
 // tokenizer that belongs to them in itself or, where beside is set, in another: packages of single
