@@ -11,6 +11,7 @@ import (
 
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/anthropic"
+	"github.com/axle-llm/axle/server/deepstack"
 	"github.com/axle-llm/axle/server/ollama"
 	"github.com/axle-llm/axle/server/openai"
 	"github.com/axle-llm/axle/server/prompt"
@@ -33,11 +34,12 @@ const (
 	worked               // the orderly end waits for it, a server that ends refuses it, and the limits of keys that ask count it
 	lasting              // the orderly end waits for it; what it begins outlives it, and counts itself against its key's limits
 	asked                // and a model answers: it is listed while it runs, and its owner can end it
+	keyed                // and its key may be a field of its form
 )
 
 // dialects are those in which models are asked.
 func dialects() []prompt.Dialect {
-	return []prompt.Dialect{ollama.Dialect(), new(openai.API).Dialect(), anthropic.Dialect()}
+	return []prompt.Dialect{ollama.Dialect(), new(openai.API).Dialect(), anthropic.Dialect(), deepstack.Dialect()}
 }
 
 // table is every route of the main port: the server's own, and those of the dialects. A route
@@ -85,6 +87,8 @@ func (s *Server) table() []route {
 		{"GET", "/v1/audio/models", ask, plain, try(s.speakers)},
 
 		{"GET", "/v1/realtime", ask, plain, try(s.realtime)},
+
+		{"POST", deepstack.Path, ask, keyed, try(answers.Detections(deepstack.Type, deepstack.Least, deepstack.Answer, openedForm))},
 
 		{"GET", "/api/axle/state", ask, plain, try(views.State)},
 		{"GET", "/api/axle/cells", ask, plain, try(views.Cells)},
@@ -137,13 +141,16 @@ func (s *Server) mount(r *gin.Engine, table []route) {
 			panic(fmt.Sprintf("server: %s %s has no answer, or it is not said who may ask it: its role is %v", t.method, t.path, t.role))
 		}
 		chain := []gin.HandlerFunc{s.may(t.role)}
+		if t.frame == keyed {
+			chain = []gin.HandlerFunc{s.formKey, s.may(t.role)}
+		}
 		if t.frame >= worked {
 			chain = append(chain, s.work)
 		}
 		if t.frame >= worked && t.frame != lasting && t.role == access.Ask {
 			chain = append(chain, s.limited)
 		}
-		if t.frame == asked {
+		if t.frame >= asked {
 			chain = append(chain, s.views.Seen)
 		}
 		r.Handle(t.method, t.path, append(chain, t.answer)...)
@@ -192,6 +199,14 @@ func free(table []route) func(path string) bool {
 	return func(path string) bool {
 		//rule:T20 TestPageFiles !strings.Contains(path, "..") && =>
 		return !strings.Contains(path, "..") && slices.ContainsFunc(patterns, func(p string) bool { return leads(p, path) })
+	}
+}
+
+// formed says which paths of a table are answered though the key is in the form, and not in the
+// header.
+func formed(table []route) func(path string) bool {
+	return func(path string) bool {
+		return slices.ContainsFunc(table, func(t route) bool { return t.frame == keyed && t.path == path })
 	}
 }
 

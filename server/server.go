@@ -117,7 +117,9 @@ func New(st catalog.Store, loader pool.Loader, puller catalog.Puller, o Options)
 		CanPull: puller != nil && !o.NoPull, Results: kept, Measure: o.Measure,
 		State: s.state, Fewer: func() []string { return *s.fewer.Load() }, Rate: s.answers.Figures.PerSecond})
 	table := s.table()
-	s.handler = s.guarded(o.Loopback, o.Keys, s.router(nil, table), free(table))
+	g := s.guarded(o.Loopback, o.Keys, s.router(nil, table), free(table))
+	g.formed = formed(table)
+	s.handler = g
 	return s
 }
 

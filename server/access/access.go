@@ -168,8 +168,11 @@ func (k *Keys) set(lines []Line) {
 
 // Of compares the request's key with each of ours, all of them and in constant time. It is nil
 // where the request has none of them.
-func (k *Keys) Of(r *http.Request) (found *Key) {
-	sum := sha256.Sum256([]byte(strings.TrimSpace(given(r.Header))))
+func (k *Keys) Of(r *http.Request) *Key { return k.Find(given(r.Header)) }
+
+// Find is Of for a key that came elsewhere than in a header.
+func (k *Keys) Find(secret string) (found *Key) {
+	sum := sha256.Sum256([]byte(strings.TrimSpace(secret)))
 	all := k.ring.Load()
 	for i := range all.sums {
 		if subtle.ConstantTimeCompare(sum[:], all.sums[i][:]) == 1 {

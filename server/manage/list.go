@@ -130,6 +130,9 @@ func capabilities(e *catalog.Entry) []model.Capability {
 	if e.Caps.Speech {
 		return []model.Capability{"speech"} // Ollama has no word for it
 	}
+	if e.Caps.Detection {
+		return []model.Capability{"detection"} // nor for this
+	}
 	out := []model.Capability{model.CapabilityCompletion}
 	for _, c := range []struct {
 		has bool

@@ -118,10 +118,8 @@ func (r *Request) Check(m Model) error {
 		return body.Fail(400, "typical_p is no longer supported")
 	case m.Embedding:
 		return body.Fail(400, "%q does not support %s", m.Asked, body.Ours(what))
-	case m.Caps.Audio && !r.Loads && !r.Unloads:
-		return body.Fail(400, "%q does not support %s: it writes speech down, see /v1/audio/transcriptions", m.Asked, body.Ours(what))
-	case m.Caps.Speech && !r.Loads && !r.Unloads:
-		return body.Fail(400, "%q does not support %s: it speaks, see /v1/audio/speech", m.Asked, body.Ours(what))
+	case elsewhere(m.Caps) != "" && !r.Loads && !r.Unloads:
+		return body.Fail(400, "%q does not support %s: %s", m.Asked, body.Ours(what), body.Ours(elsewhere(m.Caps)))
 	case r.Chat && len(q.Tools) > 0 && !m.Caps.Tools:
 		return body.Fail(400, "%s does not support tools", m.Full)
 	case !r.Chat && q.Suffix != "" && !m.Caps.Insert:
@@ -131,6 +129,19 @@ func (r *Request) Check(m Model) error {
 		return err
 	}
 	return CheckOptions(m.Params, r.Options)
+}
+
+// elsewhere is what a model does that writes no text, and where it is asked; "": it writes.
+func elsewhere(c chat.Capabilities) string {
+	switch {
+	case c.Audio:
+		return "it writes speech down, see /v1/audio/transcriptions"
+	case c.Speech:
+		return "it speaks, see /v1/audio/speech"
+	case c.Detection:
+		return "it finds things in pictures, see /v1/vision/detection"
+	}
+	return ""
 }
 
 // Engine is the request as the engine takes it, and whether it is a chat to it: a bare prompt is

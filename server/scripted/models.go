@@ -34,11 +34,14 @@ var kinds = map[string]kind{
 	// Recognisers have no template.
 	"scripted-hearing": {caps: chat.Capabilities{Audio: true}, size: "1M", params: 1e6},
 	// Nor have those that speak.
-	"scripted-speaking": {caps: chat.Capabilities{Speech: true}, size: "1M", params: 1e6},
+	"scripted-speaking":  {caps: chat.Capabilities{Speech: true}, size: "1M", params: 1e6},
+	"scripted-detecting": {caps: chat.Capabilities{Detection: true}, size: "1M", params: 1e6},
 }
 
 // writes says whether the model writes text.
-func (k kind) writes() bool { return !k.embedding && !k.caps.Audio && !k.caps.Speech }
+func (k kind) writes() bool {
+	return !k.embedding && !k.caps.Audio && !k.caps.Speech && !k.caps.Detection
+}
 
 func (k kind) template() chat.Template {
 	if k.caps.System {
