@@ -47,6 +47,7 @@ export default {
   'can.image': 'malt',
   'can.insert': 'füllt Lücken',
   'can.speech': 'spricht',
+  'can.detection': 'findet Dinge in Bildern',
   'can.thinking': 'denkt',
   'can.tools': 'ruft Werkzeuge',
   'can.vision': 'sieht',

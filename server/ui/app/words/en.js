@@ -47,6 +47,7 @@ export default {
   'can.image': 'paints',
   'can.insert': 'fills in',
   'can.speech': 'speaks',
+  'can.detection': 'finds things in pictures',
   'can.thinking': 'thinks',
   'can.tools': 'calls tools',
   'can.vision': 'sees',

@@ -47,6 +47,7 @@ export default {
   'can.image': '绘图',
   'can.insert': '补全',
   'can.speech': '语音',
+  'can.detection': '物体检测',
   'can.thinking': '思考',
   'can.tools': '工具',
   'can.vision': '视觉',
