@@ -207,7 +207,7 @@ var Catalogue = []Entry{
 	{Name: "whisper:base", Repo: "M5Stack/whisper-base-axmodel", Layout: "A", Download: 302_000_000, Card: 533_000_000, Kind: "audio",
 		SpeedNote: "99 languages"},
 	{Name: "whisper:small", Repo: "M5Stack/whisper-small-axmodel", Layout: "A", Download: 694_000_000, Card: 1_106_000_000, Kind: "audio",
-		SpeedNote: "99 languages; 30 ms a token on a Raspberry Pi 5"},
+		SpeedNote: "99 languages"},
 	{Name: "zipformer:zh-en", Repo: "HY-2012/zipformer_streaming.axera", Download: 97_300_000, Kind: "audio",
 		SpeedNote: "Chinese and English, while somebody speaks; on a card it needs AXCL 3.16"},
 	{Name: "kokoro:82m", Repo: "AXERA-TECH/kokoro.axera", Layout: "B", Parameters: "82M", Download: 554_000_000, Card: 237_000_000,

@@ -231,6 +231,7 @@ export default {
   'note.tuned.24.5': '24,5 mit einer abgestimmten Schleife Dritter auf dem Rechner; die Laufzeit des Herstellers ist nicht gemessen',
   'note.tuned.27': '27,0 mit einer abgestimmten Schleife Dritter auf dem Rechner; seine Zustände werden beim Laden geprüft; noch nicht auf einer echten Karte erprobt',
   'note.untried': 'seine Zustände werden beim Laden geprüft; noch nicht auf einer echten Karte erprobt',
+  'note.whisper': '99 Sprachen',
   'o.frequency_penalty': 'Häufigkeitsstrafe',
   'o.min_p': 'Min P',
   'o.num_ctx': 'Kontext (Token)',

@@ -231,6 +231,7 @@ export default {
   'note.tuned.24.5': '24.5 with a third party\'s tuned host loop; the vendor\'s runtime is not measured',
   'note.tuned.27': '27.0 with a third party\'s tuned host loop; its states are proven when it is loaded; not yet tried on a real card',
   'note.untried': 'its states are proven when it is loaded; not yet tried on a real card',
+  'note.whisper': '99 languages',
   'o.frequency_penalty': 'Frequency penalty',
   'o.min_p': 'Min P',
   'o.num_ctx': 'Context (tokens)',

@@ -231,6 +231,7 @@ export default {
   'note.tuned.24.5': '使用第三方调优的主机循环为 24.5；厂商运行时未测量',
   'note.tuned.27': '使用第三方调优的主机循环为 27.0；其状态在加载时验证；尚未在真实的卡上试过',
   'note.untried': '其状态在加载时验证；尚未在真实的卡上试过',
+  'note.whisper': '99 种语言',
   'o.frequency_penalty': '频率惩罚',
   'o.min_p': 'Min P',
   'o.num_ctx': '上下文（token）',
