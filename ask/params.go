@@ -13,6 +13,7 @@ type Params struct {
 	TopK        int     // keep the k largest; 0 or −1: all
 	TopP        float32 // keep the smallest set whose probabilities reach p; 1: all, 0: one token
 	MinP        float32 // drop what is less likely than MinP times the likeliest; 0: off
+	TypicalP    float32 // keep the most typical tokens up to this mass; 0 or 1: off
 
 	RepeatLastN      int     // how many of the last tokens the penalties look at; 0: none, −1: all
 	RepeatPenalty    float32 // divides positive and multiplies negative logits of repeated tokens; 1: off
@@ -22,16 +23,28 @@ type Params struct {
 	Seed      int64             // < 0: a random one
 	LogitBias map[int32]float32 // added to the logits first of all
 
+	Mirostat    int     // 0: off, 1 or 2: that version, in place of the filters above
+	MirostatTau float32 // the surprise aimed at, in bits
+	MirostatEta float32 // how fast the aim is corrected
+
+	DRYMultiplier    float32 // 0: off
+	DRYBase          float32 // the penalty is Multiplier · Base^(length − AllowedLength)
+	DRYAllowedLength int     // repeats shorter than this cost nothing
+	DRYPenaltyLastN  int     // how far back repeats are looked for; 0: off, −1: all
+	DRYBreakers      []int32 // tokens that no repeat reaches across; see sampler.Breakers
+
 	Logprobs    bool // fill Choice.Logprob
 	TopLogprobs int  // fill Choice.Top with this many; implies Logprobs
 }
 
-// DefaultParams are Ollama's. LogitBias is nil.
+// DefaultParams are Ollama's. LogitBias and DRYBreakers are nil.
 func DefaultParams() Params {
 	return Params{
-		Temperature: 0.8, TopK: 40, TopP: 0.9, MinP: 0,
+		Temperature: 0.8, TopK: 40, TopP: 0.9, MinP: 0, TypicalP: 1,
 		RepeatLastN: 64, RepeatPenalty: 1,
-		Seed: -1,
+		Seed:        -1,
+		MirostatTau: 5, MirostatEta: 0.1,
+		DRYBase: 1.75, DRYAllowedLength: 2, DRYPenaltyLastN: -1,
 	}
 }
 
@@ -59,9 +72,14 @@ func (p Params) Check() error {
 		{"temperature", p.Temperature, 0, 100},
 		{"top_p", p.TopP, 0, 1},
 		{"min_p", p.MinP, 0, 1},
+		{"typical_p", p.TypicalP, 0, 1},
 		{"repeat_penalty", p.RepeatPenalty, 0.01, 100},
 		{"presence_penalty", p.PresencePenalty, -100, 100},
 		{"frequency_penalty", p.FrequencyPenalty, -100, 100},
+		{"mirostat_tau", p.MirostatTau, 0, 100},
+		{"mirostat_eta", p.MirostatEta, 0, 1},
+		{"dry_multiplier", p.DRYMultiplier, 0, 100},
+		{"dry_base", p.DRYBase, 0, 100},
 	} {
 		if !(f.v >= f.lo && f.v <= f.hi) { // written so that NaN fails
 			return fmt.Errorf("sampler: %s: %w: %v is not between %v and %v", f.name, ErrParams, f.v, f.lo, f.hi)
@@ -73,6 +91,9 @@ func (p Params) Check() error {
 	}{
 		{"top_k", p.TopK, -1, MaxTopK},
 		{"repeat_last_n", p.RepeatLastN, -1, MaxLastN},
+		{"mirostat", p.Mirostat, 0, 2},
+		{"dry_allowed_length", p.DRYAllowedLength, 0, MaxLastN},
+		{"dry_penalty_last_n", p.DRYPenaltyLastN, -1, MaxLastN},
 		{"top_logprobs", p.TopLogprobs, 0, MaxTopLogprobs},
 	} {
 		if f.v < f.lo || f.v > f.hi {

@@ -1,13 +1,16 @@
 package sampler
 
 import (
+	"bytes"
 	"math"
+	"slices"
 )
 
-// adjusted is a token whose logit bias or penalties change.
+// adjusted is a token whose logit bias, penalties or DRY change.
 type adjusted struct {
 	id    int32
 	count int32 // how often it occurred in the penalties' window
+	dry   int32 // length of the longest repeat it would extend
 	v     float32
 }
 
@@ -17,6 +20,9 @@ func (s *Sampler) adjust(logits []uint16) {
 	s.adjIndex.reset(len(s.p.LogitBias) + len(s.hist))
 	for id, bias := range s.p.LogitBias {
 		s.touch(logits, id).v += bias
+	}
+	if s.p.Mirostat != 0 {
+		return
 	}
 	if penalises(&s.p) {
 		h := s.hist
@@ -29,6 +35,9 @@ func (s *Sampler) adjust(logits []uint16) {
 			}
 		}
 	}
+	if s.p.DRYMultiplier > 0 {
+		s.repeats(logits)
+	}
 	for i := range s.adj {
 		a := &s.adj[i]
 		if a.count > 0 {
@@ -38,6 +47,9 @@ func (s *Sampler) adjust(logits []uint16) {
 				a.v /= s.p.RepeatPenalty
 			}
 			a.v -= float32(a.count)*s.p.FrequencyPenalty + s.p.PresencePenalty
+		}
+		if a.dry > 0 {
+			a.v -= s.p.DRYMultiplier * float32(math.Pow(float64(s.p.DRYBase), float64(int(a.dry)-s.p.DRYAllowedLength)))
 		}
 		// Huge penalties stay finite: the softmax subtracts logits from each other.
 		a.v = min(max(a.v, -math.MaxFloat32/4), math.MaxFloat32/4)
@@ -51,6 +63,65 @@ func (s *Sampler) touch(logits []uint16, id int32) *adjusted {
 		*at = int32(len(s.adj))
 	}
 	return &s.adj[*at-1]
+}
+
+// repeats notes, for every token that would extend a repeat of the history's end, the longest such
+// repeat (DRY). Read backwards, the question is how far the history matches itself at each offset:
+// the Z function.
+func (s *Sampler) repeats(logits []uint16) {
+	h := s.hist
+	if n := s.p.DRYPenaltyLastN; n >= 0 && n < len(h) {
+		h = h[len(h)-n:]
+	}
+	n := len(h)
+	back := func(i int) int32 { return h[n-1-i] }
+	limit := n // no repeat reaches across a breaker
+	for i := range n {
+		if slices.Contains(s.p.DRYBreakers, back(i)) {
+			limit = i
+			break
+		}
+	}
+	if n <= s.p.DRYAllowedLength || limit < s.p.DRYAllowedLength || limit == 0 {
+		return
+	}
+	s.z = slices.Grow(s.z[:0], n)[:n]
+	left, right := 0, 0 // the match found so far that reaches furthest: [left, right)
+	for k := 1; k < n; k++ {
+		z := 0
+		if k < right {
+			z = min(right-k, int(s.z[k-left]))
+		}
+		for k+z < n && back(z) == back(k+z) {
+			z++
+		}
+		s.z[k] = int32(z)
+		if k+z > right {
+			left, right = k, k+z
+		}
+		if z = min(z, limit); z >= max(s.p.DRYAllowedLength, 1) {
+			if next := back(k - 1); next >= 0 && int(next) < len(logits) && !slices.Contains(s.p.DRYBreakers, next) {
+				a := s.touch(logits, next)
+				a.dry = max(a.dry, int32(z))
+			}
+		}
+	}
+}
+
+// Breakers returns the tokens that hold one of the sequences, for [Params].DRYBreakers. llama.cpp's
+// usual sequences are "\n", ":", "\"" and "*".
+func Breakers(v interface {
+	Vocab() int
+	Bytes(id int32) []byte
+}, sequences ...string) []int32 {
+	var out []int32
+	for id := range int32(v.Vocab()) {
+		b := v.Bytes(id)
+		if slices.ContainsFunc(sequences, func(s string) bool { return s != "" && bytes.Contains(b, []byte(s)) }) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // index maps token ids to small numbers, 0 being absent. It is emptied for every token, so it is

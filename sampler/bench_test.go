@@ -14,8 +14,10 @@ func TestNoAllocations(t *testing.T) {
 		{"greedy", func(p *Params) { p.Temperature = 0 }, nil},
 		{"mask", func(*Params) {}, mask},
 		{"no top_k", func(p *Params) { p.TopK = 0 }, nil},
+		{"all filters", func(p *Params) { p.TopK, p.TypicalP, p.DRYMultiplier, p.DRYPenaltyLastN = 0, 0.9, 1, 64 }, nil},
 		{"logprobs", func(p *Params) { p.TopLogprobs = 20 }, nil},
 		{"bias", func(p *Params) { p.LogitBias = map[int32]float32{1: 2, 100: -100} }, nil},
+		{"mirostat", func(p *Params) { p.Mirostat = 2 }, nil},
 	} {
 		p := heavy()
 		c.change(&p)
@@ -63,6 +65,8 @@ func BenchmarkSample(b *testing.B) {
 		{"greedy", func(p *Params) { *p = Defaults(); p.Temperature = 0 }},
 		{"top_k0,top_p", func(p *Params) { p.TopK = 0 }},
 		{"all", func(p *Params) { p.TopK, p.TopP, p.MinP = 0, 1, 0 }},
+		{"typical", func(p *Params) { p.TopK, p.TypicalP = 0, 0.9 }},
+		{"mirostat2", func(p *Params) { p.Mirostat = 2 }},
 		{"top_logprobs20", func(p *Params) { p.TopLogprobs = 20 }},
 	} {
 		b.Run(c.name, func(b *testing.B) {

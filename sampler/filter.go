@@ -71,6 +71,77 @@ func (s *Sampler) minP(p float32) {
 	s.cands = slices.DeleteFunc(s.cands, func(c cand) bool { return c.v < low })
 }
 
+// typical keeps the tokens whose surprise is nearest to the distribution's entropy, up to mass p.
+func (s *Sampler) typical(p float32) {
+	s.softmax(1)
+	var entropy float64
+	for _, c := range s.cands {
+		if c.w > 0 {
+			entropy -= float64(c.w) * math.Log(float64(c.w))
+		}
+	}
+	// Order by distance: put it where takeMass looks, then put the logits back.
+	top, mass := s.exp.base, 0.0
+	for _, c := range s.cands {
+		mass += math.Exp(float64(c.v - top))
+	}
+	norm := float64(top) + math.Log(mass)
+	for i := range s.cands {
+		c := &s.cands[i]
+		c.v = float32(-math.Abs(norm - float64(c.v) - entropy))
+	}
+	s.takeMass(float64(p))
+	for i := range s.cands {
+		c := &s.cands[i]
+		c.v = float32(math.Log(float64(c.w)))
+	}
+}
+
+// mirostat leaves the candidates mirostat draws from, weights summing to 1.
+func (s *Sampler) mirostat() {
+	s.softmax(s.p.Temperature)
+	if s.p.Mirostat == 2 {
+		// Drop what is more surprising than mu, but never everything.
+		best := slices.MinFunc(s.cands, compare)
+		low := math.Exp2(-float64(s.mu))
+		s.cands = slices.DeleteFunc(s.cands, func(c cand) bool { return float64(c.w) < low && c.id != best.id })
+	} else {
+		const m = 100
+		head := min(m, len(s.cands))
+		partition(s.cands, head)
+		slices.SortFunc(s.cands[:head], compare)
+		var tb, tt float64
+		for i := range head - 1 {
+			if s.cands[i+1].w == 0 {
+				break
+			}
+			t := math.Log(float64(i+2) / float64(i+1))
+			tb += t * math.Log(float64(s.cands[i].w)/float64(s.cands[i+1].w))
+			tt += t * t
+		}
+		k := float64(len(s.cands))
+		if tt > 0 {
+			zipf := tb / tt
+			eps := zipf - 1
+			k = math.Pow(eps*math.Exp2(float64(s.mu))/(1-math.Pow(float64(s.vocab), -eps)), 1/zipf)
+		}
+		if !(k >= 1) { // NaN too
+			k = 1
+		}
+		if n := int(min(k, float64(len(s.cands)))); n < len(s.cands) {
+			partition(s.cands, n)
+			s.cands = s.cands[:n]
+		}
+	}
+	var sum float64
+	for _, c := range s.cands {
+		sum += float64(c.w)
+	}
+	for i := range s.cands {
+		s.cands[i].w = float32(float64(s.cands[i].w) / sum)
+	}
+}
+
 // expMemo is exp((v − base)·scale) with the values for bf16 v remembered: a row has few distinct
 // logits.
 type expMemo struct {

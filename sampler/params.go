@@ -6,7 +6,7 @@ import "github.com/axle-llm/axle/ask"
 // fails its Check.
 type Params = ask.Params
 
-// Defaults are Ollama's. LogitBias is nil.
+// Defaults are Ollama's. LogitBias and DRYBreakers are nil.
 func Defaults() Params { return ask.DefaultParams() }
 
 // MaxTopLogprobs is the most rivals of a token that may be told.

@@ -6,11 +6,12 @@
 //
 // Order of operations, as llama.cpp's default chain (which Ollama runs) has it:
 //
-//	logit_bias → repeat, frequency and presence penalties → top_k → top_p → min_p → temperature → draw
+//	logit_bias → repeat, frequency and presence penalties → DRY → top_k → typical_p → top_p → min_p → temperature → draw
 //
 // Every filter looks at the softmax of what the one before it left, at temperature 1: temperature
-// comes last and only shapes the draw. Temperature 0 takes the largest logit after bias and
-// penalties.
+// comes last and only shapes the draw. Temperature 0 takes the largest logit after bias, penalties
+// and DRY. With mirostat the chain is logit_bias → temperature → mirostat → draw, again as in
+// llama.cpp: penalties and filters do not apply.
 //
 // A mask (a grammar) is tested first, as in llama.cpp: a token is drawn as if there were no mask,
 // and only if the mask forbids it are the logits masked, the chain run again and a second token
@@ -97,6 +98,8 @@ type Sampler struct {
 	bits  []uint64
 	top   []TokenLogprob
 	raw   []cand // top_logprobs, collected from the raw logits
+	z     []int32
+	mu    float32 // mirostat's state
 }
 
 // heapLimit is the largest top_k kept in a heap while scanning; beyond it all candidates are
@@ -128,10 +131,16 @@ func New(p Params, vocab int) (*Sampler, error) {
 	if p.Seed < 0 {
 		seed = rand.Uint64()
 	}
-	s := &Sampler{p: p, vocab: vocab}
+	s := &Sampler{p: p, vocab: vocab, mu: 2 * p.MirostatTau}
 	s.rng.Seed(seed, 0x9e3779b97f4a7c15)
 	if penalises(&p) {
 		s.need = p.RepeatLastN
+	}
+	if p.DRYMultiplier > 0 && s.need >= 0 && p.DRYPenaltyLastN != 0 {
+		s.need = max(s.need, p.DRYPenaltyLastN)
+		if p.DRYPenaltyLastN < 0 {
+			s.need = -1
+		}
 	}
 	s.hist = make([]int32, 0, 2*max(s.need, 0))
 	n := min(max(p.TopK, 1), heapLimit)
@@ -153,7 +162,8 @@ func penalises(p *Params) bool {
 // card may stand in for Sample. A grammar is not known here: with one, the argmax must still be
 // allowed.
 func (s *Sampler) Greedy() bool {
-	return s.p.Temperature == 0 && !s.p.Logprobs && len(s.p.LogitBias) == 0 && !penalises(&s.p)
+	return s.p.Temperature == 0 && !s.p.Logprobs && len(s.p.LogitBias) == 0 &&
+		(s.p.Mirostat != 0 || !penalises(&s.p) && s.p.DRYMultiplier == 0)
 }
 
 // Accept adds tokens, of the prompt or drawn, to the history that penalties look at.
@@ -195,6 +205,10 @@ func (s *Sampler) Sample(logits []uint16, m Mask) (Choice, error) {
 		}
 		c = s.draw()
 	}
+	if s.p.Mirostat != 0 && s.p.Temperature > 0 {
+		surprise := -math.Log2(float64(c.w))
+		s.mu -= s.p.MirostatEta * (float32(surprise) - s.p.MirostatTau)
+	}
 	choice := Choice{ID: c.id}
 	if s.p.Logprobs {
 		s.logprobs(logits, &choice)
@@ -228,7 +242,7 @@ func (s *Sampler) distribution(logits []uint16, allowed []uint64) error {
 	p := &s.p
 	s.adjust(logits)
 	k := s.vocab
-	if p.TopK > 0 {
+	if p.TopK > 0 && p.Mirostat == 0 {
 		k = min(p.TopK, k)
 	}
 	if p.Temperature == 0 {
@@ -257,6 +271,13 @@ func (s *Sampler) distribution(logits []uint16, allowed []uint64) error {
 		s.cands[0].w = 1
 		s.cands = s.cands[:1]
 		return nil
+	}
+	if p.Mirostat != 0 {
+		s.mirostat()
+		return nil
+	}
+	if p.TypicalP > 0 && p.TypicalP < 1 {
+		s.typical(p.TypicalP)
 	}
 	if p.TopP < 1 {
 		s.topP(p.TopP)

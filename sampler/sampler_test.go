@@ -46,6 +46,7 @@ func TestGreedyIsTheArgmax(t *testing.T) {
 		"bias":      func(p *Params) { p.LogitBias = map[int32]float32{1: 1} },
 		"penalty":   func(p *Params) { p.RepeatPenalty = 1.1 },
 		"presence":  func(p *Params) { p.PresencePenalty = 1 },
+		"dry":       func(p *Params) { p.DRYMultiplier = 1 },
 		"logprobs":  func(p *Params) { p.Logprobs = true },
 		"warm":      func(p *Params) { p.Temperature = 0.1 },
 		"top probs": func(p *Params) { p.TopLogprobs = 1 },
@@ -71,14 +72,18 @@ func TestProbsEqualTheChainWrittenPlainly(t *testing.T) {
 		p.TopK = rapid.SampledFrom([]int{0, 1, 2, 40, 1025, 1500}).Draw(t, "top_k")
 		p.TopP = rapid.SampledFrom([]float32{0, 0.5, 0.9, 1}).Draw(t, "top_p")
 		p.MinP = rapid.SampledFrom([]float32{0, 0.05, 1}).Draw(t, "min_p")
+		p.TypicalP = rapid.SampledFrom([]float32{1, 0.5}).Draw(t, "typical_p")
 		p.RepeatLastN = rapid.SampledFrom([]int{-1, 0, 5, 64}).Draw(t, "last_n")
 		p.RepeatPenalty = rapid.SampledFrom([]float32{1, 1.3}).Draw(t, "repeat")
 		p.PresencePenalty = rapid.SampledFrom([]float32{0, 0.5, -1}).Draw(t, "presence")
 		p.FrequencyPenalty = rapid.SampledFrom([]float32{0, 0.25}).Draw(t, "frequency")
+		p.DRYMultiplier = rapid.SampledFrom([]float32{0, 0.8}).Draw(t, "dry")
+		p.DRYAllowedLength = rapid.IntRange(0, 3).Draw(t, "allowed")
 		if rapid.Bool().Draw(t, "bias") {
 			p.LogitBias = map[int32]float32{0: 5, int32(n - 1): -100}
 		}
 		hist := rapid.SliceOfN(rapid.Int32Range(0, min(int32(n)-1, 8)), 0, 90).Draw(t, "history")
+		p.DRYBreakers = []int32{3}
 		var mask Mask
 		if rapid.Bool().Draw(t, "mask") {
 			a := allow{}
@@ -242,6 +247,7 @@ func TestDrawsFollowTheDistribution(t *testing.T) {
 		{"defaults", func(*Params) {}, nil},
 		{"hot", func(p *Params) { p.Temperature = 3 }, nil},
 		{"min_p", func(p *Params) { p.MinP = 0.1; p.TopK = 0 }, nil},
+		{"typical", func(p *Params) { p.TypicalP = 0.7 }, nil},
 		{"penalties", func(p *Params) { p.RepeatPenalty = 1.5; p.FrequencyPenalty = 0.5 }, nil},
 		{"mask", func(*Params) {}, mask},
 	} {
@@ -275,6 +281,7 @@ func TestSameSeedSameText(t *testing.T) {
 	const n = 500
 	p := Defaults()
 	p.Seed, p.RepeatPenalty = 99, 1.2
+	p.DRYMultiplier = 0.5
 	text := func() (out []int32) {
 		s, _ := New(p, n)
 		last := int32(0)
@@ -299,6 +306,34 @@ func TestSameSeedSameText(t *testing.T) {
 	p.Seed = -1
 	if slices.Equal(text(), text()) {
 		t.Fatal("random seeds are not random")
+	}
+}
+
+func TestMirostatHoldsTheSurprise(t *testing.T) {
+	const n = 1000
+	for version := 1; version <= 2; version++ {
+		for _, tau := range []float32{1.5, 3} {
+			p := Defaults()
+			p.Mirostat, p.MirostatTau, p.Temperature, p.Seed = version, tau, 1, 3
+			s, _ := New(p, n)
+			var sum float64
+			const draws = 600
+			for i := range draws {
+				logits := row(uint64(i), n, 0, 2)
+				c, err := s.Sample(logits, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, q := range s.cands {
+					if q.id == c.ID {
+						sum -= math.Log2(float64(q.w))
+					}
+				}
+			}
+			if got := sum / draws; math.Abs(got-float64(tau)) > 0.6 {
+				t.Errorf("mirostat %d: mean surprise %.2f, aimed at %v", version, got, tau)
+			}
+		}
 	}
 }
 
@@ -375,10 +410,15 @@ func TestCheck(t *testing.T) {
 		{"temperature", func(p *Params, v float32) { p.Temperature = v }, 0, 100},
 		{"top_p", func(p *Params, v float32) { p.TopP = v }, 0, 1},
 		{"min_p", func(p *Params, v float32) { p.MinP = v }, 0, 1},
+		{"typical_p", func(p *Params, v float32) { p.TypicalP = v }, 0, 1},
 		{"repeat_penalty", func(p *Params, v float32) { p.RepeatPenalty = v }, 0.01, 100},
 		{"presence_penalty", func(p *Params, v float32) { p.PresencePenalty = v }, -100, 100},
 		{"frequency_penalty", func(p *Params, v float32) { p.FrequencyPenalty = v }, -100, 100},
+		{"mirostat_tau", func(p *Params, v float32) { p.MirostatTau = v }, 0, 100},
+		{"mirostat_eta", func(p *Params, v float32) { p.MirostatEta = v }, 0, 1},
 		{"logit_bias[1]", func(p *Params, v float32) { p.LogitBias = map[int32]float32{1: v} }, -100, 100},
+		{"dry_multiplier", func(p *Params, v float32) { p.DRYMultiplier = v }, 0, 100},
+		{"dry_base", func(p *Params, v float32) { p.DRYBase = v }, 0, 100},
 	} {
 		try := func(v float32, good bool) {
 			t.Helper()
@@ -407,7 +447,10 @@ func TestCheck(t *testing.T) {
 	}{
 		{"top_k", func(p *Params, v int) { p.TopK = v }, -1, math.MaxInt32},
 		{"repeat_last_n", func(p *Params, v int) { p.RepeatLastN = v }, -1, 1 << 20},
+		{"mirostat", func(p *Params, v int) { p.Mirostat = v }, 0, 2},
 		{"top_logprobs", func(p *Params, v int) { p.TopLogprobs = v }, 0, 20},
+		{"dry_allowed_length", func(p *Params, v int) { p.DRYAllowedLength = v }, 0, 1 << 20},
+		{"dry_penalty_last_n", func(p *Params, v int) { p.DRYPenaltyLastN = v }, -1, 1 << 20},
 	} {
 		for v, good := range map[int]bool{f.lo: true, f.hi: true, f.lo - 1: false, f.hi + 1: false, math.MaxInt64: false,
 			math.MinInt64: false} {
@@ -427,6 +470,18 @@ func TestCheck(t *testing.T) {
 	p.TopP = 2
 	if _, err := New(p, 10); !errors.Is(err, ErrParams) {
 		t.Errorf("New does not check: %v", err)
+	}
+}
+
+type words []string
+
+func (w words) Vocab() int            { return len(w) }
+func (w words) Bytes(id int32) []byte { return []byte(w[id]) }
+
+func TestBreakers(t *testing.T) {
+	got := Breakers(words{"a", ".\n", "\n\n", ":", "x"}, "\n", ":")
+	if !slices.Equal(got, []int32{1, 2, 3}) {
+		t.Error(got)
 	}
 }
 
