@@ -198,8 +198,9 @@ func (c *conversation) heard(id, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.find(id); s != nil && len(s.Content) > 0 {
+		was := len(s.text())
 		s.Content[0].Text = &text
-		c.bytes += len(text)
+		c.bytes += len(s.text()) - was
 	}
 }
 

@@ -120,12 +120,12 @@ func (s *session) create(b json.RawMessage, after string) error {
 	if err := s.room(int64(len(b))); err != nil {
 		return err
 	}
+	shown := it.copy()
 	before, gone, err := s.said.add(it, after)
 	if err != nil {
 		return err
 	}
 	s.dropped(gone)
-	shown := it.copy()
 	s.send(&itemEvent{event{Type: kindAdded}, before, shown})
 	s.send(&itemEvent{event{Type: kindDone}, before, shown})
 	return nil

@@ -216,7 +216,8 @@ type spokenPart struct {
 func (s *session) answer(ctx context.Context, r *response) {
 	defer s.said.end(r)
 	if r.turn != "" {
-		if it, err := s.said.look(r.turn); err != nil || it.Content[0].Text == nil || strings.TrimSpace(*it.Content[0].Text) == "" {
+		// A client may have put something else in its place.
+		if it, err := s.said.look(r.turn); err != nil || strings.TrimSpace((&said{item: it}).text()) == "" {
 			return // nothing was said
 		}
 	}

@@ -557,6 +557,29 @@ func TestSpokenTurn(t *testing.T) {
 			t.Errorf("%s", got)
 		}
 	})
+	// A client may delete a turn that is not written down yet, and put something else in its place.
+	for item, want := range map[string]string{
+		`"type":"function_call_output","call_id":"c","output":""`:                                    "heard " + heard,
+		`"type":"message","role":"user","content":[{"type":"input_text","text":"Instead of that."}]`: "heard " + heard + " " + heard,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &ears{wait: make(chan struct{})}
+			c := dial(t, t.Context(), e, func(o *Options) { o.Chat = "brain:latest" })
+			c.say(`{"type":"session.update","session":{"output_modalities":["text"]}}` + turn)
+			id := ""
+			for _, e := range c.events() {
+				if e["type"] == kindCommitted {
+					id = e["item_id"].(string)
+				}
+			}
+			c.say(fmt.Sprintf(`{"type":"conversation.item.delete","item_id":%q}`, id) + brings(fmt.Sprintf(`"id":%q,`, id)+item))
+			close(e.wait)
+			c.brief()
+			if got := strings.Join(c.briefs, " "); got != "deleted "+id+" "+want {
+				t.Errorf("%s: %s", item, got)
+			}
+		})
+	}
 	// Who may not be interrupted is heard to the end, and what was said then is answered.
 	synctest.Test(t, func(t *testing.T) {
 		b := &brain{spoke: make(chan struct{})}
@@ -610,6 +633,19 @@ func TestAnswerEnds(t *testing.T) {
 			_ = c.ws.CloseNow()
 			<-c.served
 		})
+	}
+}
+
+// TestHeard: what a turn's text takes the place of is no longer counted.
+func TestHeard(t *testing.T) {
+	var c conversation
+	c.keep(true)
+	if _, _, err := c.add(&said{item: item{ID: "a", Content: []content{{inputText, new("some text")}}}}, ""); err != nil {
+		t.Fatal(err)
+	}
+	c.heard("a", "text")
+	if c.bytes != len("text") {
+		t.Errorf("%d bytes", c.bytes)
 	}
 }
 
