@@ -16,7 +16,8 @@ import (
 const (
 	maxItems = 1024
 	maxText  = 1 << 20 // bytes of all items; of more, the oldest go
-	itemRoom = 1 << 10 // bytes of an item beside its text
+	itemRoom = 4 << 10 // bytes of an item beside its text: names, and what its parts take
+	maxParts = 32      // contents of an item
 	first    = "root"  // what a client's item comes after that is to be the first
 )
 
@@ -107,7 +108,7 @@ func (c *conversation) size() int64 {
 	}
 	n := int64(c.bytes + itemRoom*len(c.items))
 	for _, r := range c.asked {
-		n += r.bytes
+		n += r.size()
 	}
 	return n
 }
@@ -317,14 +318,17 @@ func read(b json.RawMessage) (*said, error) {
 			Audio      string
 		}
 	}
+	if len(b) > maxText { // before it becomes more
+		return nil, body.Fail(413, "an item has more than %d KiB", maxText>>10)
+	}
 	if err := into("an item", b, &in); err != nil {
 		return nil, err
 	}
 	if len(in.ID) > maxName || len(in.Call) > maxName || len(in.Name) > maxName {
 		return nil, body.Fail(400, "an item's id, call_id or name has more than %d bytes", maxName)
 	}
-	if len(b) > maxText {
-		return nil, body.Fail(413, "an item has more than %d KiB", maxText>>10)
+	if len(in.Content) > maxParts {
+		return nil, body.Fail(400, "an item has more than %d contents", maxParts)
 	}
 	s := &said{item: item{ID: cmp.Or(in.ID, name("item")), Object: itemObject, Type: in.Type, Status: completed}}
 	switch in.Type {

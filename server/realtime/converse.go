@@ -95,7 +95,7 @@ func (s *session) converse(kind string, b []byte) error {
 	case kindRespond:
 		r, err := s.response(e.Response)
 		if err == nil {
-			err = s.room(r.bytes)
+			err = s.room(r.size())
 		}
 		if err == nil {
 			err = s.queue(r)

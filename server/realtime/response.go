@@ -52,7 +52,7 @@ type response struct {
 	apart    bool    // it is not of the conversation
 	input    []*said // what is answered; nil: the conversation
 	metadata json.RawMessage
-	bytes    int64  // that it takes
+	bytes    int64  // of the items in input
 	turn     string // the turn that it answers, if a word was heard in it; "": it was asked for
 
 	// Of the conversation's lock.
@@ -60,13 +60,15 @@ type response struct {
 	stop  context.CancelCauseFunc // nil: it waits
 }
 
+// size is how many bytes it takes while it waits and runs, beside what is small.
+func (r *response) size() int64 { return r.talk.size() + r.bytes + int64(len(r.metadata)) }
+
 // response is what the client asks for with response.create.
 func (s *session) response(b json.RawMessage) (r *response, err error) {
 	r = &response{id: name("resp"), talk: *s.set.talk, out: *s.set.Audio.Output}
 	if b == nil {
 		return r, nil
 	}
-	r.bytes = 2 * int64(len(b))
 	var in struct {
 		Conversation string            `json:"conversation"`
 		Input        []json.RawMessage `json:"input"`
@@ -99,7 +101,6 @@ func (s *session) response(b json.RawMessage) (r *response, err error) {
 		return nil, body.Fail(400, "response.input has more than %d items", maxItems)
 	}
 	r.input = []*said{}
-	size := 0
 	for _, b := range in.Input {
 		var ref struct{ Type, ID string }
 		it := new(said)
@@ -115,10 +116,11 @@ func (s *session) response(b json.RawMessage) (r *response, err error) {
 			return nil, err
 		}
 		r.input = append(r.input, it)
-		if size += len(it.text()); size > maxText {
+		if r.bytes += int64(len(it.text())); r.bytes > maxText {
 			return nil, body.Fail(413, "response.input has more than %d KiB", maxText>>10)
 		}
 	}
+	r.bytes += itemRoom * int64(len(r.input))
 	return r, nil
 }
 

@@ -187,6 +187,12 @@ func TestAsked(t *testing.T) {
 		if q := b.asked[1]; q.MaxTokens != nil || len(q.Ask.Tools) != 0 || q.Ask.ToolChoice != "auto" || q.Ask.SerialTools {
 			t.Errorf("%+v", q)
 		}
+		c.say(`{"type":"session.update","session":{"tools":[{"type":"function","name":"light"}],"tool_choice":"required"}}` +
+			`{"type":"session.update","session":{"tool_choice":null}}` + tell("x") + respond)
+		c.quiet()
+		if q := b.asked[2]; len(q.Ask.Tools) != 1 || q.Ask.ToolChoice != "auto" {
+			t.Errorf("%+v", q)
+		}
 	})
 }
 
@@ -214,33 +220,34 @@ func TestWrong(t *testing.T) {
 		tool(`7`):                                                        `a tool cannot be read`,
 		tool(strings.TrimSuffix(strings.Repeat(`{"type":"function","name":"f"},`, 129), ",")):       `the tools are more than 128, or than 256 KiB`,
 		tool(`{"type":"function","name":"f","description":"` + strings.Repeat("x", 256<<10) + `"}`): `the tools are more than 128, or than 256 KiB`,
-		update(`"tool_choice":"maybe"`):                                                 `tool_choice must be \"none\", \"auto\", \"required\", or a function`,
-		update(`"tool_choice":"required"`):                                              `tool_choice is \"required\", but there are no tools`,
-		update(`"tool_choice":{"type":"mcp"}`):                                          `tool_choice must be`,
-		update(`"tool_choice":{"type":"function","name":"f"}`):                          `tool_choice names \"f\", which is not among the tools`,
-		update(`"audio":{"output":{"format":{"type":"audio/mp3"}}}`):                    `a format of the type \"audio/mp3\": audio/pcm, audio/pcmu and audio/pcma are possible`,
-		update(`"audio":{"output":{"voice":7}}`):                                        `voice must be a name, or an object with an id`,
-		update(`"audio":{"output":{"voice":{}}}`):                                       `voice must be a name, or an object with an id`,
-		update(`"audio":{"output":{"voice":"` + long + `"}}`):                           `voice has more than 512 bytes`,
-		update(`"output_modalities":["audio"],"audio":{"output":{"voice":"nope"}}`):     `no voice 'nope'`,
-		update(`"audio":{"output":{"speed":0.2}}`):                                      `speed is 0.2: it must be from 0.25 to 4`,
-		update(`"audio":{"output":{"speed":4.5}}`):                                      `speed is 4.5: it must be from 0.25 to 4`,
-		update(`"audio":{"output":7}`):                                                  `audio.output cannot be read`,
-		`{"type":"conversation.item.create"}`:                                           `an item cannot be read: unexpected end of JSON input`,
-		brings(`"type":"item"`):                                                         `an item of the type \"item\": message, function_call and function_call_output are possible`,
-		brings(`"id":"known","type":"function_call_output","call_id":"c","output":"x"`): `an item with the id \"known\" is there already`,
-		brings(`"id":"` + long + `"`):                                                   `an item's id, call_id or name has more than 512 bytes`,
-		of("robot", ""):                                                                 `an item's role is \"robot\": system, user and assistant are possible`,
-		of("user", ""):                                                                  `an item has no text`,
-		of("user", `{"type":"input_text"}`):                                             `an item has no text`,
-		of("user", `{"type":"input_image","image_url":"x"}`):                            `content of the type \"input_image\" in an item of the role user: it may have input_text and input_audio`,
-		of("system", `{"type":"input_audio"}`):                                          `content of the type \"input_audio\" in an item of the role system: it may have input_text`,
-		of("user", `{"type":"input_audio","audio":"AAAA"}`):                             `an item with sound and no transcript: send sound with input_audio_buffer.append`,
-		of("user", `{"type":"input_text","text":"`+strings.Repeat("x", 1<<20)+`"}`):     `an item has more than 1024 KiB`,
-		brings(`"type":"function_call","arguments":"{}"`):                               `a function_call has no name`,
-		brings(`"type":"function_call","name":"f","arguments":"null"`):                  `the arguments of a function_call are no JSON object`,
-		brings(`"type":"function_call_output","output":"x"`):                            `a function_call_output needs a call_id and an output`,
-		brings(`"type":"function_call_output","call_id":"x"`):                           `a function_call_output needs a call_id and an output`,
+		update(`"tool_choice":"maybe"`):                                                             `tool_choice must be \"none\", \"auto\", \"required\", or a function`,
+		update(`"tool_choice":"required"`):                                                          `tool_choice is \"required\", but there are no tools`,
+		update(`"tool_choice":{"type":"mcp"}`):                                                      `tool_choice must be`,
+		update(`"tool_choice":{"type":"function","name":"f"}`):                                      `tool_choice names \"f\", which is not among the tools`,
+		update(`"audio":{"output":{"format":{"type":"audio/mp3"}}}`):                                `a format of the type \"audio/mp3\": audio/pcm, audio/pcmu and audio/pcma are possible`,
+		update(`"audio":{"output":{"voice":7}}`):                                                    `voice must be a name, or an object with an id`,
+		update(`"audio":{"output":{"voice":{}}}`):                                                   `voice must be a name, or an object with an id`,
+		update(`"audio":{"output":{"voice":"` + long + `"}}`):                                       `voice has more than 512 bytes`,
+		update(`"output_modalities":["audio"],"audio":{"output":{"voice":"nope"}}`):                 `no voice 'nope'`,
+		update(`"audio":{"output":{"speed":0.2}}`):                                                  `speed is 0.2: it must be from 0.25 to 4`,
+		update(`"audio":{"output":{"speed":4.5}}`):                                                  `speed is 4.5: it must be from 0.25 to 4`,
+		update(`"audio":{"output":7}`):                                                              `audio.output cannot be read`,
+		`{"type":"conversation.item.create"}`:                                                       `an item cannot be read: unexpected end of JSON input`,
+		brings(`"type":"item"`):                                                                     `an item of the type \"item\": message, function_call and function_call_output are possible`,
+		brings(`"id":"known","type":"function_call_output","call_id":"c","output":"x"`):             `an item with the id \"known\" is there already`,
+		brings(`"id":"` + long + `"`):                                                               `an item's id, call_id or name has more than 512 bytes`,
+		of("robot", ""):                                                                             `an item's role is \"robot\": system, user and assistant are possible`,
+		of("user", ""):                                                                              `an item has no text`,
+		of("user", `{"type":"input_text"}`):                                                         `an item has no text`,
+		of("user", strings.Repeat(`{"type":"input_text"},`, 32)+`{"type":"input_text","text":"x"}`): `an item has more than 32 contents`,
+		of("user", `{"type":"input_image","image_url":"x"}`):                                        `content of the type \"input_image\" in an item of the role user: it may have input_text and input_audio`,
+		of("system", `{"type":"input_audio"}`):                                                      `content of the type \"input_audio\" in an item of the role system: it may have input_text`,
+		of("user", `{"type":"input_audio","audio":"AAAA"}`):                                         `an item with sound and no transcript: send sound with input_audio_buffer.append`,
+		of("user", `{"type":"input_text","text":"`+strings.Repeat("x", 1<<20)+`"}`):                 `an item has more than 1024 KiB`,
+		brings(`"type":"function_call","arguments":"{}"`):                                           `a function_call has no name`,
+		brings(`"type":"function_call","name":"f","arguments":"null"`):                              `the arguments of a function_call are no JSON object`,
+		brings(`"type":"function_call_output","output":"x"`):                                        `a function_call_output needs a call_id and an output`,
+		brings(`"type":"function_call_output","call_id":"x"`):                                       `a function_call_output needs a call_id and an output`,
 		`{"type":"conversation.item.create","previous_item_id":"far","item":{"type":"function_call_output","call_id":"c","output":"x"}}`: `there is no item \"far\" in the conversation`,
 		`{"type":"conversation.item.delete","item_id":"far"}`:                                                                            `there is no item \"far\" in the conversation`,
 		`{"type":"conversation.item.retrieve","item_id":"far"}`:                                                                          `there is no item \"far\" in the conversation`,
@@ -254,6 +261,7 @@ func TestWrong(t *testing.T) {
 		`{"type":"response.create","response":{"input":[{"type":"item_reference","id":"far"}]}}`:                                         `there is no item \"far\" in the conversation`,
 		`{"type":"response.create","response":{"input":[7]}}`:                                                                            `an item cannot be read`,
 		`{"type":"response.create","response":{"input":[` + strings.TrimSuffix(strings.Repeat("7,", 1025), ",") + `]}}`:                  `response.input has more than 1024 items`,
+		`{"type":"response.create","x":"` + strings.Repeat("x", 2<<20) + `"}`:                                                            `an event of the type \"response.create\" has more than 2048 KiB`,
 		`{"type":"output_audio_buffer.clear"}`:                                                                                           `an event of the type \"output_audio_buffer.clear\": a conversation takes session.update; input_audio_buffer.append`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -696,6 +704,26 @@ func TestForgets(t *testing.T) {
 			fmt.Sprintf(`{"type":"session.update","session":{"instructions":%q}}`, strings.Repeat("x", 60<<10)))
 		if got := c.quiet(); strings.Count(got, `"message":"full"`) != 2 || strings.Count(got, kindUpdated) != 1 || strings.Contains(got, kindBegun) {
 			t.Errorf("%.300s", got)
+		}
+	})
+	// What a response that waits holds is counted, also where the conversation has it no more.
+	synctest.Test(t, func(t *testing.T) {
+		var room int64
+		b := &brain{word: make(chan struct{})}
+		c := converse(t, func(o *Options) { o.Talker, o.Room = b, func(n int64) error { room = n; return nil } })
+		item := brings(`"id":"mine","type":"message","role":"user","content":[{"type":"input_text","text":"` + strings.Repeat("x", 100<<10) + `"}]`)
+		c.say(inText + tell("One.") + respond + fmt.Sprintf(`{"type":"session.update","session":{"instructions":%q}}`, strings.Repeat("x", 50<<10)) +
+			item + `{"type":"response.create","response":{"conversation":"none","input":[{"type":"item_reference","id":"mine"}]}}` +
+			`{"type":"response.create","response":{"conversation":"none"}}` + `{"type":"conversation.item.delete","item_id":"mine"}` +
+			`{"type":"session.update","session":{"instructions":""}}`)
+		if synctest.Wait(); room < 200<<10 || room > 220<<10 {
+			t.Errorf("%d bytes are counted", room)
+		}
+		close(b.word)
+		synctest.Wait()
+		c.say(`{"type":"conversation.item.delete","item_id":"mine"}`)
+		if synctest.Wait(); room > 20<<10 {
+			t.Errorf("%d bytes are counted after the end", room)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 const (
 	maxMessage  = 16 << 20  // bytes: OpenAI takes 15 MiB of sound in an event
 	freeMessage = 1 << 20   // of those, what no room is taken for
+	maxEvent    = 2 << 20   // bytes of an event without sound: lists take many times their JSON
 	maxWaiting  = 64        // turns that wait to be written down
 	maxSession  = time.Hour // as OpenAI's; a key that is gone by then opens no other
 )
@@ -190,6 +191,9 @@ func (s *session) room(more int64) error {
 
 // take handles an event.
 func (s *session) take(ctx context.Context, kind string, b []byte) error {
+	if kind != kindAppend && len(b) > maxEvent {
+		return body.Fail(413, "an event of the type %q has more than %d KiB", clip(kind), maxEvent>>10)
+	}
 	switch kind {
 	case kindUpdate:
 		var e struct {

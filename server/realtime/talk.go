@@ -141,7 +141,7 @@ func (t talk) with(what string, b json.RawMessage) (talk, error) {
 		}
 	}
 	if update.ToolChoice != nil {
-		t.ToolChoice = update.ToolChoice
+		t.ToolChoice, t.choice = update.ToolChoice, "" // null is the default
 	}
 	return t, t.choose()
 }
