@@ -265,7 +265,11 @@ func (a *answering) run(ctx context.Context) error {
 		}
 	}
 	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
+	defer func() { // who speaks is at its end in any case, also where Chat panics
+		if stop(nil); a.spoke != nil {
+			<-a.spoke
+		}
+	}()
 	err := a.s.o.Talker.Chat(ctx, q, func(e ask.Event) { a.event(ctx, stop, e) })
 	if a.parts != nil {
 		if rest := a.text.String()[a.cut:]; err == nil && sentence.Worded(rest) {
@@ -300,8 +304,11 @@ func (a *answering) event(ctx context.Context, stop context.CancelCauseFunc, e a
 	}
 }
 
-// add takes more of the text.
+// add takes more of the text. A model may give some after its end, which is not of the answer.
 func (a *answering) add(ctx context.Context, stop context.CancelCauseFunc, text string) {
+	if ctx.Err() != nil {
+		return
+	}
 	if a.message == nil {
 		if text = strings.TrimLeft(text, " \t\r\n"); text == "" {
 			return
@@ -348,6 +355,7 @@ func (a *answering) open(ctx context.Context, stop context.CancelCauseFunc) {
 		// place.
 		a.parts, a.spoke = make(chan spokenPart, maxAnswer/sentence.Least+1), make(chan error, 1)
 		go func() {
+			defer close(a.spoke)
 			err := a.speak(ctx)
 			if err != nil {
 				stop(err)

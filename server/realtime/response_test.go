@@ -6,14 +6,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/audio"
 	"github.com/axle-llm/axle/server/body"
+	"github.com/axle-llm/axle/server/prompt"
 )
 
 const (
@@ -657,6 +662,39 @@ func TestHeard(t *testing.T) {
 	}
 }
 
+// TestRough: what a model gives after its end is not of the answer, and where it panics the voice
+// is at its end before the answer is.
+func TestRough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := converse(t, func(o *Options) {
+			o.Talker = &rough{chat: func(ctx context.Context, each func(string)) error {
+				each(strings.Repeat("x", maxAnswer-2))
+				each("abc")
+				each("z")
+				return ctx.Err()
+			}}
+		})
+		c.say(inText + tell("Hello.") + respond)
+		c.brief()
+		if got := strings.Join(c.briefs, " "); got != strings.Repeat("x", maxAnswer-2)+" incomplete: max_output_tokens" {
+			t.Errorf("%d bytes end with %s", len(got), got[max(0, len(got)-100):])
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := &rough{chat: func(_ context.Context, each func(string)) error {
+			each("The first is here. ")
+			time.Sleep(time.Millisecond)
+			panic("chat")
+		}}
+		c := converse(t, func(o *Options) { o.Talker = r })
+		c.say(tell("Hello.") + respond)
+		time.Sleep(time.Minute)
+		if got := c.quiet(); !strings.Contains(got, `"message":"chat"`) || !r.quiet {
+			t.Errorf("the voice was at its end: %v, %s", r.quiet, got)
+		}
+	})
+}
+
 // TestForgets: a conversation keeps a number of items and an amount of text, and tells which it
 // forgets.
 func TestForgets(t *testing.T) {
@@ -771,6 +809,37 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s", got)
 		}
 	})
+}
+
+// rough is a model that keeps to no rules, and a voice that takes a second to end.
+type rough struct {
+	brain
+	chat   func(ctx context.Context, each func(string)) error
+	voiced atomic.Bool
+	quiet  bool // the voice was at its end with the answer
+}
+
+func (r *rough) Answer(ctx context.Context, f func(context.Context) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+		r.quiet = r.voiced.Load()
+	}()
+	return f(ctx)
+}
+
+func (r *rough) Chat(ctx context.Context, _ *prompt.Request, each func(ask.Event)) error {
+	return r.chat(ctx, func(text string) { each(ask.Event{Text: text}) })
+}
+
+func (r *rough) Say(ctx context.Context, _ string, _ float64, texts iter.Seq[string], _ func([]float32, int) error) error {
+	for range texts {
+		<-ctx.Done()
+		<-time.After(time.Second)
+	}
+	r.voiced.Store(true)
+	return ctx.Err()
 }
 
 // converse begins a conversation.
