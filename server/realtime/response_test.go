@@ -398,9 +398,10 @@ func TestCancel(t *testing.T) {
 		c.say(cut + "130}")
 		close(b.word)
 		synctest.Wait()
-		c.say(cut + "131}" + cut + "100}" + cut + "102}")
+		c.say(cut + "200}" + cut + "131}" + cut + "100}" + cut + "102}")
 		got := c.quiet()
 		if strings.Count(got, ".truncated") != 3 || !strings.Contains(got, "audio_end_ms is 102: the answer has 100 ms of sound by now") ||
+			!strings.Contains(got, "audio_end_ms is 200: the answer has 130 ms of sound by now") ||
 			!strings.Contains(got, `"transcript":"The first is"}}`) {
 			t.Errorf("%s", got)
 		}
@@ -539,6 +540,7 @@ func TestSpokenTurn(t *testing.T) {
 		"a turn":        {"", "", "heard " + heard + " " + heard, "user:" + heard},
 		"in silence":    {update(`"transcription":null`), "", "22246", "user:   22246"},
 		"a cough":       {update(`"transcription":{"model":"nothing"}`), "", "heard ", ""},
+		"after a cough": {update(`"transcription":{"model":"nothing"}`), "~" + tell("Hi.") + respond, "heard  Hi.", "user:Hi."},
 		"a fault":       {update(`"transcription":{"model":"fault"}`), "", "unheard: a fault", ""},
 		"not answered":  {update(`"turn_detection":{"create_response":false}`), "", "heard " + heard, ""},
 		"asked for":     {update(`"turn_detection":{"create_response":false}`), respond, "heard " + heard + " " + heard, "user:" + heard},
