@@ -183,7 +183,7 @@ func TestAsked(t *testing.T) {
 		q := b.asked[0]
 		if f := q.Ask.Tools; len(f) != 1 || f[0].Name != "light" || f[0].Description != "Switches it." || string(f[0].Parameters) != `{"type":"object"}` ||
 			q.Ask.ToolChoice != "light" || !q.Ask.SerialTools || q.Options["temperature"] != 0.5 || *q.MaxTokens != 7 ||
-			q.Model != "other" || !q.Chat {
+			q.Model != "other" || !q.Chat || !q.RelaxThink || q.Ask.Think != ask.ThinkOff || !q.Ask.Truncate || !q.Ask.Shift {
 			t.Errorf("%+v", q)
 		}
 		c.say(`{"type":"session.update","session":{"max_output_tokens":"inf","tools":[],"tool_choice":"auto","temperature":null,"parallel_tool_calls":true}}` +
@@ -193,10 +193,26 @@ func TestAsked(t *testing.T) {
 			t.Errorf("%+v", q)
 		}
 		c.say(`{"type":"session.update","session":{"tools":[{"type":"function","name":"light"}],"tool_choice":"required"}}` +
-			`{"type":"session.update","session":{"tool_choice":null}}` + tell("x") + respond)
+			`{"type":"session.update","session":{"tool_choice":null}}` + tell("x") + `{"type":"response.create","response":{"model":"third"}}`)
 		c.quiet()
-		if q := b.asked[2]; len(q.Ask.Tools) != 1 || q.Ask.ToolChoice != "auto" {
+		if q := b.asked[2]; len(q.Ask.Tools) != 1 || q.Ask.ToolChoice != "auto" || q.Model != "other" {
 			t.Errorf("%+v", q)
+		}
+	})
+	// An answer that is still being written is none yet, where a response names it.
+	synctest.Test(t, func(t *testing.T) {
+		b := &brain{word: make(chan struct{})}
+		c := converse(t, func(o *Options) { o.Talker = b })
+		c.say(inText + tell("One two.") + respond)
+		b.word <- struct{}{}
+		c.brief()
+		c.say(fmt.Sprintf(`{"type":"response.create","response":{"conversation":"none","input":[{"type":"item_reference","id":%q},`, c.item) +
+			`{"type":"message","role":"user","content":[{"type":"input_text","text":"Sum up."}]}]}}`)
+		synctest.Wait()
+		close(b.word)
+		synctest.Wait()
+		if got := b.last(); got != "user:Sum up." {
+			t.Errorf("the model was asked %s", got)
 		}
 	})
 }
@@ -769,14 +785,20 @@ func TestForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &brain{word: make(chan struct{})}
 		c := converse(t, func(o *Options) { o.Talker = b })
-		c.say(inText + tell("One.") + respond)
-		for range maxWaiting + 2 {
+		c.say(inText + tell("One."))
+		for range 1 + maxWaiting + 1 { // one runs
 			c.say(`{"type":"response.create","response":{"conversation":"none"}}`)
 		}
+		c.say(respond)
 		if got := c.quiet(); strings.Count(got, "64 turns and responses wait, and this is left out") != 2 {
 			t.Errorf("%s", got)
 		}
 		close(b.word)
+		c.quiet()
+		c.say(respond) // what was left out keeps none from being asked for
+		if got := c.quiet(); !strings.Contains(got, `"status":"completed"`) {
+			t.Errorf("%s", got)
+		}
 	})
 	synctest.Test(t, func(t *testing.T) {
 		c := converse(t)
