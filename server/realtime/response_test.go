@@ -414,10 +414,11 @@ func TestCancel(t *testing.T) {
 		c.say(cut + "130}")
 		close(b.word)
 		synctest.Wait()
-		c.say(cut + "200}" + cut + "131}" + cut + "100}" + cut + "102}")
+		c.say(strings.Replace(cut, `index":0`, `index":1`, 1) + "100}" + cut + "200}" + cut + "131}" + cut + "100}" + cut + "102}")
 		got := c.quiet()
 		if strings.Count(got, ".truncated") != 3 || !strings.Contains(got, "audio_end_ms is 102: the answer has 100 ms of sound by now") ||
 			!strings.Contains(got, "audio_end_ms is 200: the answer has 130 ms of sound by now") ||
+			!strings.Contains(got, "content_index is 1: an answer has one content, 0") ||
 			!strings.Contains(got, `"transcript":"The first is"}}`) {
 			t.Errorf("%s", got)
 		}
@@ -585,6 +586,18 @@ func TestSpokenTurn(t *testing.T) {
 		c.brief()
 		if got := strings.Join(c.briefs, " "); strings.Count(got, "heard") != 2 || strings.Count(got, "cancelled: turn_detected") != 1 ||
 			len(b.asked) != 1 || len(b.asked[0].Ask.Messages) != 2 {
+			t.Errorf("%s", got)
+		}
+	})
+	// Speech does not end a response that is not of the conversation.
+	synctest.Test(t, func(t *testing.T) {
+		b := &brain{word: make(chan struct{})}
+		c := converse(t, func(o *Options) { o.Talker = b })
+		c.say(`{"type":"session.update","session":{"output_modalities":["text"]}}` + tell("One.") +
+			`{"type":"response.create","response":{"conversation":"none"}}` + pcm24(500, 0) + pcm24(500, 0.5))
+		close(b.word)
+		c.brief()
+		if got := strings.Join(c.briefs, " "); got != "One." {
 			t.Errorf("%s", got)
 		}
 	})
