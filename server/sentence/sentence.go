@@ -32,27 +32,35 @@ func Worded(s string) bool {
 // ended is how many bytes of a text are whole sentences, as far as can be said while the rest is
 // still to come: a sentence ends with a line, or with its mark and a space. A full stop behind
 // three letters or fewer may be an abbreviation's.
+//
+// An exclamation or question mark at the end of what came is a sentence's end already. What is
+// wrong then is a second mark or a quote that begins the next part, which is not spoken. A full
+// stop waits for its space: it may be in the middle of a name, such as that of a file, and a cut
+// there would be heard.
 func ended(text string) (n int) {
-	ends := false
+	ends, sure := false, false
 	word, space := 0, 0
 	for i, r := range text {
 		next := i + utf8.RuneLen(r)
 		switch {
 		case r == '\n', strings.ContainsRune("。！？", r):
-			n, word, ends = next, 0, false
+			n, word, ends, sure = next, 0, false, false
 		case unicode.IsSpace(r):
 			if ends {
 				n = next
 			}
-			word, space, ends = 0, next, false
+			word, space, ends, sure = 0, next, false, false
 		case strings.ContainsRune("!?…", r):
-			ends = true
+			ends, sure = true, true
 		case r == '.':
-			ends = word > 3
+			ends, sure = word > 3, false
 		case !strings.ContainsRune(`"'”’)]`, r):
 			word++
-			ends = false
+			ends, sure = false, false
 		}
+	}
+	if sure {
+		n = len(text)
 	}
 	if n < Least && len(text) > longest {
 		if n = space; n < Least {
