@@ -128,6 +128,18 @@ func (c *caller) Hear(ctx context.Context, name string, r ask.TranscribeRequest,
 	return c.s.hear(ctx, asking{realtimeRoute, c.key, c.owner}, cmp.Or(name, c.s.o.WyomingModel), r, each)
 }
 
+// Early implements realtime.Hearer.
+func (c *caller) Early(ctx context.Context, name string, r ask.TranscribeRequest, each func(text string)) (spoken string, used func(),
+	err error) {
+	of, start := asking{realtimeRoute, c.key, c.owner}, time.Now()
+	err = c.s.admitted(ctx, of, func(ctx context.Context) (err error) {
+		spoken, err = c.s.answers.Hear(ctx, cmp.Or(name, c.s.o.WyomingModel), r, each)
+		return err
+	})
+	took := time.Since(start)
+	return spoken, func() { c.s.counted(of, took, nil) }, err
+}
+
 // Chats implements realtime.Talker.
 func (c *caller) Chats(ctx context.Context, name string) (string, error) {
 	e, err := c.s.answers.Chatter(ctx, name)

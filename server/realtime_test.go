@@ -75,6 +75,37 @@ func TestRealtime(t *testing.T) {
 	}
 }
 
+// TestRealtimeEarly: a turn that is heard in a pause, and goes on, is one request in the
+// metrics, and has as many seconds as it has.
+func TestRealtimeEarly(t *testing.T) {
+	asked := make(chan string, 9)
+	r := newRig(t, func(_ *server.Options, c *scripted.Config) { c.Asked = func(key string) { asked <- key } })
+	c := r.session("?intent=transcription")
+	c.next("session.created")
+	c.spoken(0, 1)
+	c.spoken(0.5, 1)
+	c.spoken(0, 0.2)
+	<-asked
+	for end := time.Now().Add(patience); r.Active() > 0; <-time.After(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it is still heard")
+		}
+	}
+	c.spoken(0.5, 1)
+	c.spoken(0, 1)
+	e := c.next("conversation.item.input_audio_transcription.completed")
+	if _, s, _ := strings.Cut(e, `"seconds":`); !strings.HasPrefix(s, "3.") || !strings.Contains(e, `"transcript":"Second 1 is`) {
+		t.Errorf("%s", e)
+	}
+	if n := len(asked); n != 1 {
+		t.Errorf("the model was asked %d times more", n)
+	}
+	page := r.do("GET", "/metrics", "").body
+	if want := `axle_requests_total{route="realtime transcribe",status="200"} 1` + "\n"; !strings.Contains(page, want) {
+		t.Errorf("no %q in the metrics", want)
+	}
+}
+
 // TestRealtimeRefused: what is no session is refused before it begins one, in the API's form.
 func TestRealtimeRefused(t *testing.T) {
 	keys := access.New(access.Line{Name: "one", Key: "secret", Role: access.Ask})

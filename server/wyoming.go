@@ -157,19 +157,27 @@ func (s *Server) hear(ctx context.Context, of asking, name string, r ask.Transcr
 // server ends, and counts against the key's limits.
 func (s *Server) asked(ctx context.Context, of asking, f func(context.Context) error) (err error) {
 	start := time.Now()
-	defer func() {
-		code := 200
-		fields := []zap.Field{zap.Duration("took", time.Since(start))}
-		if of.key != nil {
-			fields = append(fields, zap.String("key", of.key.Name))
-		}
-		if err != nil {
-			code, _ = request.Status(err)
-			fields = append(fields, zap.String("error", s.shared.Told(err)))
-		}
-		s.metrics.request(of.route, code)
-		s.log.Info(of.route, append(fields, zap.Int("status", code))...)
-	}()
+	defer func() { s.counted(of, time.Since(start), err) }()
+	return s.admitted(ctx, of, f)
+}
+
+// counted puts what was asked for into the log and the metrics.
+func (s *Server) counted(of asking, took time.Duration, err error) {
+	code := 200
+	fields := []zap.Field{zap.Duration("took", took)}
+	if of.key != nil {
+		fields = append(fields, zap.String("key", of.key.Name))
+	}
+	if err != nil {
+		code, _ = request.Status(err)
+		fields = append(fields, zap.String("error", s.shared.Told(err)))
+	}
+	s.metrics.request(of.route, code)
+	s.log.Info(of.route, append(fields, zap.Int("status", code))...)
+}
+
+// admitted is asked, but for the log and the metrics.
+func (s *Server) admitted(ctx context.Context, of asking, f func(context.Context) error) error {
 	if !s.enter() {
 		return cmp.Or(s.Lost(), ask.ErrDraining)
 	}

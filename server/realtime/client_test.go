@@ -27,10 +27,16 @@ import (
 
 // ears hear as many samples as there are.
 type ears struct {
-	wait chan struct{} // nil: they do not wait
-	mu   sync.Mutex
-	ends []error // why they heard no more
-	told int     // of the model live: tenths of a second that it has written a word for
+	wait  chan struct{} // nil: they do not wait
+	takes time.Duration // how long they do
+	mu    sync.Mutex
+	ends  []error // why they heard no more
+	told  int     // of the model live: tenths of a second that it has written a word for
+	early int     // hearings that were
+	used  int     // of those, ones that were of use
+	late  int     // hearings that were not early
+	now   int     // hearings now
+	most  int     // at once
 }
 
 func (e *ears) Model(_ context.Context, name string) (string, bool, error) {
@@ -43,7 +49,40 @@ func (e *ears) Model(_ context.Context, name string) (string, bool, error) {
 	return name, name == "live", nil
 }
 
+func (e *ears) Early(ctx context.Context, name string, r ask.TranscribeRequest, each func(string)) (string, func(), error) {
+	e.mu.Lock()
+	e.early++
+	e.mu.Unlock()
+	used := func() {
+		e.mu.Lock()
+		e.used++
+		e.mu.Unlock()
+	}
+	if name == "shy" {
+		each("too soon")
+		return "", used, errors.New("not now")
+	}
+	spoken, err := e.hear(ctx, name, r, each)
+	return spoken, used, err
+}
+
 func (e *ears) Hear(ctx context.Context, name string, r ask.TranscribeRequest, each func(string)) (string, error) {
+	e.mu.Lock()
+	e.late++
+	e.mu.Unlock()
+	return e.hear(ctx, name, r, each)
+}
+
+func (e *ears) hear(ctx context.Context, name string, r ask.TranscribeRequest, each func(string)) (string, error) {
+	e.mu.Lock()
+	e.now++
+	e.most = max(e.most, e.now)
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		e.now--
+		e.mu.Unlock()
+	}()
 	switch name {
 	case "busy":
 		return "", body.Fail(429, "busy")
@@ -52,9 +91,14 @@ func (e *ears) Hear(ctx context.Context, name string, r ask.TranscribeRequest, e
 	case "nothing":
 		return "", nil
 	}
-	if e.wait != nil {
+	if e.wait != nil || e.takes > 0 {
+		var done <-chan time.Time
+		if e.takes > 0 {
+			done = time.After(e.takes)
+		}
 		select {
 		case <-e.wait:
+		case <-done:
 		case <-ctx.Done():
 			e.mu.Lock()
 			defer e.mu.Unlock()

@@ -143,6 +143,7 @@ func (s *session) queue(r *response) error {
 	if err := s.said.wait(r); err != nil {
 		return err
 	}
+	s.forgetEarly() // it would wait for that
 	select {
 	case s.turns <- job{response: r}:
 		return nil

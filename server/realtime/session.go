@@ -54,6 +54,9 @@ type Hearer interface {
 	// Hear calls each with the text of the sound, piece by piece, and returns the language that it
 	// is in if the model says so. An empty name is the first model's.
 	Hear(ctx context.Context, name string, r ask.TranscribeRequest, each func(text string)) (spoken string, err error)
+	// Early is Hear of what may be of no use. It is a request of the client's only when used is
+	// called, which is done once at most.
+	Early(ctx context.Context, name string, r ask.TranscribeRequest, each func(text string)) (spoken string, used func(), err error)
 }
 
 // ErrLeft is why no answer is needed any more: the client is gone.
@@ -64,7 +67,8 @@ var ErrLeft = errors.Join(errors.New("the client left"), context.Canceled)
 // is told.
 func Serve(ctx context.Context, c *websocket.Conn, o Options) {
 	c.SetReadLimit(maxMessage)
-	s := &session{o: o, c: c, talkID: name("conv"), set: fresh(name("sess"), o.Model), turns: make(chan job, maxWaiting)}
+	s := &session{o: o, c: c, talkID: name("conv"), set: fresh(name("sess"), o.Model), turns: make(chan job, maxWaiting),
+		pauses: make(chan *early)}
 	s.seen.Store(time.Now().UnixNano())
 	s.over = time.Now().Add(maxSession)
 	s.set.Audio.Input.Transcription.Model, s.hearsLive, _ = o.Hearer.Model(ctx, o.Model) // a turn tells of the error
@@ -104,12 +108,15 @@ type session struct {
 	found  *detector // nil: the client says when a turn is over
 	large  int64     // bytes of room that a message takes
 	live   *live     // the turn that is written down while it goes on; nil: none is
+	early  *early    // the hearing of the turn that goes on; nil: there is none
 
 	hearsLive bool      // the model can
 	over      time.Time // of both: when the session is too old
 
 	turns   chan job
+	pauses  chan *early  // has room for none: who works takes one when there is nothing else to do
 	waiting atomic.Int64 // samples in turns, and in the one that is written down
+	ahead   atomic.Int64 // samples of the early hearing
 	seen    atomic.Int64 // when the client sent something last, in ns
 }
 
@@ -118,6 +125,7 @@ type job struct {
 	item  string
 	sound []int16
 	live  *live          // instead of sound, in a turn that goes on
+	early *early         // done; nil: there was none
 	set   *transcription // nil: it is written down for the answer alone
 
 	response *response
@@ -186,7 +194,7 @@ func (s *session) reserve(more int) error { return s.room(3 * int64(more)) } // 
 
 // room is reserve for more bytes.
 func (s *session) room(more int64) error {
-	return s.o.Room(3*(int64(len(s.buffer.held))+s.waiting.Load()) + s.large + s.said.size() + s.set.talk.size() + more)
+	return s.o.Room(3*(int64(len(s.buffer.held))+s.waiting.Load()+s.ahead.Load()) + s.large + s.said.size() + s.set.talk.size() + more)
 }
 
 // take handles an event.
@@ -252,6 +260,7 @@ func (s *session) update(ctx context.Context, b json.RawMessage) error {
 		}
 	}
 	s.set, s.hearsLive = next, live
+	s.forgetEarly()
 	s.said.keep(next.talk != nil)
 	if was.Format != is.Format {
 		err = s.begin()
@@ -276,6 +285,7 @@ func (s *session) begin() (err error) {
 // detect makes what finds turns from now on. A turn that goes on is none.
 func (s *session) detect() (err error) {
 	s.found = nil
+	s.forgetEarly()
 	if s.live != nil {
 		s.live.end(errDropped)
 		s.live = nil
@@ -311,6 +321,7 @@ func (s *session) add(b []byte) error {
 		}
 		samples = samples[n:]
 	}
+	s.hearEarly()
 	return nil
 }
 
@@ -325,6 +336,9 @@ func (s *session) listenTo(samples []float32) error {
 	}
 	for _, e := range events {
 		switch {
+		case e.Kind == vad.Started && d.item != "": // that was a pause in a turn
+			d.paused = false
+			s.forgetEarly()
 		case e.Kind == vad.Started:
 			d.item, d.from = name("item"), max(d.first+int64(e.Sample)-d.prefix, s.buffer.first)
 			if s.set.Audio.Input.TurnDetection.Interrupts.is() {
@@ -332,7 +346,9 @@ func (s *session) listenTo(samples []float32) error {
 			}
 			s.send(&startedEvent{event{Type: kindStarted}, d.from / ms, d.item})
 			s.begins(d.item, d.from)
-		case e.Kind == vad.Stopped && d.item != "":
+		case e.Kind == vad.Stopped:
+			d.paused = true
+		case e.Kind == vad.Ended:
 			s.stopped()
 		}
 	}
@@ -357,7 +373,7 @@ func (s *session) stopped() {
 			s.fail("", err)
 		}
 	}
-	d.item = ""
+	d.item, d.paused = "", false
 }
 
 // commit ends a turn because the client says so.
@@ -405,8 +421,10 @@ func (s *session) turn(item string, sound []int16, live *live) {
 	}
 	s.waiting.Add(int64(len(sound)))
 	select {
-	case s.turns <- job{item: item, sound: sound, set: t}:
+	case s.turns <- job{item: item, sound: sound, early: s.early, set: t}:
+		s.early = nil
 	default:
+		s.forgetEarly()
 		s.waiting.Add(-int64(len(sound)))
 		s.failed(item, body.Fail(429, "%d turns wait to be written down, and this is left out", maxWaiting))
 	}
@@ -435,6 +453,10 @@ func (s *session) work(ctx context.Context) {
 			s.do(ctx, h)
 			s.waiting.Add(-int64(len(h.sound)))
 			idle.Reset(s.o.Idle)
+		case e := <-s.pauses:
+			n := int64(len(e.sound))
+			e.hear(ctx, s.o.Hearer)
+			s.ahead.Add(-n)
 		case <-idle.C:
 			if since := time.Since(time.Unix(0, s.seen.Load())); since < s.o.Idle {
 				idle.Reset(s.o.Idle - since)
@@ -510,6 +532,14 @@ func (s *session) write(ctx context.Context, j job) {
 // hear has a turn written down.
 func (s *session) hear(ctx context.Context, j job, t transcription, each func(string)) (text, spoken string, err error) {
 	var all strings.Builder
+	if e := j.early; e != nil && e.used != nil {
+		e.used()
+		for _, delta := range e.deltas {
+			all.WriteString(delta)
+			each(delta)
+		}
+		return all.String(), e.spoken, nil
+	}
 	var sound ask.Sound = &turn{j.sound}
 	if l := j.live; l != nil {
 		sound = l

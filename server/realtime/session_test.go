@@ -156,7 +156,7 @@ func TestTurns(t *testing.T) {
 				c.say(sound(all[:n]))
 				all = all[n:]
 			}
-			var start, end, samples []int
+			var start, end, samples, heard []int
 			for _, e := range c.events() {
 				switch e["type"] {
 				case kindStarted:
@@ -166,7 +166,8 @@ func TestTurns(t *testing.T) {
 				case kindCompleted:
 					var n int
 					_, _ = fmt.Sscanf(e["transcript"].(string), "ears:latest %d", &n)
-					samples = append(samples, n)
+					heard = append(heard, n)
+					samples = append(samples, int(e["usage"].(map[string]any)["seconds"].(float64)*hearRate))
 				case kindError, kindFailed:
 					t.Errorf("%v", e)
 				}
@@ -181,6 +182,9 @@ func TestTurns(t *testing.T) {
 				}
 				if n := (end[i] - start[i]) * ms; samples[i] < n-ms || samples[i] > n+ms {
 					t.Errorf("%+v: %d samples from %d to %d ms", tt, samples[i], start[i], end[i])
+				}
+				if heard[i] > samples[i] || heard[i] < samples[i]-(tt.silence-pause/ms)*ms { // all but silence
+					t.Errorf("%+v: %d of %d samples were heard", tt, heard[i], samples[i])
 				}
 			}
 		})

@@ -129,11 +129,13 @@ type detector struct {
 	first    int64 // the number of its first sample, in the session
 	prefix   int64
 	item     string // of the turn that goes on; "": none does
+	paused   bool   // that turn is, and was not heard early since
 	from     int64  // where that turn begins
 }
 
 func newDetector(t turnDetection, speech Speech, first int64) (*detector, error) {
-	l, err := vad.NewListener(speech, vad.Options{Speech: max(float32(t.Threshold), 0.01), Stop: t.Silence * ms})
+	silence := t.Silence * ms
+	l, err := vad.NewListener(speech, vad.Options{Speech: max(float32(t.Threshold), 0.01), Stop: min(pause, silence), End: silence})
 	if err != nil {
 		return nil, body.Bad(err)
 	}
