@@ -186,8 +186,9 @@ func TestVoiceTime(t *testing.T) {
 }
 
 // voiceTime is what the steps take: until the end of speech is found, until it is written down,
-// until the answer's first token, until the token behind its first sentence, and until that
-// sentence is sound; all together; and all together where no more of the answer is written.
+// which began in the pause before that end, until the answer's first token, until the token behind
+// its first sentence, and until that sentence is sound; all together; and all together where no
+// more of the answer is written.
 func voiceTime(t *testing.T, s axmodel.Shape) (steps [7]time.Duration) {
 	t.Helper()
 	open, sim := onSim(t, "hazards=strict\nclock=virtual\nprofile=pi5")
@@ -209,12 +210,12 @@ func voiceTime(t *testing.T, s axmodel.Shape) (steps [7]time.Duration) {
 
 	const question = 4 * 16000
 	loud := func(window []float32) (float32, error) { return min(1, 20*slices.Max(window)), nil }
-	listener, err := vad.NewListener(loud, vad.Options{Stop: 3 * 16000 / 10})
+	listener, err := vad.NewListener(loud, vad.Options{End: 3 * 16000 / 10}) // it stops as that of a session
 	if err != nil {
 		t.Fatal(err)
 	}
-	heard := 0
-	for stopped := false; !stopped; {
+	heard, pause := 0, 0
+	for ended := false; !ended; {
 		window := make([]float32, vad.Window)
 		if heard < question {
 			window[0] = 0.5
@@ -223,7 +224,14 @@ func voiceTime(t *testing.T, s axmodel.Shape) (steps [7]time.Duration) {
 		if heard += vad.Window; err != nil || heard > question+16000 {
 			t.Fatal(heard, err)
 		}
-		stopped = slices.ContainsFunc(events, func(e vad.Event) bool { return e.Kind == vad.Stopped })
+		for _, e := range events {
+			switch e.Kind {
+			case vad.Stopped: // the question is heard from now on
+				pause = heard
+			case vad.Ended:
+				ended = true
+			}
+		}
 	}
 	steps[0] = time.Duration(heard-question) * time.Second / 16000
 
@@ -231,7 +239,7 @@ func voiceTime(t *testing.T, s axmodel.Shape) (steps [7]time.Duration) {
 	if got := heardAll(t, hears.m, babble(3, 4), "en"); len(got) == 0 || hears.m.Stats().Passes["transcribe"] != 1 {
 		t.Fatalf("%d calls: %+v", hears.m.Stats().Passes["transcribe"], got)
 	}
-	steps[1] = c.Now() - begun
+	steps[1] = max(c.Now()-begun-time.Duration(heard-pause)*time.Second/16000, 0)
 
 	first := SpeakRequest{Text: "Hello, the cat."}
 	begun = c.Now()
