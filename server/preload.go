@@ -54,20 +54,8 @@ func (s *Server) preload(ctx context.Context, name string) error {
 // fits refuses a model for which others would have to go that are loaded.
 func (s *Server) fits(e *catalog.Entry) error {
 	loaded := s.models.Loaded()
-	free := int64(-1) // on the card that has most
-	for _, c := range s.models.Cards() {
-		switch {
-		case c.Err != nil:
-		case c.TotalCMM > 0:
-			free = max(free, c.FreeCMM)
-		case c.Host && c.TotalMem > 0:
-			free = max(free, c.FreeMem)
-		}
-	}
-	// Where memory is short, a model takes room for few snapshots.
-	need := e.Info.Memory.Load - int64(max(e.Info.Slots-axcl.DefaultSlots, 0))*e.Info.StateBytes
 	here := slices.ContainsFunc(loaded, func(r pool.Running) bool { return r.Entry.Key == e.Key })
-	if here || len(loaded) == 0 || free < 0 || need <= free {
+	if here || len(loaded) == 0 {
 		return nil
 	}
 	var names, stop []string
@@ -75,7 +63,29 @@ func (s *Server) fits(e *catalog.Entry) error {
 		names = append(names, r.Entry.Name.String()+" ("+models.HumanBytes(r.Bytes+r.Draft)+")")
 		stop = append(stop, "axle stop "+r.Entry.Name.String())
 	}
-	return fmt.Errorf("it takes %s of card memory while it is loaded, and %s is free beside %s: leave one of them out of "+
-		"--preload, or stop one and ask for this model (%s)", models.HumanBytes(need), models.HumanBytes(free), strings.Join(names, ", "),
-		strings.Join(stop, ", or "))
+	fix := "leave one of them out of --preload, or stop one and ask for this model (" + strings.Join(stop, ", or ") + ")"
+	if s.o.MaxLoaded > 0 && len(loaded) >= s.o.MaxLoaded {
+		return fmt.Errorf("--max-loaded-models allows %d, which are loaded: %s; %s", s.o.MaxLoaded, strings.Join(names, ", "), fix)
+	}
+	free := int64(-1) // on the card that has least: a model is put on each
+	for _, c := range s.models.Cards() {
+		at := int64(-1)
+		switch {
+		case c.Err != nil:
+		case c.TotalCMM > 0:
+			at = c.FreeCMM
+		case c.Host && c.TotalMem > 0:
+			at = c.FreeMem
+		}
+		if at >= 0 && (free < 0 || at < free) {
+			free = at
+		}
+	}
+	// Where memory is short, a model takes room for few snapshots.
+	need := e.Info.Memory.Load - int64(max(e.Info.Slots-axcl.DefaultSlots, 0))*e.Info.StateBytes
+	if free < 0 || need <= free {
+		return nil
+	}
+	return fmt.Errorf("it takes %s of card memory while it is loaded, and %s is free beside %s: %s", models.HumanBytes(need),
+		models.HumanBytes(free), strings.Join(names, ", "), fix)
 }
