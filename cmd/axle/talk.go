@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,15 +73,18 @@ all is answered.`,
 				defer f.Close()
 				o.In = &samples{from: f, name: args[1]}
 			}
-			// Ctrl-C is an answer's end first: see [call.Options].
-			ctx, stop := signal.NotifyContext(context.WithoutCancel(c.Context()), syscall.SIGTERM)
-			defer stop()
-			stops := make(chan os.Signal, 2)
-			signal.Notify(stops, os.Interrupt)
-			defer signal.Stop(stops)
-			o.Stop = stops
-			return with(ctx, false, func(conn *connection) error {
-				if err := voices(ctx, conn, &o, say); err != nil {
+			return with(c.Context(), false, func(conn *connection) error {
+				if err := voices(c.Context(), conn, &o, say); err != nil {
+					return err
+				}
+				// From here Ctrl-C is an answer's end first: see [call.Options].
+				ctx, stop := signal.NotifyContext(context.WithoutCancel(c.Context()), syscall.SIGTERM)
+				defer stop()
+				stops := make(chan os.Signal, 2)
+				signal.Notify(stops, os.Interrupt)
+				defer signal.Stop(stops)
+				o.Stop = stops
+				if err := c.Context().Err(); err != nil { // it came before
 					return err
 				}
 				text := c.OutOrStdout()
@@ -127,7 +131,8 @@ func voices(ctx context.Context, conn *connection, o *call.Options, say string) 
 			return err
 		}
 	}
-	if say == "" {
+	asked := say != ""
+	if !asked {
 		if o.Voice != "" {
 			return nil // which is its model's
 		}
@@ -135,21 +140,34 @@ func voices(ctx context.Context, conn *connection, o *call.Options, say string) 
 			return err
 		}
 	}
-	all, err := conn.Voices(ctx, say)
+	own, err := conn.Voices(ctx, say)
 	if err != nil {
 		return client.Error(err)
 	}
-	var names []string
-	for _, v := range all {
-		names = append(names, v.Name)
-	}
-	switch {
-	case len(all) == 0:
+	if len(own) == 0 {
 		return fmt.Errorf("%s has no voice, so it does not speak", say)
-	case o.Voice == "":
-		o.Voice = all[0].Name
-	case !slices.Contains(names, o.Voice):
+	}
+	o.Voice = cmp.Or(o.Voice, own[0].Name)
+	named := func(v client.Voice) bool { return v.Name == o.Voice }
+	at := slices.IndexFunc(own, named)
+	if at < 0 {
+		var names []string
+		for _, v := range own {
+			names = append(names, v.Name)
+		}
 		return usageError("%s has no voice %q: it has %s", say, o.Voice, strings.Join(names, ", "))
+	}
+	if !asked {
+		return nil
+	}
+	all, err := conn.Voices(ctx, "")
+	if err != nil {
+		return client.Error(err)
+	}
+	// A session names a voice only, so the first model that has it speaks.
+	if i := slices.IndexFunc(all, named); i >= 0 && all[i].Model != own[at].Model {
+		return fmt.Errorf("%s would speak, which has the voice %s too: start the server with --wyoming-say-model %s", all[i].Model, o.Voice,
+			say)
 	}
 	return nil
 }

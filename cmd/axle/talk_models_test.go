@@ -52,4 +52,20 @@ func TestTalkModels(t *testing.T) {
 	if sound, info, err := audio.Decode(b, 0, audio.Limits{}); err != nil || info.Rate != 24000 || len(sound) < 2400 {
 		t.Errorf("%d samples of an answer, %+v, %v", len(sound), info, err)
 	}
+	// A session names a voice, not its model: where another has it too, that is said.
+	other := filepath.Join(place, "other")
+	if err := os.CopyFS(other, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for _, name := range []string{"speaker", "other"} {
+		if _, _, err := command(t, append(args, "--say", name)...); err != nil {
+			if refused++; !strings.Contains(err.Error(), "would speak, which has the voice ") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d of two models with the same voices are refused", refused)
+	}
 }

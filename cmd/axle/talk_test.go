@@ -5,12 +5,15 @@ import (
 	"errors"
 	"io"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/axle-llm/axle/audio"
 	"github.com/axle-llm/axle/cmd/internal/sound"
@@ -146,6 +149,40 @@ func TestTalkInterrupted(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the end: %v; it said %s", err, told.String())
+	}
+}
+
+// TestTalkNotBegun: before there is a conversation, Ctrl-C ends the program, also where the server
+// does not answer.
+func TestTalkNotBegun(t *testing.T) {
+	asked, ended := make(chan struct{}, 10), make(chan struct{})
+	ts := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			asked <- struct{}{}
+			<-ended
+		}
+	}))
+	defer ts.Close()
+	defer close(ended)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(exe, "talk", "scripted", "../../models/hearing/testdata/0.flac", "-o", filepath.Join(dir, "a.wav"))
+	cmd.Env = append(os.Environ(), "AXLE_TEST_MAIN=1", "AXLE_HOST="+ts.URL)
+	var told strings.Builder
+	cmd.Stderr = &told
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() }).Stop()
+	<-asked
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || !strings.Contains(told.String(), "interrupted") {
+		t.Errorf("%v; it said %q", err, told.String())
 	}
 }
 
