@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -23,13 +24,17 @@ type Opened interface {
 }
 
 // OpenAny is [Open] for a package of any kind that axle runs.
-func OpenAny(dir string) (Opened, error) {
+func OpenAny(dir string) (Opened, error) { return OpenAnyAs(dir, "") }
+
+// OpenAnyAs is [OpenAny] for a folder that does not tell what the package is called, as one of a
+// cache. name is that, unless the package's configuration has a name; empty: the folder's.
+func OpenAnyAs(dir, name string) (Opened, error) {
 	d, err := openDir(dir)
 	if err != nil {
 		return nil, &Error{Path: dir, What: cause(err), Fix: "name a folder that holds an .axmodel package",
 			Err: errors.Join(ErrNotPackage, err)}
 	}
-	o, err := openAny(d, dir, filepath.Base(d.dir))
+	o, err := openAny(d, dir, cmp.Or(name, filepath.Base(d.dir)))
 	if err != nil {
 		_ = d.Close()
 		return nil, err

@@ -213,21 +213,21 @@ var programTime = sync.OnceValue(func() time.Time {
 })
 
 // openBuiltin writes a built-in package to the store's cache, where libraries can open its files by
-// path, and opens it there.
-func (s *Store) openBuiltin(full string) (models.Opened, error) {
+// path, and opens it there under the name that it has here.
+func (s *Store) openBuiltin(full, name string) (models.Opened, error) {
 	fsys, ok := s.builtin[full]
 	if !ok {
 		return nil, fmt.Errorf("models: this program has no built-in model %s", full)
 	}
 	cache := s.disk.Path("cache")
 	if cache == "" {
-		return models.OpenAs(fsys, full)
+		return models.OpenAs(fsys, name)
 	}
 	dir, err := models.Materialize(fsys, cache)
 	if err != nil {
 		return nil, err
 	}
-	return models.OpenAny(dir)
+	return models.OpenAnyAs(dir, name)
 }
 
 // verifyOpened checks a package that has no manifest: against SHA256SUMS if it brings one, and by

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -302,6 +303,28 @@ func TestDetectors(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// TestBuiltinKind: a package inside the program that is no language model has its own name, not
+// that of the folder that it is written to.
+func TestBuiltinKind(t *testing.T) {
+	dir := t.TempDir()
+	if err := (modelstest.SenseVoice{Seed: 1, Layout: "Axera"}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(Options{Dir: t.TempDir(), Builtin: map[string]fs.FS{"ears": os.DirFS(dir)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	o, err := get(t, s, "ears").OpenAny()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	if v := o.(*models.SenseVoice); v.Name != "ears:latest" || v.Info().Name != "ears:latest" {
+		t.Errorf("it is called %q and %q", v.Name, v.Info().Name)
 	}
 }
 

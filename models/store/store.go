@@ -395,7 +395,7 @@ func (m *Model) OpenAny() (models.Opened, error) {
 		}
 		return models.OpenAny(m.m.Axle.Folder)
 	case m.m.Axle.Builtin != "":
-		return m.s.openBuiltin(m.m.Axle.Builtin)
+		return m.s.openBuiltin(m.m.Axle.Builtin, m.Name.String())
 	}
 	fsys, err := m.fs()
 	if err != nil {
