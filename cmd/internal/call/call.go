@@ -26,7 +26,7 @@ const (
 	piece          = bytesPerSecond / 20 // of an event: longer ones are heard later
 	maxMessage     = 16 << 20            // bytes
 	patience       = 10 * time.Second    // for a connection, and for a server that takes no more
-	alive          = 30 * time.Second    // after which a server is told that we are here
+	alive          = 30 * time.Second    // between events that tell the server that we are here
 	echo           = 300 * time.Millisecond
 	pause          = time.Second // of silence, which ends what is said at the end of a file
 )
@@ -121,7 +121,6 @@ type call struct {
 	gone   chan error      // of both: why no more events come
 	over   chan struct{}   // of both: no events are wanted any more
 
-	sent     time.Time // the last event
 	ready    bool      // the session is set
 	turns    int       // that are not answered yet
 	heard    string    // the item that deltas of what was said came for
@@ -223,9 +222,7 @@ func (c *call) hold(ctx context.Context) error {
 			}
 			err = c.cut(ctx, true)
 		case <-tick.C:
-			if time.Since(c.sent) >= alive {
-				err = c.send(ctx, &appended{Type: "input_audio_buffer.append", Audio: []byte{}})
-			}
+			err = c.send(ctx, &appended{Type: "input_audio_buffer.append", Audio: []byte{}})
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -321,12 +318,10 @@ func (c *call) take(ctx context.Context, e event) error {
 			c.turns = max(0, c.turns-1)
 		}
 	case kindUnheard:
-		c.turns = max(0, c.turns-1)
 		return c.problem(e.Error)
 	case kindResponse:
 		c.turns = max(0, c.turns-1)
 		c.response = e.Whole.ID
-		c.item, c.given = "", 0
 	case kindSaid:
 		if e.Response != c.dropped {
 			c.o.Text.Said(e.Delta)
@@ -415,7 +410,6 @@ func (c *call) send(ctx context.Context, e any) error {
 	}
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
-	c.sent = time.Now()
 	err = c.ws.Write(ctx, websocket.MessageText, b)
 	switch {
 	case err == nil:

@@ -27,7 +27,7 @@ import (
 func TestFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{Model: "m", Hear: "h", Language: "en", Voice: "v", Instructions: "Be brief.",
-			In: strings.NewReader(strings.Repeat("ab", Rate*2))})
+			In: strings.NewReader(strings.Repeat("ab", Rate*2) + "c")}) // half a sample is left out
 		r.run(func(s *peer) {
 			if s.path != "/v1/realtime?model=m" {
 				t.Errorf("asked for %s", s.path)
@@ -39,7 +39,8 @@ func TestFile(t *testing.T) {
 			if got := s.next(); got != want {
 				t.Errorf("the session\n%s, want\n%s", got, want)
 			}
-			s.send(`{"type":"session.created"}`, `{"type":"session.updated"}`, `{"type":"of.another.year","delta":{}}`)
+			s.send(`{"type":"session.created"}`, `{"type":"session.updated"}`, `{"type":"of.another.year","delta":{}}`,
+				`{"type":"input_audio_buffer.cleared"}`) // which was not asked for
 			if got := s.sound(time.Second); got != bytesPerSecond {
 				t.Errorf("%d bytes came in a second", got)
 			}
@@ -100,13 +101,22 @@ func TestInterrupt(t *testing.T) {
 			r.out.unheard = 0
 			s.send(`{"type":"input_audio_buffer.speech_started"}`) // nothing of it is left
 			s.sound(time.Second)
+			// What is still being made has its own sound, whatever was left of the answer before.
+			r.out.unheard = 500 * time.Millisecond
+			s.send(`{"type":"response.created","response":{"id":"r3"}}`, sounding("r3", "i3", bytesPerSecond),
+				`{"type":"input_audio_buffer.speech_started"}`)
+			s.expect(`{"type":"conversation.item.truncate","event_id":"late","item_id":"i3","content_index":0,"audio_end_ms":500}`)
+			s.send(`{"type":"response.done","response":{"id":"r3","status":"cancelled"}}`,
+				`{"type":"response.created","response":{"id":"r4"}}`, saying("r4", "i4", "To be"),
+				`{"type":"response.done","response":{"id":"r4","status":"incomplete"}}`)
+			s.sound(time.Second)
 			r.stop <- os.Interrupt // nothing runs
 			s.end(websocket.StatusNormalClosure)
 		}, nil)
-		if got := r.told(); got != "ready|One two three|~|Yes?|.|~|" {
+		if got := r.told(); got != "ready|One two three|~|Yes?|.|~|~|To be|~|" {
 			t.Errorf("it told %q", got)
 		}
-		if got := r.out.String(); got != "+48000 +48000 stop +100 end stop stop " {
+		if got := r.out.String(); got != "+48000 +48000 stop +100 end stop +48000 stop end stop " {
 			t.Errorf("it played %q", got)
 		}
 	})

@@ -134,7 +134,9 @@ func (p *Player) Close(ctx context.Context) (err error) {
 	if p.pipe != nil {
 		_ = p.pipe.Close()
 	}
-	err = p.cmd.Wait()
+	if err = p.cmd.Wait(); errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // it has ended well, and left something behind
+	}
 	switch said := strings.TrimSpace(string(p.said)); {
 	case ctx.Err() != nil:
 		return ctx.Err()

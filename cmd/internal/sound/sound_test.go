@@ -128,6 +128,13 @@ func TestPlayerFails(t *testing.T) {
 	if closed := p.Close(t.Context()); closed != nil || !strings.Contains(err.Error(), "aplay ended before the sound: ") {
 		t.Errorf("one that ends early: %v, then %v", err, closed)
 	}
+	program(t, dir, "aplay", "/bin/sleep 5 & exec /bin/cat >/dev/null") // something stays, with its stderr
+	if p, err = sound.NewPlayer(); err == nil {
+		err = p.Add(t.Context(), make([]byte, 10), 24000)
+	}
+	if err := errors.Join(err, p.Close(t.Context())); err != nil {
+		t.Errorf("one that leaves something behind: %v", err)
+	}
 	program(t, dir, "aplay", "exec /bin/sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
 	if p, err = sound.NewPlayer(); err == nil {
