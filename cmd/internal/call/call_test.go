@@ -59,6 +59,9 @@ func TestFile(t *testing.T) {
 			if got := s.sound(time.Second); got != bytesPerSecond {
 				t.Errorf("%d bytes came then", got)
 			}
+			if got := s.next(); len(got) < bytesPerSecond {
+				t.Errorf("%s came before the silence", got)
+			}
 			s.expect(`{"type":"input_audio_buffer.clear"}`)
 			s.send(`{"type":"input_audio_buffer.speech_stopped"}`, `{"type":"input_audio_buffer.speech_stopped"}`,
 				`{"type":"input_audio_buffer.cleared"}`,
