@@ -45,9 +45,9 @@ func TestPreload(t *testing.T) {
 	}
 }
 
-// TestPreloadKeeps: a model for which one that is loaded would have to go is left out, whether it
-// is memory that is missing, of which each card needs enough for its copy, or there are to be no
-// more models. One that is loaded already is no further one.
+// TestPreloadKeeps: a model for which one that is loaded would have to go is left out: where one of
+// the cards has no memory for its copy, and where there are to be no more models. One that is
+// loaded already is no further one.
 func TestPreloadKeeps(t *testing.T) {
 	wide, narrow := pool.Card{Info: axcl.Info{TotalCMM: 900, FreeCMM: 900}}, pool.Card{Info: axcl.Info{TotalCMM: 400, FreeCMM: 99}}
 	lost := pool.Card{Info: axcl.Info{TotalCMM: 400}, Err: axcl.ErrLost}

@@ -389,7 +389,7 @@ func (c *call) cut(ctx context.Context, cancel bool) error {
 }
 
 // problem is what the server says is wrong. A conversation goes on after it, but not before its
-// session is set, and not where nobody is there to say it again.
+// session is set, and not with a file, which does not say it again.
 func (c *call) problem(p problem) error {
 	err := errors.New(p.Message)
 	if p.Message == "" {

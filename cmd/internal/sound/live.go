@@ -74,8 +74,8 @@ func (l *Live) End() {
 // one.
 func (l *Live) Played() <-chan error { return l.played }
 
-// Stop ends the sound at once, if there is one, and says how much of it nobody heard. It waits for
-// the player's end: another could not open the same card before.
+// Stop ends the sound at once, if there is one, and says how much of it was not heard. It waits
+// for the player's end: another could not open the same card before.
 func (l *Live) Stop() (unheard time.Duration) {
 	if l.run == nil {
 		return 0

@@ -147,7 +147,7 @@ func TestLiveStopsAll(t *testing.T) {
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	program(t, dir, "aplay", `exec 3>`+name+`; echo $$ >&3; /bin/sleep 1000; /bin/cat`)
+	program(t, dir, "aplay", `exec 3>`+name+`; /bin/sh -c 'echo $PPID >&3; exec /bin/sleep 1000'; /bin/cat`)
 	l, err := sound.NewLive(24000)
 	if err == nil {
 		err = l.Add(make([]byte, 4800))

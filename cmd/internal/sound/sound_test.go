@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/axle-llm/axle/audio"
@@ -128,12 +129,18 @@ func TestPlayerFails(t *testing.T) {
 	if closed := p.Close(t.Context()); closed != nil || !strings.Contains(err.Error(), "aplay ended before the sound: ") {
 		t.Errorf("one that ends early: %v, then %v", err, closed)
 	}
-	program(t, dir, "aplay", "/bin/sleep 5 & exec /bin/cat >/dev/null") // something stays, with its stderr
+	program(t, dir, "aplay", `/bin/sleep 1000 & echo $! >"$0.pid"; exec /bin/cat >/dev/null`) // something stays, with its stderr
 	if p, err = sound.NewPlayer(); err == nil {
 		err = p.Add(t.Context(), make([]byte, 10), 24000)
 	}
 	if err := errors.Join(err, p.Close(t.Context())); err != nil {
 		t.Errorf("one that leaves something behind: %v", err)
+	}
+	pid := 0
+	if b, err := os.ReadFile(filepath.Join(dir, "aplay.pid")); err != nil {
+		t.Error(err)
+	} else if _, err := fmt.Sscan(string(b), &pid); err == nil {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	program(t, dir, "aplay", "exec /bin/sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
