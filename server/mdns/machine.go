@@ -47,7 +47,7 @@ func links() (out []link, err error) {
 		}
 		for _, a := range addrs {
 			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() && len(l.addrs) < 8 {
-				l.addrs = append(l.addrs, p.Addr())
+				l.addrs = append(l.addrs, p)
 			}
 		}
 		if len(l.addrs) > 0 {

@@ -63,7 +63,12 @@ func Announce(ctx context.Context, o Options) {
 // link is a network that this machine is on.
 type link struct {
 	*net.Interface
-	addrs []netip.Addr // of IPv4
+	addrs []netip.Prefix // of this machine there, of IPv4
+}
+
+// reaches says whether an address is one of the network.
+func (l link) reaches(addr netip.Addr) bool {
+	return slices.ContainsFunc(l.addrs, func(own netip.Prefix) bool { return own.Contains(addr.Unmap()) })
 }
 
 // packets is a socket of the group.
@@ -228,6 +233,10 @@ func (a *announcer) reply(p packet) ([]byte, *net.UDPAddr) {
 	}
 	all := a.records(r.addrs)
 	if p.from.Port != group.Port { // it hears no multicasts
+		// The source may be forged, and an answer is larger: none leaves the network.
+		if p.from.Port == 0 || !r.reaches(p.from.AddrPort().Addr()) {
+			return nil, nil
+		}
 		return all.reply(p.data, true), p.from
 	}
 	if time.Since(r.sent) < again {
@@ -250,6 +259,9 @@ func (a *announcer) tell(r *reached, all records) {
 
 func (a *announcer) send(b []byte, on int, to *net.UDPAddr) {
 	if _, err := a.conn.WriteTo(b, &ipv4.ControlMessage{IfIndex: on}, to); err != nil {
+		if op := (*net.OpError)(nil); errors.As(err, &op) {
+			err = op.Err // without the address, or it would be told once of each
+		}
 		a.fail(fmt.Errorf("mdns: sending to the network: %w", err))
 	}
 }
@@ -263,13 +275,16 @@ func (a *announcer) fail(err error) {
 }
 
 // records are those of what is reached at a network's addresses; nil: nothing is.
-func (a *announcer) records(addrs []netip.Addr) (out records) {
+func (a *announcer) records(addrs []netip.Prefix) (out records) {
 	told := map[string]bool{}
 	for _, s := range a.Services {
-		at := []netip.Addr{s.addr}
-		if s.addr.IsUnspecified() {
-			at = addrs
-		} else if !slices.Contains(addrs, s.addr) {
+		var at []netip.Addr
+		for _, own := range addrs {
+			if s.addr.IsUnspecified() || s.addr == own.Addr() {
+				at = append(at, own.Addr())
+			}
+		}
+		if at == nil {
 			continue
 		}
 		out = append(out, service(s.kind, a.name+"-"+strconv.Itoa(int(s.port)), s.port, at, !told[s.kind])...)

@@ -3,6 +3,7 @@ package mdns
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -71,6 +72,8 @@ func TestAnnounce(t *testing.T) {
 		n.came <- packet{wyoming, 2, &net.UDPAddr{IP: net.IPv4(10, 1, 0, 9), Port: 5353}}
 		n.came <- packet{wyoming, 2, &net.UDPAddr{IP: net.IPv4(10, 1, 0, 8), Port: 5353}} // has heard the answer
 		n.came <- packet{wyoming, 3, &net.UDPAddr{IP: net.IPv4(10, 3, 0, 8), Port: 5353}} // is not ours
+		n.came <- packet{wyoming, 1, &net.UDPAddr{IP: net.IPv4(10, 0, 1, 7), Port: 777}}  // is of another network
+		n.came <- packet{wyoming, 1, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 7)}}             // has no port
 		n.came <- packet{wyoming, 1, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 777}}
 		begun := time.Now()
 		synctest.Wait()
@@ -147,6 +150,18 @@ func TestAnnounceFails(t *testing.T) {
 	})
 }
 
+// TestFail: what names many things is not told without end.
+func TestFail(t *testing.T) {
+	n := 0
+	a := &announcer{Options: Options{Log: func(error) { n++ }}, told: map[string]bool{}}
+	for i := range 200 {
+		a.fail(fmt.Errorf("network %d", i))
+	}
+	if n != 100 || len(a.told) != 100 {
+		t.Errorf("%d were told, %d are kept", n, len(a.told))
+	}
+}
+
 // TestNetwork: a program on this machine that listens beside axle hears the announcement, an answer
 // and the end, over the machine's own network.
 func TestNetwork(t *testing.T) {
@@ -159,6 +174,10 @@ func TestNetwork(t *testing.T) {
 		t.Skip("port 5353 is not to be had:", err)
 	}
 	defer beside.Close()
+	hears := ipv4.NewPacketConn(beside)
+	if err := hears.SetControlMessage(ipv4.FlagTTL, true); err != nil {
+		t.Fatal(err)
+	}
 	s, err := NewService("_axle-test._tcp", &net.TCPAddr{IP: net.IPv4zero, Port: 4242})
 	if err != nil {
 		t.Fatal(err)
@@ -174,11 +193,14 @@ func TestNetwork(t *testing.T) {
 		t.Helper()
 		_ = beside.SetReadDeadline(time.Now().Add(time.Minute))
 		for b := make([]byte, maxPacket); ; {
-			n, _, err := beside.ReadFrom(b)
+			n, cm, _, err := hears.ReadFrom(b)
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
 			if strings.Contains(string(b[:n]), "_axle-test") && b[2]&0x80 != 0 {
+				if cm.TTL != 255 {
+					t.Errorf("%s: may pass %d hops", what, cm.TTL)
+				}
 				if h, answers, _ := told(t, b[:n]); len(answers) == 0 || !h.Response {
 					t.Errorf("%s: %q", what, answers)
 				}
@@ -275,6 +297,9 @@ func (n *network) expect(t *testing.T, when string, want ...heard) {
 	for _, s := range n.sent {
 		var hosts []string
 		_, answers, _ := told(t, s.data)
+		if once := slices.Compact(slices.Sorted(slices.Values(answers))); len(once) != len(answers) {
+			t.Errorf("%s: told twice in one message: %q", when, answers)
+		}
 		for _, a := range answers {
 			if host, ok := strings.CutPrefix(a, "A "); ok {
 				hosts = append(hosts, strings.Replace(host, ".local", "", 1))
@@ -301,7 +326,7 @@ func (n *network) expect(t *testing.T, when string, want ...heard) {
 }
 
 func at(index int, addr string) link {
-	return link{&net.Interface{Index: index, Name: "net" + string(rune('0'+index))}, []netip.Addr{netip.MustParseAddr(addr)}}
+	return link{&net.Interface{Index: index, Name: "net" + string(rune('0'+index))}, []netip.Prefix{netip.MustParsePrefix(addr + "/24")}}
 }
 
 func (n *network) JoinGroup(on *net.Interface, _ net.Addr) error {
@@ -333,7 +358,7 @@ func (n *network) WriteTo(b []byte, cm *ipv4.ControlMessage, to net.Addr) (int, 
 	n.Lock()
 	defer n.Unlock()
 	if n.fault != nil {
-		return 0, n.fault
+		return 0, &net.OpError{Op: "write", Addr: to, Err: n.fault}
 	}
 	n.sent = append(n.sent, sending{packet{slices.Clone(b), cm.IfIndex, to.(*net.UDPAddr)}, time.Now()})
 	return len(b), nil

@@ -2,6 +2,7 @@ package mdns
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -14,6 +15,9 @@ const (
 	ttlOwn    = 120
 	ttlLegacy = 10
 )
+
+// kinds is the name whose records are the kinds of services that there are.
+const kinds = "_services._dns-sd._udp.local."
 
 // flush is the bit of a class which says that a record replaces what was heard before, and in a
 // question that the answer may come to who asks alone.
@@ -36,7 +40,7 @@ func service(kind, name string, port uint16, at []netip.Addr, first bool) (out r
 	}
 	instance, host := name+"."+kind+local, dnsmessage.MustNewName(name+local)
 	if first {
-		add("_services._dns-sd._udp"+local, dnsmessage.TypePTR, &dnsmessage.PTRResource{PTR: dnsmessage.MustNewName(kind + local)})
+		add(kinds, dnsmessage.TypePTR, &dnsmessage.PTRResource{PTR: dnsmessage.MustNewName(kind + local)})
 	}
 	add(kind+local, dnsmessage.TypePTR, &dnsmessage.PTRResource{PTR: dnsmessage.MustNewName(instance)})
 	add(instance, dnsmessage.TypeSRV, &dnsmessage.SRVResource{Port: port, Target: host})
@@ -47,8 +51,12 @@ func service(kind, name string, port uint16, at []netip.Addr, first bool) (out r
 	return out
 }
 
-// gone are the records that say that there is nothing any more.
-func (all records) gone() records { return all.with(func(h *dnsmessage.ResourceHeader) { h.TTL = 0 }) }
+// gone are the records that say that there is nothing any more. That there is the kind, other
+// machines may say too: it is left to be forgotten.
+func (all records) gone() records {
+	none := all.with(func(h *dnsmessage.ResourceHeader) { h.TTL = 0 })
+	return slices.DeleteFunc(none, func(r dnsmessage.Resource) bool { return r.Header.Name.String() == kinds })
+}
 
 func (all records) with(f func(*dnsmessage.ResourceHeader)) (out records) {
 	for _, r := range all {

@@ -107,8 +107,12 @@ func TestPack(t *testing.T) {
 	if got := s.pack(); string(got) != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	for _, r := range s.gone() {
-		if r.Header.TTL != 0 {
+	gone := append(service("_w._tcp", "ax-80", 80, nil, true)[:1], s...).gone()
+	if len(gone) != len(s) {
+		t.Fatalf("%d of %d records are gone", len(gone), len(s))
+	}
+	for i, r := range gone {
+		if r.Header.TTL != 0 || r.Header.Name != s[i].Header.Name {
 			t.Errorf("%+v", r.Header)
 		}
 	}
