@@ -18,9 +18,6 @@ const sayStop = `{"type":"synthesize-stop"}` + "\n"
 
 // TestSay: each request and each answer of synthesis, as they are on the wire.
 func TestSay(t *testing.T) {
-	of := func(kind, data string) string {
-		return fmt.Sprintf("{\"type\":%q,\"data_length\":%d}\n%s", kind, len(data), data)
-	}
 	failed := func(text, code string) string { return of("error", fmt.Sprintf(`{"text":%q,"code":%q}`, text, code)) }
 	begun, ended, stopped := of("audio-start", soundFormat), of("audio-stop", "{}"), of("synthesize-stopped", "{}")
 	sayStart := `{"type":"synthesize-start","data":{"voice":{"name":"eve"}}}` + "\n"

@@ -52,8 +52,8 @@ type Hearer interface {
 	// Models are those that hear, the one first that is asked where none is named.
 	Models(ctx context.Context) ([]Model, error)
 	// Hear reads the sound to its end. It calls each with the text, piece by piece as it is
-	// understood, and returns the language that it is in if the model says so. An empty name is the
-	// first model's, an empty language is to be found.
+	// understood, and with none that is empty. It returns the language that the text is in if the
+	// model says so. An empty name is the first model's, an empty language is to be found.
 	Hear(ctx context.Context, name, language string, sound ask.Sound, each func(text string)) (spoken string, err error)
 }
 
@@ -288,9 +288,6 @@ func (c *conn) hear(ctx context.Context, h *hearing, name, language string) {
 		begun = true
 	}
 	spoken, err := c.o.Hearer.Hear(ctx, name, language, h.sound, func(text string) {
-		if text == "" {
-			return
-		}
 		begin()
 		c.send(kindTextChunk, words{Text: text})
 		all.WriteString(text)

@@ -28,9 +28,6 @@ const (
 
 // TestServe: each request and each answer, as they are on the wire.
 func TestServe(t *testing.T) {
-	of := func(kind, data string) string {
-		return fmt.Sprintf("{\"type\":%q,\"data_length\":%d}\n%s", kind, len(data), data)
-	}
 	heard := func(data string) string {
 		var t struct{ Text string }
 		_ = json.Unmarshal([]byte(data), &t)
@@ -121,6 +118,15 @@ func TestTextStreams(t *testing.T) {
 		if got, want := kinds(), []string{"transcript-start", "transcript", "transcript-stop"}; !slices.Equal(got, want) {
 			t.Errorf("of nothing: %q, want %q", got, want)
 		}
+		c.write(`{"type":"transcribe","data":{"name":"silence"}}` + "\n" + start)
+		_ = c.quiet()
+		for range 3 * blocks { // more than is kept of a sound
+			c.write(chunk(block))
+		}
+		c.write(stop + `{"type":"ping"}` + "\n")
+		if got, want := c.quiet(), of("pong", "{}"); got != want {
+			t.Errorf("behind an answer that did not wait for the sound's end: %q, want %q", got, want)
+		}
 	})
 }
 
@@ -137,8 +143,9 @@ func TestHearFails(t *testing.T) {
 			for range 3 * blocks { // more than is kept of a sound
 				c.write(chunk(block))
 			}
-			if got := c.quiet(); got != "" {
-				t.Errorf("%s: then %q", name, got)
+			c.write(`{"type":"ping"}` + "\n")
+			if got, want := c.quiet(), of("pong", "{}"); got != want {
+				t.Errorf("%s: then %q, want %q: the connection is to take all of the sound", name, got, want)
 			}
 			c.write(stop)
 			if _, err := c.Write([]byte(start)); err == nil {
@@ -393,6 +400,11 @@ func (c *client) quiet() string {
 		c.t.Error(err)
 	}
 	return string(b)
+}
+
+// of is an event of the server.
+func of(kind, data string) string {
+	return fmt.Sprintf("{\"type\":%q,\"data_length\":%d}\n%s", kind, len(data), data)
 }
 
 // chunk is a piece of so many samples.

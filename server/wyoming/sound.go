@@ -82,7 +82,7 @@ func (s *sound) write(piece []byte) error {
 // end says that all samples have come.
 func (s *sound) end() { close(s.came) }
 
-// drain passes over what still comes, until all samples have, or nobody hears the sound any more.
+// drain passes over what still comes, until all samples have, or the sound's context ends.
 func (s *sound) drain() {
 	for {
 		select {
