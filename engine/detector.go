@@ -45,7 +45,8 @@ func find(ctx context.Context, b Backend, r DetectRequest, name string) ([]Detec
 const (
 	detectOverlap = 0.45 // share of what two boxes of a class cover from which on they are of one thing
 	detectMost    = 300  // things in a picture
-	// pictures in the card's line at a time: several cameras wait for the same piece of work
+	// pictures at a time that are decoded and wait for the card: several cameras wait for
+	// the same piece of work, and each picture takes some 10 MB
 	detectAhead = 8
 	detectGrey  = 114 // what stands beside a picture of another form, as in training
 )
@@ -76,6 +77,12 @@ func (b *detector) Detect(ctx context.Context, r DetectRequest) ([]Detection, er
 		return nil, err
 	}
 	defer leave()
+	// A picture that waits is not decoded yet: what is made of one is ten times as large.
+	done, err := b.turn(ctx, r.Key)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	pixels, fit, err := b.read(ctx, r)
 	if err != nil {
 		return nil, err
@@ -84,13 +91,7 @@ func (b *detector) Detect(ctx context.Context, r DetectRequest) ([]Detection, er
 	for _, t := range b.p.Outputs {
 		out[t.Name] = make([]byte, t.Size)
 	}
-	done, err := b.turn(ctx, r.Key)
-	if err != nil {
-		return nil, err
-	}
-	err = b.call(ctx, map[string][]byte{b.p.Image.Name: pixels}, out)
-	done()
-	if err != nil {
+	if err := b.call(ctx, map[string][]byte{b.p.Image.Name: pixels}, out); err != nil {
 		return nil, err
 	}
 	return b.found(out, fit, r.Least)

@@ -11,6 +11,7 @@ import (
 	"image/png"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -147,6 +148,42 @@ func TestDetectTogether(t *testing.T) {
 	}
 	close(hold)
 	all.Wait()
+}
+
+// TestDetectMemory: beside those that wait for the card no picture is read.
+func TestDetectMemory(t *testing.T) {
+	m, c, _ := onCard(t, modelstest.Detector{Seed: 1, Layout: "heads"}.Write, softCard, OpenOptions{})
+	hold, held := make(chan struct{}), make(chan struct{})
+	go func() { _ = c.Do(context.Background(), func(axcl.Device) error { close(held); <-hold; return nil }) }()
+	<-held
+	var all sync.WaitGroup
+	b := m.b.(*detector)
+	for range detectAhead {
+		all.Go(func() {
+			if _, err := m.Detect(context.Background(), DetectRequest{Picture: scene(1, 160, 160)}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for b.nets[0].line.Waiting() < detectAhead {
+		runtime.Gosched()
+	}
+	refused := make(chan error, 1)
+	go func() {
+		_, err := m.Detect(context.Background(), DetectRequest{Picture: []byte("no picture")})
+		refused <- err
+	}()
+	for b.turns.Waiting() == 0 && len(refused) == 0 {
+		runtime.Gosched()
+	}
+	if len(refused) > 0 {
+		t.Error("it was read")
+	}
+	close(hold)
+	all.Wait()
+	if err := <-refused; !errors.Is(err, ErrRequest) {
+		t.Errorf("in its turn: %v", err)
+	}
 }
 
 // TestReplicasDetect: on two cards a picture is looked at by one that can.
