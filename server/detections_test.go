@@ -46,6 +46,10 @@ func TestDetections(t *testing.T) {
 		{"cut off", picture, "failed to parse multipart form", 400},
 		{"a long field", field("a", strings.Repeat("x", 5000)) + picture + end, "a has more than 4 KiB", 400},
 		{"many fields", manyFields(20) + picture + end, "the form has more than 16 fields", 400},
+		{"a field many times", strings.Repeat(field("a", ""), 17) + picture + end, "the form has more than 16 fields", 400},
+		{"a field many times behind it", picture + strings.Repeat(field("a", ""), 17) + end, "the form has more than 16 fields", 400},
+		{"a long head", "--x\r\nA: " + strings.Repeat("x", 128<<10) + "\r\n\r\n\r\n" + picture + end, "128 KiB before the picture", 400},
+		{"as long a picture", pictureField("image", strings.Repeat("x", 256<<10)) + end, "the picture cannot be read", 400},
 		{"more behind it", picture + end + strings.Repeat("x", 9000), "4 KiB follow the form", 400},
 		{"too large", pictureField("image", strings.Repeat("x", 32<<20+1)) + end, "the picture has more than 32 MiB", 413},
 	} {

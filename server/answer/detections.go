@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"mime"
 	"mime/multipart"
 	"net/http"
@@ -20,14 +21,17 @@ const (
 	maxPicture       = 32 << 20 // bytes, as of pictures in prompts
 	maxPictureField  = 4 << 10
 	maxPictureFields = 16
+	maxPictureHead   = 128 << 10 // bytes before the picture, which a client without a key may send
 )
 
 // PictureForm is a form with a picture, as far as it has been read. It belongs to its request.
 type PictureForm struct {
 	x       *request.Exchange
 	slow    *request.SlowBody
+	left    *io.LimitedReader // of slow: what may come before the picture
 	parts   *multipart.Reader
 	fields  map[string]string
+	n       int             // fields, each as often as it came
 	coming  *multipart.Part // the picture, which has not been read
 	picture []byte
 }
@@ -39,7 +43,8 @@ func OpenPicture(x *request.Exchange) (*PictureForm, error) {
 		return nil, body.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", body.Ours(http.ErrNotMultipart.Error()))
 	}
 	f := &PictureForm{x: x, slow: x.Slow(maxPicture + 1<<20), fields: map[string]string{}}
-	f.parts = multipart.NewReader(f.slow, params["boundary"])
+	f.left = &io.LimitedReader{R: f.slow, N: maxPictureHead}
+	f.parts = multipart.NewReader(f.left, params["boundary"])
 	return f, f.read()
 }
 
@@ -51,6 +56,8 @@ func (f *PictureForm) read() error {
 	for {
 		p, err := f.parts.NextPart()
 		switch {
+		case err != nil && f.left.N <= 0: // NextPart has io.EOF, too, for a head that is cut off
+			return f.broken(err)
 		case err == io.EOF: //nolint:errorlint // as NextPart has it
 			// net/http sees that a client leaves only when its body was read to the end.
 			switch n, err := io.CopyN(io.Discard, f.slow, maxPictureField); {
@@ -65,9 +72,9 @@ func (f *PictureForm) read() error {
 		case p.FormName() == "image" && (f.coming != nil || f.picture != nil):
 			return body.Fail(http.StatusBadRequest, "the form has two pictures: send one")
 		case p.FormName() == "image":
-			f.coming = p
+			f.coming, f.left.N = p, math.MaxInt64 // from here on slow has the limit
 			return nil
-		case len(f.fields) == maxPictureFields:
+		case f.n == maxPictureFields:
 			return body.Fail(http.StatusBadRequest, "the form has more than %d fields", maxPictureFields)
 		}
 		b, err := io.ReadAll(io.LimitReader(p, maxPictureField+1))
@@ -78,6 +85,7 @@ func (f *PictureForm) read() error {
 			return body.Fail(http.StatusBadRequest, "%s has more than %d KiB", p.FormName(), maxPictureField>>10)
 		}
 		f.fields[p.FormName()] = string(b)
+		f.n++
 	}
 }
 
@@ -101,7 +109,10 @@ func (f *PictureForm) rest() error {
 
 // broken is why the form could not be read.
 func (f *PictureForm) broken(err error) error {
-	if f.slow.Err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+	switch {
+	case f.left.N <= 0:
+		return body.Fail(http.StatusBadRequest, "the form has more than %d KiB before the picture", maxPictureHead>>10)
+	case f.slow.Err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
 		return f.slow.Err
 	}
 	return body.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", err)
