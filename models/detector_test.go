@@ -108,6 +108,7 @@ func TestDetectorFiles(t *testing.T) {
 		"boxes chosen by it":  {net("x u8 1,320,320,3", "a f32 1,20,6"), "three raw heads"},
 		"outputs of integers": {net("x u8 1,320,320,3", "a u8 1,84,2100"), "fp32 is expected"},
 		"an input of ids":     {net("x i32 1,320,320,3", "a f32 1,84,2100"), "uint8 or fp32"},
+		"a huge picture":      {net("x u8 1,160,4096,3", "a f32 1,84,13440"), "up to 2048×2048"},
 		"two pictures":        {net("x u8 2,320,320,3", "a f32 1,84,2100"), "one picture"},
 	} {
 		refused(t, name, all[0], tt.change, tt.want)

@@ -1,6 +1,7 @@
 package modelstest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -29,23 +30,9 @@ const (
 // detectStrides are those of the heads.
 var detectStrides = []int{8, 16, 32}
 
-func (e Detector) size() (width, height int) {
-	width, height = e.Width, e.Height
-	if width == 0 {
-		width = 160
-	}
-	if height == 0 {
-		height = 160
-	}
-	return width, height
-}
+func (e Detector) size() (width, height int) { return cmp.Or(e.Width, 160), cmp.Or(e.Height, 160) }
 
-func (e Detector) classes() int {
-	if e.Classes == 0 {
-		return 80
-	}
-	return e.Classes
-}
+func (e Detector) classes() int { return cmp.Or(e.Classes, 80) }
 
 // Path is the net of a package that Write made in dir.
 func (e Detector) Path(dir string) string { return filepath.Join(dir, "ax650", "yolo-tiny.axmodel") }

@@ -200,7 +200,8 @@ func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // Suppress returns the boxes that are left where each takes those of its class with it that score
 // less and overlap it by more than a share: of what both cover, both cover more than it together.
-// The best are first, and of equals the one that was first; there are at most so many.
+// The best are first, and of equals the one that was first. At most the first most of them are
+// returned.
 func Suppress(found []Box, share float64, most int) (left []Box) {
 	order := slices.Clone(found)
 	slices.SortStableFunc(order, func(a, b Box) int { return cmp.Compare(b.Score, a.Score) })

@@ -139,6 +139,11 @@ func TestDecodeTable(t *testing.T) {
 				t.Errorf("%d: NaN at %d: %v", i, at, err)
 			}
 		}
+		v = slices.Clone(v)
+		v[[]int{3*7 + 1, 84 + 3}[i]] = float32(math.Inf(-1))
+		if _, err := f.Decode([][]float32{v}, 0.4); !errors.Is(err, ErrNonsense) {
+			t.Errorf("%d: a side at no place: %v", i, err)
+		}
 	}
 }
 
