@@ -132,8 +132,7 @@ func listCatalogue(w io.Writer, all bool) error {
 		card, _ := e.CardMemory()
 		row(e.Name, size, models.CardWords(card), speed, e.Parameters, e.Quant, e.Repo)
 	}
-	more := fmt.Sprintf("'axle pull --list' lists all %d models: these are those whose speed is known, and those that hear or speak.",
-		len(hub.Catalogue))
+	more := fmt.Sprintf("'axle pull --list' lists all %d models, with those of unknown speed.", len(hub.Catalogue))
 	if all {
 		more = "- is not known; not yet: axle does not run it yet. CARD OF tells which sizes of cards hold the model; axle plan " +
 			"tells more."
