@@ -478,6 +478,18 @@ func (k *Kokoro) readWords(language string) (*phonemes.Lexicon, error) {
 			return nil, &Error{Path: k.t.where(at), What: err.Error(), Fix: "take the file of " + misaki, Err: ErrMalformed}
 		}
 	}
+	cmu := k.t.highest(func(base string) bool { return strings.HasPrefix(strings.ToLower(base), "cmudict") })
+	if cmu == "" || language != "en-US" { // its sounds are American
+		return l, nil
+	}
+	b, err := k.t.read(cmu, maxJSON)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.AddCMU(b); err != nil {
+		return nil, &Error{Path: k.t.where(cmu), What: err.Error(), Fix: "fetch the package's file again, or remove it: it is not needed",
+			Err: ErrMalformed}
+	}
 	return l, nil
 }
 

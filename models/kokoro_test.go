@@ -113,6 +113,20 @@ func TestKokoroDictionaries(t *testing.T) {
 	if _, err := k.Lexicon("zh"); err == nil {
 		t.Error("it reads Chinese")
 	}
+	files["cmudict-0.7b"] = []byte("HELLO  HH\nPICARDO  P IH0 K AA1 R D OW0\n")
+	l, err := open().Lexicon("en-US")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for piece := range l.Pieces("Hello Picardo.") {
+		if piece != "həlˈO pɪkˈɑɹdO." {
+			t.Errorf("with CMUdict it sounds %s", piece)
+		}
+	}
+	files["cmudict-0.7b"] = []byte("<html>")
+	if _, err := open().Lexicon("en-US"); !errors.Is(err, models.ErrMalformed) || !strings.Contains(err.Error(), "cmudict-0.7b") {
+		t.Errorf("another CMUdict: %v", err)
+	}
 	files["dictionaries/us_gold.json"] = []byte(`{"hello":"<html>"}`)
 	if _, err := open().Lexicon("en-US"); !errors.Is(err, models.ErrMalformed) || !strings.Contains(err.Error(), "us_gold.json") {
 		t.Errorf("another file: %v", err)

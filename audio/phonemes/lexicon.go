@@ -19,6 +19,7 @@ type Lexicon struct {
 	data   []byte   // entries: length of word, word, length of value, value
 	slots  []uint32 // offsets in data plus one; a power of two of them
 	count  int
+	others *Lexicon // words that are looked up last; nil: there are none
 }
 
 const (
@@ -69,6 +70,64 @@ func (l *Lexicon) AddMisaki(dictionary []byte) error {
 		return errors.New("the dictionary has something after its end")
 	}
 	return nil
+}
+
+// AddCMU adds a dictionary in the form of CMUdict: in each line a word and its sounds in ARPABET.
+// It has many names, and American sounds that fit those of misaki less well, so it is asked last.
+// Of several sounds of a word the first counts. Lines without a word in ASCII are left out.
+func (l *Lexicon) AddCMU(dictionary []byte) error {
+	if len(dictionary) > largestDictionary {
+		return fmt.Errorf("the dictionary has %d bytes, at most %d are read", len(dictionary), largestDictionary)
+	}
+	if l.others == nil {
+		l.others = NewLexicon(l.accent)
+	}
+	number := 0
+	for line := range bytes.Lines(dictionary) {
+		number++
+		line, _, _ = bytes.Cut(line, []byte("#"))
+		fields := strings.Fields(string(line))
+		if len(fields) == 0 || strings.HasPrefix(fields[0], ";;;") {
+			continue
+		}
+		word := strings.ToLower(fields[0])
+		if c := word[0]; len(word) > longestWord || c != '\'' && (c < 'a' || c > 'z') || strings.HasSuffix(word, ")") ||
+			strings.ContainsFunc(word, func(c rune) bool { return c >= utf8.RuneSelf }) {
+			continue
+		}
+		var b strings.Builder
+		for _, f := range fields[1:] {
+			s, ok := arpabet(f)
+			if !ok {
+				return fmt.Errorf("the dictionary's line %d: %.20q is no sound of ARPABET", number, f)
+			}
+			b.WriteString(s)
+		}
+		value := b.String()
+		if err := sounds(value); err != nil {
+			return fmt.Errorf("the dictionary's line %d: %w", number, err)
+		}
+		l.others.add(word, value)
+	}
+	if l.others.count == 0 {
+		return errors.New("the dictionary has no line with a word and its sounds")
+	}
+	return nil
+}
+
+// arpabet is a sound of ARPABET in Kokoro's symbols. A vowel's digit is its stress.
+func arpabet(s string) (string, bool) {
+	name := strings.ToUpper(s)
+	stress := ""
+	if n := len(name) - 1; n > 0 && name[n] >= '0' && name[n] <= '2' {
+		if s, ok := unstressed[name]; ok {
+			return s, true
+		}
+		stress = [...]string{"", "ˈ", "ˌ"}[name[n]-'0']
+		name = name[:n]
+	}
+	symbol, ok := arpabets[name]
+	return stress + symbol, ok
 }
 
 // entry reads a word's value: the symbols, then for each part of speech a line break, its name, a

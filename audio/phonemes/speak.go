@@ -238,6 +238,9 @@ func (l *Lexicon) known(w, part string) string {
 			return l.ended(s, e.kind)
 		}
 	}
+	if l.others != nil {
+		return l.others.find(lower, "")
+	}
 	return ""
 }
 

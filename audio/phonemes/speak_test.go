@@ -54,6 +54,40 @@ func TestBadDictionaries(t *testing.T) {
 	}
 }
 
+// TestCMU: a word that no other dictionary has, nor its stem, sounds as CMUdict says.
+func TestCMU(t *testing.T) {
+	l := NewLexicon(American)
+	if err := l.AddMisaki([]byte(tiny)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.AddCMU([]byte(`;;; # CMUdict
+!EXCLAMATION-POINT  EH2 K
+CAT  K AA1 T
+CATS  K AA1 T S
+PICARDO  P IH0 K AA1 R D OW0
+PICARDO(1)  P IY0 K AA1 R D OW0
+D\xc9J\xc0  D EY2
+butterworth b AH1 t ER0 w ER2 th # a name
+O'NEILL  OW0 N IY1 L
+ROSA  ZH JH AA0 AO0 NG HH
+`)); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"cat": "kˈæt", "cats": "kˈæts", "Picardo": "pɪkˈɑɹdO", "Butterworth.": "bˈʌtəɹwˌɜɹθ.", "O'Neill": "Onˈil", "rosa": "ʒʤɑɔŋh",
+		"PICARDO": "pˌiˌIsˌiˌAˌɑɹdˌiˈO",
+	} {
+		if got := strings.Join(symbolsOf(l, text), "|"); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	for _, text := range []string{"", ";;; none", "(x) AA", "a QQ1", "a AA3", "a 1", "a", "a " + strings.Repeat("AA ", 81)} {
+		if err := NewLexicon(American).AddCMU([]byte(text)); err == nil {
+			t.Errorf("%.40q is read", text)
+		}
+	}
+}
+
 // TestPiecesSay: the last piece of each sentence comes with the sentence as it is written.
 func TestPiecesSay(t *testing.T) {
 	l := NewLexicon(American)

@@ -91,3 +91,12 @@ func set(words string) map[string]bool {
 	}
 	return m
 }
+
+// arpabets are the sounds of ARPABET, without stress.
+var arpabets = map[string]string{"AA": "ɑ", "AE": "æ", "AH": "ʌ", "AO": "ɔ", "AW": "W", "AY": "I", "B": "b", "CH": "ʧ", "D": "d",
+	"DH": "ð", "EH": "ɛ", "ER": "ɜɹ", "EY": "A", "F": "f", "G": "ɡ", "HH": "h", "IH": "ɪ", "IY": "i", "JH": "ʤ", "K": "k", "L": "l",
+	"M": "m", "N": "n", "NG": "ŋ", "OW": "O", "OY": "Y", "P": "p", "R": "ɹ", "S": "s", "SH": "ʃ", "T": "t", "TH": "θ", "UH": "ʊ",
+	"UW": "u", "V": "v", "W": "w", "Y": "j", "Z": "z", "ZH": "ʒ"}
+
+// unstressed are those that sound otherwise without stress.
+var unstressed = map[string]string{"AH0": "ə", "ER0": "əɹ"}
