@@ -154,7 +154,7 @@ var allowed = map[string]string{
 var leaves = map[string][]string{
 	"axcl/soft/kernel": {"internal/bf16"}, // arithmetic, which whatever has weights may call
 	"internal/bf16":    nil,
-	"audio":            {"internal/fuzzguard", "audio"}, // its tests do; samples know nothing of cards, models and servers
+	"audio":            {"internal/fuzzguard", "internal/lane", "audio"}, // its tests do; samples know nothing of cards, models and servers
 }
 
 // parsed is every Go file of the module; nil until the first law asks.

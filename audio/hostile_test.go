@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // sounds are the names of the files that are read.
@@ -196,6 +197,7 @@ func flacBomb(n int) []byte {
 // than the sound up to there. A Reader takes a few MiB whatever the length.
 func TestBombs(t *testing.T) {
 	//proves:T7 sound that unpacks to hours
+	lane.NoRace(t)
 	mp3 := read(t, "mono24k.mp3")
 	silent := bytes.Repeat([]byte("\xff\xf3\x14\xc4"+strings.Repeat("\x00", 20)), 5000) // 8 kbit/s at 24 kHz: 24 ms in 24 bytes
 	for _, c := range []struct {

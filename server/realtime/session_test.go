@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/server/body"
 )
 
@@ -214,6 +215,7 @@ func TestSpokenAtOnce(t *testing.T) {
 
 // TestLongTurn: a turn that does not end is ended, and goes on in the next; silence is not kept.
 func TestLongTurn(t *testing.T) {
+	lane.NoRace(t) // TestTurns has turns of seconds
 	synctest.Test(t, func(t *testing.T) {
 		var most atomic.Int64
 		c := dial(t, t.Context(), &ears{}, func(o *Options) {
