@@ -70,7 +70,7 @@ const (
 
 // plainErrors are those texts.
 var plainErrors = map[string]string{
-	"the satellite left":                           "nobody is there to read it",
+	"the satellite left":                           "no client is there to read it",
 	"the request failed":                           "the client was told why",
 	"somebody speaks":                              "the client is told the reason turn_detected",
 	"the client does not want the response":        "the client is told the reason client_cancelled",
