@@ -115,7 +115,7 @@ func TestDetectionKeys(t *testing.T) {
 			t.Errorf("%s with a key in its form: %d", path, a.code)
 		}
 	}
-	if len(asked) != 4 || slices.Contains(asked, "") {
+	if len(asked) != 4 || slices.Contains(asked, "") || asked[1] != asked[0] || asked[2] != asked[0] || asked[3] == asked[0] {
 		t.Errorf("asked for %q", asked)
 	}
 }
