@@ -24,6 +24,7 @@ type Model interface {
 	Transcribe(ctx context.Context, r TranscribeRequest) iter.Seq2[Segment, error]
 	Speak(ctx context.Context, r SpeakRequest) iter.Seq2[Speech, error]
 	Detect(ctx context.Context, r DetectRequest) ([]Detection, error)
+	Draw(ctx context.Context, r DrawRequest) iter.Seq2[Drawing, error]
 	Maps(ctx context.Context) []CellMap
 	Close() error
 }
@@ -37,8 +38,10 @@ type Info struct {
 	Hidden       int
 	Layers       int
 	Capabilities Capabilities
-	Think        Think // what a request that does not say gets; zero: on where the model can
-	Embedding    bool  // gives vectors, no text
+	Think        Think    // what a request that does not say gets; zero: on where the model can
+	Embedding    bool     // gives vectors, no text
+	Prompts      []string // names of the prompts that may stand before a text that is embedded
+	Draws        Draws
 	Voices       []Voice
 	SampleRate   int    // of what it speaks
 	CardBytes    int64  // card memory it takes

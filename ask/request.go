@@ -85,12 +85,15 @@ type Choice struct {
 
 // EmbedRequest asks for vectors.
 type EmbedRequest struct {
-	Input      []string
-	Truncate   bool // cut inputs that are too long instead of failing
-	Dimensions int  // keep this many values of each vector; 0: all
-	NumCtx     int  // most tokens an input may have, at most the model's context; 0 or less: that
-	Raw        bool // do not normalise to length one
-	Key        string
+	Input       []string
+	Pictures    [][]byte // nil, or the file of a picture for each input, nil where it has none; one with a picture may have no text
+	PromptName  string   // which of Info.Prompts stands before each text; "": the model's usual one
+	Instruction string   // what the vectors are for, where the model is told; "": its usual one
+	Truncate    bool     // cut inputs that are too long instead of failing
+	Dimensions  int      // keep this many values of each vector; 0: all
+	NumCtx      int      // most tokens an input may have, at most the model's context; 0 or less: that
+	Raw         bool     // do not normalise to length one
+	Key         string
 }
 
 // Embeddings answers an EmbedRequest, one vector of Info.Hidden values an input: an embedding

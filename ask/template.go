@@ -35,6 +35,7 @@ type Capabilities struct {
 	Audio     bool // writes speech down
 	Speech    bool // speaks
 	Detection bool // finds things in pictures
+	Drawing   bool // draws pictures
 }
 
 // Template is the text of a template, which the engine compiles. The zero Template is the model's

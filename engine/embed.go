@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -20,6 +22,12 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	}
 	if r.Dimensions < 0 || r.Dimensions > m.info.Hidden {
 		return out, fmt.Errorf("%w: dimensions must be between 0 and %d, got %d", ErrRequest, m.info.Hidden, r.Dimensions)
+	}
+	if r.PromptName != "" && !slices.Contains(m.info.Prompts, r.PromptName) {
+		return out, fmt.Errorf("%w: %s has no prompt %q: %s", ErrRequest, m.info.Name, r.PromptName, promptNames(m.info.Prompts))
+	}
+	if slices.ContainsFunc(r.Pictures, func(p []byte) bool { return p != nil }) {
+		return out, fmt.Errorf("%w: %s gives no vectors of pictures", ErrUnsupported, m.info.Name)
 	}
 	ends := m.b.Ends()
 	most := m.info.Context
@@ -63,6 +71,14 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	}
 	out.Vectors, out.Total = vectors, time.Since(start)
 	return out, nil
+}
+
+// promptNames says which prompts there are.
+func promptNames(names []string) string {
+	if len(names) == 0 {
+		return "it has none"
+	}
+	return "it has " + strings.Join(names, ", ")
 }
 
 func normalise(v []float32) {

@@ -138,7 +138,7 @@ func (m *Model) bound(ctx context.Context, r *Request, isChat bool, h thoughts, 
 // grammar returns the grammar of the answer itself: the required call, else the format. If a
 // request has a format and optional tools, the answer is one or the other.
 func (m *Model) grammar(ctx context.Context, r *Request, isChat bool) (*grammar.Grammar, error) {
-	forced, err := m.calls(ctx, r)
+	forced, err := requiredCalls(ctx, r, m.template(r))
 	if !isChat && err == nil {
 		return compileFormat(r.Format, ctx, r.Key)
 	}
@@ -151,7 +151,7 @@ func (m *Model) grammar(ctx context.Context, r *Request, isChat bool) (*grammar.
 	}
 	any := *r
 	any.ToolChoice = "required"
-	calls, err := m.calls(ctx, &any)
+	calls, err := requiredCalls(ctx, &any, m.template(&any))
 	if errors.Is(err, grammar.ErrRoom) {
 		return nil, err
 	}
@@ -175,8 +175,8 @@ func compileFormat(f Format, ctx context.Context, key string) (*grammar.Grammar,
 	return nil, nil
 }
 
-// calls returns the grammar of the calls that the request requires, nil for none.
-func (m *Model) calls(ctx context.Context, r *Request) (*grammar.Grammar, error) {
+// requiredCalls returns the grammar of the calls that the request requires, nil for none.
+func requiredCalls(ctx context.Context, r *Request, t chat.Template) (*grammar.Grammar, error) {
 	switch r.ToolChoice {
 	case "", "auto", "none":
 		return nil, nil
@@ -195,7 +195,7 @@ func (m *Model) calls(ctx context.Context, r *Request) (*grammar.Grammar, error)
 		return nil, fmt.Errorf("tool_choice %q names no offered tool", r.ToolChoice)
 	}
 	family := ""
-	if t := m.template(r); t != nil {
+	if t != nil {
 		family = t.Family()
 	}
 	return grammar.ToolCallsFor(ctx, r.Key, family, offered, !r.SerialTools)

@@ -170,6 +170,11 @@ func (r *replicas) Speak(ctx context.Context, q SpeakRequest) iter.Seq2[Speech, 
 	return through(r, nil, nil, func(b Backend) iter.Seq2[Speech, error] { return speak(ctx, b, q, b.Info().Name) })
 }
 
+// Draw has a picture drawn by the replica with the least load.
+func (r *replicas) Draw(ctx context.Context, q DrawRequest) iter.Seq2[Drawing, error] {
+	return through(r, nil, nil, func(b Backend) iter.Seq2[Drawing, error] { return drawWith(ctx, b, q, b.Info().Name) })
+}
+
 // Detect has the replica with the least load find things in a picture.
 func (r *replicas) Detect(ctx context.Context, q DetectRequest) (found []Detection, err error) {
 	for v, e := range through(r, nil, nil, func(b Backend) iter.Seq2[[]Detection, error] {

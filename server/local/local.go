@@ -242,7 +242,8 @@ func (s *Models) look(m *store.Model) (About, error) {
 	if info.Says != "" || info.Kind != "" { // which has no template
 		return About{Info: info, Embedding: slices.Contains(info.Capabilities, "embedding"),
 			Caps: chat.Capabilities{Audio: slices.Contains(info.Capabilities, "audio"),
-				Speech: slices.Contains(info.Capabilities, "speech"), Detection: slices.Contains(info.Capabilities, "detection")}}, nil
+				Speech: slices.Contains(info.Capabilities, "speech"), Detection: slices.Contains(info.Capabilities, "detection"),
+				Drawing: slices.Contains(info.Capabilities, "image")}}, nil
 	}
 	key := m.Digest + info.Digest
 	s.mu.Lock()

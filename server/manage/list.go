@@ -133,6 +133,9 @@ func capabilities(e *catalog.Entry) []model.Capability {
 	if e.Caps.Detection {
 		return []model.Capability{"detection"} // nor for this
 	}
+	if e.Caps.Drawing {
+		return []model.Capability{model.CapabilityImage}
+	}
 	out := []model.Capability{model.CapabilityCompletion}
 	for _, c := range []struct {
 		has bool
