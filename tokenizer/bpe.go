@@ -22,6 +22,8 @@ type bpe struct {
 
 	raw      bool             // symbols are bytes, not characters
 	byteID   [256]int32       // raw: the id of each byte; with fallback: the id of <0xXX>; -1 where there is none
+	suffix   string           // raw: what the last byte of a word has in addition (end_of_word_suffix)
+	endID    [256]int32       // raw: byteID of the last one
 	ascii    [128]int32       // the id of each character, or -1
 	wide     map[rune]int32   // the same for the others
 	fallback bool             // all 256 <0xXX> may stand for characters that have no id
@@ -53,6 +55,7 @@ func (m *bpe) symbolTables() {
 	if m.raw {
 		for i := range m.byteID {
 			m.byteID[i] = m.usable(m.v.findBytes([]byte{byte(i)}))
+			m.endID[i] = m.usable(m.v.findBytes(append([]byte{byte(i)}, m.suffix...)))
 		}
 		return
 	}
@@ -145,7 +148,7 @@ func (m *bpe) encode(dst []int32, word string, sc *scratch) []int32 {
 
 func (m *bpe) encodeBytes(dst []int32, word string, sc *scratch) []int32 {
 	if len(word) == 1 {
-		if id := m.byteID[word[0]]; id >= 0 {
+		if id := m.endID[word[0]]; id >= 0 {
 			return append(dst, id)
 		}
 	}
@@ -166,7 +169,11 @@ func (m *bpe) encodeBytes(dst []int32, word string, sc *scratch) []int32 {
 func (m *bpe) mergeBytes(dst []int32, word string, sc *scratch) []int32 {
 	syms := sc.syms[:0]
 	for i := 0; i < len(word); i++ {
-		if id := m.byteID[word[i]]; id >= 0 {
+		id := m.byteID[word[i]]
+		if i == len(word)-1 {
+			id = m.endID[word[i]]
+		}
+		if id >= 0 {
 			syms = append(syms, id)
 		} else if m.unk >= 0 {
 			syms = append(syms, m.unk)

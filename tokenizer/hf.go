@@ -133,10 +133,18 @@ func (t *Tokenizer) parseModel(m map[string]json.RawMessage, tokens []added, byt
 	usable := func(id int32) bool { return !t.kept(id) }
 	switch o.Type {
 	case "BPE":
-		if o.Prefix != nil && *o.Prefix != "" || o.Suffix != nil && *o.Suffix != "" {
-			return unsupportedf("BPE with continuing_subword_prefix or end_of_word_suffix")
+		if o.Prefix != nil && *o.Prefix != "" {
+			return unsupportedf("BPE with continuing_subword_prefix")
 		}
-		p := &bpe{v: t.vocab, raw: byteLevel, fallback: o.ByteFallback, fuseUnk: o.FuseUnk, whole: o.IgnoreMerges, special: t.kept}
+		suffix := ""
+		if o.Suffix != nil {
+			suffix = *o.Suffix
+		}
+		if suffix != "" && !byteLevel || len(suffix) > 16 {
+			return unsupportedf("BPE with end_of_word_suffix %.16q", suffix)
+		}
+		p := &bpe{v: t.vocab, raw: byteLevel, fallback: o.ByteFallback, fuseUnk: o.FuseUnk, whole: o.IgnoreMerges, special: t.kept,
+			suffix: suffix}
 		// With all 256 bytes there to fall back to, nothing is ever unknown, and <unk> stays a
 		// control token.
 		if p.unk, err = find(o.UnkToken); err != nil {

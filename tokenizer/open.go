@@ -25,7 +25,8 @@ type Config struct {
 
 // Open reads a tokenizer from a file, or from the best one in a folder: tokenizer.json, then
 // *_tokenizer.txt, tokenizer.model, *.tiktoken. The files next to it (tokenizer_config.json,
-// generation_config.json) tell BOS and EOS.
+// generation_config.json) tell BOS and EOS. CLIP's files have to be named: vocab.json, with
+// merges.txt beside it, or vocab.txt.
 func Open(name string) (*Tokenizer, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -84,6 +85,9 @@ func OpenWith(fsys fs.FS, name string, c Config) (*Tokenizer, error) {
 	side := readSide(fsys, path.Dir(name))
 	t, err := func() (t *Tokenizer, err error) {
 		defer catchHalt(&err) // added tokens are normalized
+		if path.Base(name) == "vocab.json" {
+			return parseCLIPFiles(fsys, name, b)
+		}
 		return parse(b, c, side)
 	}()
 	if err != nil {
@@ -143,6 +147,8 @@ func parse(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 		return parseHF(bytes.TrimPrefix(b, []byte("\ufeff")))
 	case bytes.HasPrefix(head, []byte(vendorMagic+" ")):
 		return parseVendor(b, c)
+	case looksCLIP(head):
+		return parseCLIPLines(b)
 	case looksTiktoken(head):
 		return parseTiktoken(b, c, side)
 	}

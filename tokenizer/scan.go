@@ -118,6 +118,25 @@ func (g gpt2) next(s string, i int) int {
 	return t.others(s, j+n, classSpace|classLetter|classNumber)
 }
 
+// clip is 's|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+
+type clip struct{ t *classPages }
+
+func (g clip) next(s string, i int) int {
+	if e := contraction(s, i, false); e >= 0 {
+		return e
+	}
+	_, n, c := g.t.at(s, i)
+	switch {
+	case c&classLetter != 0:
+		return g.t.run(s, i+n, classLetter)
+	case c&classNumber != 0:
+		return i + n
+	case c&classSpace != 0:
+		return -1
+	}
+	return g.t.others(s, i+n, classSpace|classLetter|classNumber)
+}
+
 // others returns the end of the run of characters in none of the classes c.
 func (t *classPages) others(s string, i int, c uint8) int {
 	for i < len(s) {
