@@ -25,6 +25,7 @@ type Model interface {
 	Speak(ctx context.Context, r SpeakRequest) iter.Seq2[Speech, error]
 	Detect(ctx context.Context, r DetectRequest) ([]Detection, error)
 	Draw(ctx context.Context, r DrawRequest) iter.Seq2[Drawing, error]
+	Faces(ctx context.Context, r FaceRequest) ([]Face, error)
 	Maps(ctx context.Context) []CellMap
 	Close() error
 }

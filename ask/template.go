@@ -36,6 +36,7 @@ type Capabilities struct {
 	Speech    bool // speaks
 	Detection bool // finds things in pictures
 	Drawing   bool // draws pictures
+	Faces     bool // finds faces in pictures, and tells them apart
 }
 
 // Template is the text of a template, which the engine compiles. The zero Template is the model's

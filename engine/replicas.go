@@ -185,6 +185,16 @@ func (r *replicas) Detect(ctx context.Context, q DetectRequest) (found []Detecti
 	return found, err
 }
 
+// Faces has the replica with the least load find the faces in a picture.
+func (r *replicas) Faces(ctx context.Context, q FaceRequest) (found []Face, err error) {
+	for v, e := range through(r, nil, nil, func(b Backend) iter.Seq2[[]Face, error] {
+		return func(yield func([]Face, error) bool) { yield(faces(ctx, b, q, b.Info().Name)) }
+	}) {
+		found, err = v, e
+	}
+	return found, err
+}
+
 // through yields what a replica does, for a prompt that begins so, if any. After an error that
 // another replica may not have, the next one is asked, unless something was yielded, or begun says
 // that it is too late.

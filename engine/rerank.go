@@ -89,7 +89,7 @@ func (m *Model) rankByAnswer(ctx context.Context, r RerankRequest, s scorer) (Ra
 	if r.NumCtx > 0 {
 		most = min(most, r.NumCtx)
 	}
-	bare, err := m.judge(ctx, r, "")
+	bare, err := judge(ctx, m, r, "")
 	if err != nil {
 		return Ranking{}, err
 	}
@@ -98,7 +98,7 @@ func (m *Model) rankByAnswer(ctx context.Context, r RerankRequest, s scorer) (Ra
 	}
 	cuts := make([]Cut, len(r.Documents))
 	prompt := func(i int) ([]int32, error) {
-		ids, err := m.judge(ctx, r, r.Documents[i])
+		ids, err := judge(ctx, m, r, r.Documents[i])
 		if n := len(ids); err == nil && n > most {
 			if !r.Truncate {
 				return nil, &ContextError{Have: n, Max: most}
@@ -128,7 +128,7 @@ func (m *Model) rankByAnswer(ctx context.Context, r RerankRequest, s scorer) (Ra
 
 // judge returns the prompt that asks about a document. Thinking is off. If the template begins it
 // nevertheless, it ends at once.
-func (m *Model) judge(ctx context.Context, r RerankRequest, document string) ([]int32, error) {
+func judge(ctx context.Context, m *Model, r RerankRequest, document string) ([]int32, error) {
 	task := r.Instruction
 	if task == "" {
 		task = rerankTask

@@ -96,7 +96,7 @@ func testRerank(t *testing.T, dir string, ck *axmodeltest.Checkpoint, open func(
 	}
 	prompt := 0
 	for i, d := range r.Documents {
-		ids, err := m.judge(ctx, r, d)
+		ids, err := judge(ctx, m, r, d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func testRerank(t *testing.T, dir string, ck *axmodeltest.Checkpoint, open func(
 		t.Errorf("every row went alone: %v", st.Passes)
 	}
 	long := RerankRequest{Query: "WHO", Documents: []string{strings.Repeat("FAR ", 400)}, Truncate: true}
-	whole, err := m.judge(ctx, long, long.Documents[0])
+	whole, err := judge(ctx, m, long, long.Documents[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -243,7 +243,7 @@ func (s *Models) look(m *store.Model) (About, error) {
 		return About{Info: info, Embedding: slices.Contains(info.Capabilities, "embedding"),
 			Caps: chat.Capabilities{Audio: slices.Contains(info.Capabilities, "audio"),
 				Speech: slices.Contains(info.Capabilities, "speech"), Detection: slices.Contains(info.Capabilities, "detection"),
-				Drawing: slices.Contains(info.Capabilities, "image")}}, nil
+				Drawing: slices.Contains(info.Capabilities, "image"), Faces: slices.Contains(info.Capabilities, "faces")}}, nil
 	}
 	key := m.Digest + info.Digest
 	s.mu.Lock()

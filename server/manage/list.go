@@ -136,6 +136,9 @@ func capabilities(e *catalog.Entry) []model.Capability {
 	if e.Caps.Drawing {
 		return []model.Capability{model.CapabilityImage}
 	}
+	if e.Caps.Faces {
+		return []model.Capability{"faces"}
+	}
 	out := []model.Capability{model.CapabilityCompletion}
 	for _, c := range []struct {
 		has bool

@@ -140,6 +140,8 @@ func elsewhere(c chat.Capabilities) string {
 		return "it speaks, see /v1/audio/speech"
 	case c.Detection:
 		return "it finds things in pictures, see /v1/vision/detection"
+	case c.Faces:
+		return "it finds faces in pictures"
 	}
 	return ""
 }

@@ -36,11 +36,12 @@ var kinds = map[string]kind{
 	// Nor have those that speak.
 	"scripted-speaking":  {caps: chat.Capabilities{Speech: true}, size: "1M", params: 1e6},
 	"scripted-detecting": {caps: chat.Capabilities{Detection: true}, size: "1M", params: 1e6},
+	"scripted-faces":     {caps: chat.Capabilities{Faces: true}, size: "1M", params: 1e6},
 }
 
 // writes says whether the model writes text.
 func (k kind) writes() bool {
-	return !k.embedding && !k.caps.Audio && !k.caps.Speech && !k.caps.Detection
+	return !k.embedding && !k.caps.Audio && !k.caps.Speech && !k.caps.Detection && !k.caps.Faces
 }
 
 func (k kind) template() chat.Template {
