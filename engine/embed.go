@@ -27,7 +27,7 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 		return out, fmt.Errorf("%w: %s has no prompt %q: %s", ErrRequest, m.info.Name, r.PromptName, promptNames(m.info.Prompts))
 	}
 	if slices.ContainsFunc(r.Pictures, func(p []byte) bool { return p != nil }) {
-		return out, fmt.Errorf("%w: %s gives no vectors of pictures", ErrUnsupported, m.info.Name)
+		return embedPictures(ctx, m.b, r, m.info.Name)
 	}
 	ends := m.b.Ends()
 	most := m.info.Context
@@ -71,6 +71,19 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	}
 	out.Vectors, out.Total = vectors, time.Since(start)
 	return out, nil
+}
+
+// seesToo is what a backend that gives vectors of pictures has in addition.
+type seesToo interface {
+	// EmbedPictures returns a vector for each input, as [Model.Embed] does.
+	EmbedPictures(ctx context.Context, r EmbedRequest) (Embeddings, error)
+}
+
+func embedPictures(ctx context.Context, b Backend, r EmbedRequest, name string) (Embeddings, error) {
+	if b, ok := b.(seesToo); ok {
+		return b.EmbedPictures(ctx, r)
+	}
+	return Embeddings{}, fmt.Errorf("%w: %s gives no vectors of pictures", ErrUnsupported, name)
 }
 
 // promptNames says which prompts there are.

@@ -14,10 +14,10 @@ import (
 	"github.com/axle-llm/axle/server/request"
 )
 
-// Vectors answers with vectors of texts.
+// Vectors answers with vectors of texts and pictures.
 func (a *Answers) Vectors(decode func([]byte) (*prompt.Vectors, error)) func(*request.Exchange) error {
 	return func(x *request.Exchange) error {
-		req, err := request.Read(x, request.MaxSmallBody, decode)
+		req, err := x.ReadVectors(decode)
 		if err != nil {
 			return err
 		}
@@ -29,7 +29,7 @@ func (a *Answers) Vectors(decode func([]byte) (*prompt.Vectors, error)) func(*re
 	}
 }
 
-// vectors embeds texts; no input only loads the model.
+// vectors embeds texts and pictures; no input only loads the model.
 func (a *Answers) vectors(x *request.Exchange, req *prompt.Vectors) (out prompt.Embedded, err error) {
 	start := time.Now()
 	q := &checked{model: req.Model}
@@ -37,11 +37,12 @@ func (a *Answers) vectors(x *request.Exchange, req *prompt.Vectors) (out prompt.
 	if err != nil {
 		return out, err
 	}
-	if err := prompt.CheckOptions(m.Params, req.Options); err != nil {
+	if err := req.Check(m); err != nil {
 		return out, err
 	}
-	if req.Dimensions < 0 {
-		return out, body.Fail(http.StatusBadRequest, "dimensions must not be negative, got %d", req.Dimensions)
+	//rule:T6 ./server TestVectorPictureKeys drop
+	if err := x.Who().Pictures(len(req.Images())); err != nil {
+		return out, err
 	}
 	numCtx, err := a.acquire(x.Ctx(), q, m, req.Options, req.KeepAlive)
 	if err != nil {
@@ -58,8 +59,8 @@ func (a *Answers) vectors(x *request.Exchange, req *prompt.Vectors) (out prompt.
 	if dims >= q.lease.Info().Hidden {
 		dims = 0 // Ollama gives the whole vector
 	}
-	res, err := q.lease.Embed(x.Ctx(), ask.EmbedRequest{Input: req.Input, Truncate: req.Truncate, NumCtx: numCtx,
-		Dimensions: dims, Raw: req.Raw, Key: x.Owner()})
+	res, err := q.lease.Embed(x.Ctx(), ask.EmbedRequest{Input: req.Input, Pictures: req.Pictures, PromptName: req.PromptName,
+		Instruction: req.Instruction, Truncate: req.Truncate, NumCtx: numCtx, Dimensions: dims, Raw: req.Raw, Key: x.Owner()})
 	var ce *ask.ContextError
 	switch {
 	case errors.As(err, &ce):

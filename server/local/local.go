@@ -241,7 +241,8 @@ func (s *Models) look(m *store.Model) (About, error) {
 	}
 	if info.Says != "" || info.Kind != "" { // which has no template
 		return About{Info: info, Embedding: slices.Contains(info.Capabilities, "embedding"),
-			Caps: chat.Capabilities{Audio: slices.Contains(info.Capabilities, "audio"),
+			Caps: chat.Capabilities{Vision: slices.Contains(info.Capabilities, "vision"),
+				Audio:  slices.Contains(info.Capabilities, "audio"),
 				Speech: slices.Contains(info.Capabilities, "speech"), Detection: slices.Contains(info.Capabilities, "detection"),
 				Drawing: slices.Contains(info.Capabilities, "image"), Faces: slices.Contains(info.Capabilities, "faces")}}, nil
 	}

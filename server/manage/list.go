@@ -121,6 +121,9 @@ func capabilities(e *catalog.Entry) []model.Capability {
 	if e.Says() != "" {
 		return []model.Capability{}
 	}
+	if e.Embedding && e.Caps.Vision {
+		return []model.Capability{model.CapabilityEmbedding, model.CapabilityVision}
+	}
 	if e.Embedding {
 		return []model.Capability{model.CapabilityEmbedding}
 	}

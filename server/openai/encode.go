@@ -3,7 +3,6 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"math"
 	"time"
 
@@ -178,63 +177,6 @@ func (e *chatEncoder) ErrorEnd(status int, text string) []byte {
 		wire.ErrorResponse
 	}{chunk, wire.NewError(status, text)})
 	return b
-}
-
-// DecodeEmbeddings reads the body of /v1/embeddings.
-func DecodeEmbeddings(b []byte) (*prompt.Vectors, error) {
-	var req wire.EmbedRequest
-	if err := decode(b, &req, "EmbedRequest"); err != nil {
-		return nil, err
-	}
-	switch f := req.EncodingFormat; f {
-	case "", "float", "base64", "FLOAT", "BASE64", "Float", "Base64":
-	default:
-		return nil, body.Fail(400, "Invalid value for 'encoding_format' = %s. Supported values: ['float', 'base64'].", f)
-	}
-	v := &prompt.Vectors{Model: req.Model, Unnamed: prompt.ErrMissing(prompt.Missing, req.Model), Truncate: true,
-		Dimensions: req.Dimensions, Type: whole,
-		Write: func(w io.Writer, a prompt.Embedded) error { return writeVectors(w, &req, a) }}
-	switch in := req.Input.(type) {
-	case nil:
-		return nil, body.Fail(400, "invalid input")
-	case string:
-		v.Input = []string{in}
-		return v, nil
-	case []any:
-		if len(in) == 0 {
-			return nil, body.Fail(400, "invalid input")
-		}
-	}
-	var err error
-	v.Input, err = prompt.Inputs(req.Input)
-	return v, err
-}
-
-// writeVectors writes the body of the answer, a vector at a time, so that its text is nowhere
-// whole.
-func writeVectors(w io.Writer, req *wire.EmbedRequest, a prompt.Embedded) error {
-	r := api.EmbedResponse{Model: req.Model, Embeddings: a.Vectors, TotalDuration: a.Total, LoadDuration: a.Load, PromptEvalCount: a.Prompt}
-	if len(a.Vectors) == 0 { // of an input that only loads; Ollama's conversion has its own idea of that
-		r.Embeddings = [][]float32{}
-		b, err := line(wire.ToEmbeddingList(req.Model, r, req.EncodingFormat))
-		if err == nil {
-			_, err = w.Write(b)
-		}
-		return err
-	}
-	one := r
-	list := wire.ToEmbeddingList(req.Model, r, "float") // which shares the vectors
-	list.Data = []wire.Embedding{}
-	frame, err := line(list)
-	if err != nil {
-		return err
-	}
-	return body.Spread(w, frame, "data", len(a.Vectors), func(i int) any {
-		one.Embeddings = a.Vectors[i : i+1]
-		v := wire.ToEmbeddingList(req.Model, one, req.EncodingFormat).Data[0]
-		v.Index = i
-		return v
-	})
 }
 
 // Lengths are what a model's context takes, in tokens, under the names that vLLM and the vendor's

@@ -46,6 +46,23 @@ func (x *Exchange) ReadPrompt(to prompt.Route) (r *prompt.Request, enc prompt.En
 	return r, enc, err
 }
 
+// ReadVectors is Read of a request for vectors. Only pictures may make its body large.
+func (x *Exchange) ReadVectors(decode func([]byte) (*prompt.Vectors, error)) (*prompt.Vectors, error) {
+	b, err := x.body(MaxBody)
+	if err != nil {
+		return nil, err
+	}
+	v, err := decode(b)
+	switch {
+	case err != nil:
+		return nil, err
+	//rule:T7 ./server TestLimits false
+	case v.Text() > MaxSmallBody || len(b) > MaxSmallBody && len(v.Images()) == 0:
+		return nil, TooLarge(MaxSmallBody)
+	}
+	return v, x.weighText(v.Text())
+}
+
 // body reads a body within the read deadline, and weighs it. Compressed bodies are refused: a few
 // bytes could stand for gigabytes.
 func (x *Exchange) body(limit int64) ([]byte, error) {
@@ -128,21 +145,27 @@ func (x *Exchange) more(n int64) error { return x.room(x.held.need + n) }
 // might have been an image's, and the automaton that a format becomes, which package grammar keeps
 // below 64 MiB. More text than any context holds is refused.
 func (x *Exchange) weighDecoded(r *prompt.Request) error {
-	if h := &x.held; h.coded {
-		text := r.Text()
-		if text > body.MaxText {
-			return body.TextTooLong()
-		}
-		//rule:T7 ./server TestWeighedAgain ; extra => ; false && extra
-		if extra := text - h.text; extra > 0 {
-			h.text = text
-			if err := x.more(int64(extra) * body.TextCost); err != nil {
-				return err
-			}
+	if x.held.coded {
+		if err := x.weighText(r.Text()); err != nil {
+			return err
 		}
 	}
 	if n := min(1024*int64(len(r.Format)), 64<<20); n > freeCost {
 		return x.more(n)
+	}
+	return nil
+}
+
+// weighText takes room for as much text, where the body was weighed with less.
+func (x *Exchange) weighText(text int) error {
+	h := &x.held
+	if text > body.MaxText {
+		return body.TextTooLong()
+	}
+	//rule:T7 ./server TestWeighedAgain ; h.coded => ; false && h.coded
+	if extra := text - h.text; h.coded && extra > 0 {
+		h.text = text
+		return x.more(int64(extra) * body.TextCost)
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ var kinds = map[string]kind{
 	"scripted":        {size: "1M", params: 1e6},
 	"scripted-chat":   {caps: chat.Capabilities{Tools: true, Thinking: true, Insert: true, System: true}, size: "1M", params: 1e6},
 	"scripted-embed":  {embedding: true, size: "1M", params: 1e6},
+	"scripted-search": {embedding: true, caps: chat.Capabilities{Vision: true}, size: "1M", params: 1e6},
 	"scripted-vision": {caps: chat.Capabilities{Vision: true, System: true}, size: "1M", params: 1e6},
 	// Recognisers have no template.
 	"scripted-hearing": {caps: chat.Capabilities{Audio: true}, size: "1M", params: 1e6},
@@ -121,6 +122,9 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) 
 		Memory: l.Config.Info.Memory,
 		Layers: 2, Embedding: k.embedding, CardBytes: cardBytes,
 		Device: "scripted", Capabilities: k.caps}
+	if k.embedding && k.caps.Vision {
+		c.Info.Prompts = []string{"query", "document"}
+	}
 	if k.caps.Speech {
 		c.Info.Voices, c.Info.SampleRate = voices, speakRate
 	}
