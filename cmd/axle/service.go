@@ -51,6 +51,7 @@ type service struct {
 	figures net.Listener  // of metrics and health; nil: none of their own
 	rooms   net.Listener  // of voice satellites that are heard; nil: none
 	said    net.Listener  // of those for which text is spoken; nil: none, or rooms answers them too
+	photos  net.Listener  // of Immich; nil: none
 	lost    chan error    // the card is lost
 	ending  chan struct{} // closed when no more work is taken
 	machine *machine
@@ -82,7 +83,8 @@ func runService(ctx context.Context, o serviceOptions) error {
 		serve func(context.Context, net.Listener, time.Duration) error
 	}{{s.old, "vendor", s.server.ServeVendor}, {s.figures, "metrics", s.server.ServeMetrics},
 		{s.rooms, "wyoming", satellites(s.server, server.Wyoming{Hear: true, Say: s.wyomingSay == s.wyoming})},
-		{s.said, "wyoming", satellites(s.server, server.Wyoming{Say: true})}} {
+		{s.said, "wyoming", satellites(s.server, server.Wyoming{Say: true})},
+		{s.photos, "immich", s.server.ServeImmich}} {
 		if at.ln != nil {
 			s.log.Info("listening", zap.String("address", at.ln.Addr().String()), zap.String("api", at.what))
 			others.Go(func() { _ = at.serve(run, at.ln, graceTime) })
@@ -162,7 +164,7 @@ func (s *service) listen() (err error) {
 		flag, addr string
 		ln         *net.Listener
 	}{{"vendor-api", vendor, &s.old}, {"metrics-addr", s.metricsAddr, &s.figures}, {"wyoming", s.wyoming, &s.rooms},
-		{"wyoming-say", say, &s.said}} {
+		{"wyoming-say", say, &s.said}, {"immich", s.immich, &s.photos}} {
 		if at.addr == "" {
 			continue
 		}
@@ -209,6 +211,10 @@ func (s *service) build() (err error) {
 			s.log.Warn("voice satellites are answered beyond this machine: anyone who reaches this port may have speech written down "+
 				"or text spoken, without a key", zap.String("address", ln.Addr().String()))
 		}
+	}
+	if s.photos != nil && !isLoopback(s.photos.Addr()) {
+		s.log.Warn("Immich is answered beyond this machine: anyone who reaches this port may have vectors made of texts and pictures, and "+
+			"faces found, without a key", zap.String("address", s.photos.Addr().String()))
 	}
 	so := s.settings.server
 	if so.VAD, err = readVAD(s.vad); err != nil {

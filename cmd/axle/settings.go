@@ -28,6 +28,7 @@ type settings struct {
 	wyoming     string // address of the Wyoming protocol for recognition; "": it is not answered
 	wyomingSay  string // and for synthesis
 	mdns        bool   // announce both on the local network
+	immich      string // address of Immich's machine-learning service; "": it is not answered
 	metricsAddr string // address of metrics and health apart from the API; "": there is none
 	keysFile    string
 	tlsCert     string
@@ -190,6 +191,11 @@ var table = []setting{
 	{flag: "mdns", text: "announce the ports of --wyoming and --wyoming-say on the local network, so that Home Assistant finds them",
 		more: "By multicast DNS, over IPv4. Everyone on the network learns of them. A port of 127.0.0.1 is not announced.",
 		read: yes(func(s *settings) *bool { return &s.mdns })},
+	{flag: "immich", kind: "address",
+		text:    "also answer as Immich's machine-learning service on this address, without keys and TLS",
+		more:    "Immich dials it; docs/immich.md says how. Everyone who reaches the port may have vectors made and faces found.",
+		example: ":3003",
+		read:    as(func(s *settings) *string { return &s.immich }, orNone(server.ParseAddr))},
 	{flag: "vad", kind: "file", text: "file of the net Silero VAD, version 5 or 6, which finds speech in what comes to /v1/realtime",
 		more:    "Without it speech is what is louder than the noise. Some packages of recognisers have the file, Qwen3-ASR for one.",
 		example: "silero_vad.onnx", read: text(func(s *settings) *string { return &s.vad })},

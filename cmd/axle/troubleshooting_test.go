@@ -35,7 +35,7 @@ func TestTroubleshooting(t *testing.T) {
 		"prefix", "tokenizer", "sampler", "axmodel",
 		"server", "server/access", "server/answer", "server/catalog", "server/request", "server/pool", "server/monitor", "server/manage",
 		"server/ollama", "server/body", "server/prompt", "server/ollamatype",
-		"server/openai", "server/anthropic", "server/vendor", "server/wyoming", "server/mdns", "server/realtime",
+		"server/openai", "server/anthropic", "server/vendor", "server/wyoming", "server/immich", "server/mdns", "server/realtime",
 		"server/local", "cmd/internal/benchmark", "cmd/internal/call", "cmd/internal/diagnosis",
 		"cmd/internal/inspection", "cmd/internal/singlenet", "cmd/internal/sound",
 		"cmd/internal/transcript", "cmd/internal/watch", "cmd/axle"} {

@@ -89,6 +89,14 @@ func (f *PictureForm) read() error {
 	}
 }
 
+// Whole reads what is left of the form. picture is nil where it has none.
+func (f *PictureForm) Whole() (fields map[string]string, picture []byte, err error) {
+	if f.coming != nil {
+		err = f.rest()
+	}
+	return f.fields, f.picture, err
+}
+
 // rest reads the picture and the fields behind it.
 func (f *PictureForm) rest() error {
 	if f.coming == nil {
