@@ -168,19 +168,19 @@ func say(c *cobra.Command, conn *connection, t client.Text, text, out, format st
 		}
 		return err
 	}
-	return toFile(c, out, func(w io.Writer, at io.WriterAt) error {
+	return toFile(c, out, "a sound", func(w io.Writer, at io.WriterAt) error {
 		return write(ctx, conn, t, text, &sound.Encoder{W: w, Format: format}, at)
 	})
 }
 
-// toFile opens where -o says that a sound goes: to a file that is there only when work has not
-// failed, to a device or a pipe, or with - to standard output. at is nil where it cannot be written
-// at.
-func toFile(c *cobra.Command, out string, work func(w io.Writer, at io.WriterAt) error) error {
+// toFile opens where -o says that a sound or a picture goes: to a file that is there only when work
+// has not failed, to a device or a pipe, or with - to standard output. at is nil where it cannot be
+// written at.
+func toFile(c *cobra.Command, out, what string, work func(w io.Writer, at io.WriterAt) error) error {
 	if out == "-" {
-		w := plain.Raw(c.OutOrStdout()) // a sound is no text
+		w := plain.Raw(c.OutOrStdout()) // which is no text
 		if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-			return usageError("a sound is not for a terminal: pipe it, or name a file with -o")
+			return usageError("%s is not for a terminal: pipe it, or name a file with -o", what)
 		}
 		return work(w, nil)
 	}

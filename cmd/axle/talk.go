@@ -102,7 +102,7 @@ all is answered.`,
 					o.Out = l
 					return call.Run(ctx, conn.Client, o)
 				}
-				return toFile(c, out, func(w io.Writer, at io.WriterAt) error {
+				return toFile(c, out, "a sound", func(w io.Writer, at io.WriterAt) error {
 					e := &sound.Encoder{W: w, Format: format}
 					o.Out = &written{e: e, played: make(chan error, 1)}
 					if err := call.Run(ctx, conn.Client, o); err != nil {
