@@ -70,6 +70,22 @@ func TestDetections(t *testing.T) {
 	}
 }
 
+// TestDetectorIsSet: a request that names no model is for the detector that is set, and not for
+// another where that is none.
+func TestDetectorIsSet(t *testing.T) {
+	picture := pictureField("image", drawnPNG(40, 20)) + "--x--\r\n"
+	for name, want := range map[string]string{"scripted-detecting": `"label":"person"`,
+		"scripted-chat": "scripted-chat:latest does not find things in pictures", "gone": "model 'gone' not found"} {
+		r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Detector = name })
+		if a := r.do("POST", detection, picture, "Content-Type", formKind); !strings.Contains(a.body, want) {
+			t.Errorf("%s is set: %d %s", name, a.code, a.body)
+		}
+		if a := r.do("POST", detection, field("model", "scripted-detecting")+picture, "Content-Type", formKind); a.code != 200 {
+			t.Errorf("%s is set, and another named: %d %s", name, a.code, a.body)
+		}
+	}
+}
+
 // TestDetectionKeys: the key is the field api_key before the picture, or a header. Without one the
 // picture is not looked at, and a key's limits count.
 func TestDetectionKeys(t *testing.T) {

@@ -60,6 +60,7 @@ type Options struct {
 	Measure       monitor.Measure // how a benchmark measures a model; nil: none can be started
 	WyomingModel  string          // what satellites ask that name no model; "": the first that hears
 	WyomingVoices string          // the model whose voices satellites are offered first; "": the first that speaks
+	Detector      string          // the model that finds things in pictures where a request names none; "": the first that does
 	VAD           *vad.Silero     // finds speech in what comes to /v1/realtime; nil: its level does
 	VLLM          bool            // /metrics repeats what balancers ask for under vLLM's names
 }
@@ -108,7 +109,8 @@ func New(st catalog.Store, loader pool.Loader, puller catalog.Puller, o Options)
 		LoadTimeout: o.LoadTimeout})
 	s.manager = manage.New(manage.Options{Store: st, Loaded: s.models, Puller: puller, NoPull: o.NoPull, NoDelete: o.NoDelete,
 		ContextLength: o.ContextLength})
-	s.answers = answer.New(answer.Options{Store: st, Loaded: s.models, Shared: s.shared, ContextLength: o.ContextLength})
+	s.answers = answer.New(answer.Options{Store: st, Loaded: s.models, Shared: s.shared, ContextLength: o.ContextLength,
+		Detector: o.Detector})
 	kept := ""
 	if dir := st.Dir(); dir != "" {
 		kept = filepath.Join(dir, "bench")

@@ -297,6 +297,7 @@ func TestSettings(t *testing.T) {
 		{map[string]string{"AXLE_WYOMING_SAY": ":10200", "AXLE_WYOMING_SAY_MODEL": "mouth"}, nil, func(e settings) bool {
 			return e.wyomingSay == ":10200" && e.wyoming == "" && e.server.WyomingVoices == "mouth" && e.server.WyomingModel == ""
 		}, ""},
+		{map[string]string{"AXLE_DETECTOR": "eyes"}, nil, func(e settings) bool { return e.server.Detector == "eyes" }, ""},
 		{map[string]string{"AXLE_MDNS": "1"}, nil, func(e settings) bool { return e.mdns }, ""},
 		{nil, []string{"--wyoming-say", "10200"}, nil, "--wyoming-say: \"10200\" is not host:port"},
 		{map[string]string{"AXLE_VAD": "a.onnx"}, nil, func(e settings) bool { return e.vad == "a.onnx" }, ""},

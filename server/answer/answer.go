@@ -21,7 +21,8 @@ type Options struct {
 	Store         catalog.Store
 	Loaded        *pool.Models
 	Shared        *request.Shared
-	ContextLength int // num_ctx where a request has none; 0: the model's
+	ContextLength int    // num_ctx where a request has none; 0: the model's
+	Detector      string // the model that finds things where a request names none; "": the first that does
 }
 
 // Answers answers requests.

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -159,7 +160,7 @@ func (a *Answers) detections(x *request.Exchange, f *PictureForm, sure func(stri
 	if err != nil {
 		return nil, err
 	}
-	q := &checked{model: f.fields["model"]}
+	q := &checked{model: cmp.Or(f.fields["model"], a.o.Detector)}
 	if q.model == "" {
 		all, err := a.Detectors(x.Ctx())
 		if err != nil {
