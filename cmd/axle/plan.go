@@ -33,7 +33,8 @@ fits, how fast it answers, and how many conversations stay on the card, in
 memory and on disk. It computes from the model's shapes and from the known
 speeds of such a card. It measures nothing; 'axle bench' measures.
 
-With --with it computes whether several models fit on a card together.
+With --with it computes whether several models fit on a card together, and with
+a detector of things in pictures among them how soon a picture is answered.
 
 MODEL is a name in the store or in the catalogue, a package's folder, or one of
 the shapes
@@ -41,7 +42,8 @@ the shapes
 		Example: `  axle plan qwen3:4b
   axle plan qwen3-0.6b --profile cm3588
   axle plan qwen3-4b --ram 16GB --cache-disk 20GB --conversation 1500
-  axle plan qwen3:1.7b --with qwen3-embedding:0.6b,smolvlm2:500m`,
+  axle plan qwen3:1.7b --with qwen3-embedding:0.6b,smolvlm2:500m
+  axle plan yolo11s --with qwen3:0.6b,sensevoice`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := profiles.Load(profile)
@@ -64,7 +66,7 @@ the shapes
 					}
 					all = append(all, other)
 				}
-				set := plan.Together(memory<<20, all...)
+				set := plan.Together(p, memory<<20, all...)
 				if asJSON {
 					return printJSON(c.OutOrStdout(), set)
 				}

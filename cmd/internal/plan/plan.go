@@ -73,8 +73,13 @@ type Model struct {
 	// tokens a second that others have published, as the catalogue has it; 0: none is published
 	Speed float64 `json:"published_tokens_per_second,omitempty"`
 	Note  string  `json:"published_note,omitempty"` // what is said of that
-	// nets of another kind than a language model
-	Net bool `json:"single_net,omitempty"`
+	// nets of another kind than a language model, which is called so
+	Net  bool   `json:"single_net,omitempty"`
+	Kind string `json:"kind,omitempty"`
+	// it finds things in pictures
+	Detects bool `json:"-"`
+	// bytes of the tensors of all nets, which go over the link
+	IO int64 `json:"-"`
 }
 
 // Shape describes one of Shapes, as far as the catalogue has the model with what it is known to
@@ -144,8 +149,8 @@ func Pulled(p *models.Package, e *hub.Entry) Model {
 // Net describes a package of another kind by the memory that it takes. No profile tells how long a
 // call takes.
 func Net(i models.Info) Model {
-	return Model{Net: true, Name: i.Name, Context: i.Context, Hidden: i.Hidden, Card: i.Memory.Card, Most: i.Memory.Load,
-		Files: i.Memory.Layers}
+	return Model{Net: true, Kind: i.Kind, Name: i.Name, Context: i.Context, Hidden: i.Hidden, Card: i.Memory.Card, Most: i.Memory.Load,
+		Files: i.Memory.Layers, IO: i.Memory.IO, Detects: slices.Contains(i.Capabilities, "detection")}
 }
 
 // modelOfShape describes a shape without weights. Compiled files hold more than the weights, and a
@@ -281,25 +286,13 @@ func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report
 	if t, ok := p.EncoderTime(m.Patches, m.Hidden); ok && m.Rows > 0 {
 		r.Encoding = time.Duration(m.Calls) * t
 	}
-	layers := func(rows, cells int) (t time.Duration) {
-		for _, l := range m.Layers {
-			d, measured := p.LayerTime(l, rows, cells)
-			t += d
-			r.Measured = r.Measured && measured
-		}
+	layers := func(rows, cells int) time.Duration {
+		t, measured := m.layers(p, rows, cells)
+		r.Measured = r.Measured && measured
 		return t
 	}
 	shape := axcl.Shape{Groups: m.Groups, Cells: m.Context}
-	// What goes over the link for rows rows: embeddings, positions, mask; and logits for each
-	// wanted row.
-	link := func(rows, cells, wanted int) time.Duration {
-		up, down := p.Copies["h2d-pinned"], p.Copies["d2h-pinned"]
-		t := up.Time(int64(rows*m.Hidden*2)) + up.Time(int64(rows*4)) + up.Time(int64(cells+rows)*2) + p.Sync
-		if m.LayerInputs > 0 {
-			t += time.Duration(len(m.Layers)) * up.Time(int64(rows*m.LayerInputs/len(m.Layers))*2)
-		}
-		return t + time.Duration(wanted)*down.Time(int64(m.Out)*2)
-	}
+	link := func(rows, cells, wanted int) time.Duration { return m.link(p, rows, cells, wanted) }
 	head := p.HeadTime(m.HeadBytes)
 	// A lone row runs on the smallest group that reaches what it sees.
 	lone := func(cells int) (time.Duration, axcl.Group, bool) {
@@ -382,6 +375,28 @@ func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report
 	}
 	r.keep(m, p, keep, first)
 	return r
+}
+
+// layers is what all layers take for a call of a group, and whether each such layer was measured.
+func (m Model) layers(p *profiles.Profile, rows, cells int) (t time.Duration, measured bool) {
+	measured = true
+	for _, l := range m.Layers {
+		d, known := p.LayerTime(l, rows, cells)
+		t += d
+		measured = measured && known
+	}
+	return t, measured
+}
+
+// link is how long what goes over the link for rows rows takes: embeddings, positions, mask; and
+// logits for each wanted row.
+func (m Model) link(p *profiles.Profile, rows, cells, wanted int) time.Duration {
+	up, down := p.Copies["h2d-pinned"], p.Copies["d2h-pinned"]
+	t := up.Time(int64(rows*m.Hidden*2)) + up.Time(int64(rows*4)) + up.Time(int64(cells+rows)*2) + p.Sync
+	if m.LayerInputs > 0 {
+		t += time.Duration(len(m.Layers)) * up.Time(int64(rows*m.LayerInputs/len(m.Layers))*2)
+	}
+	return t + time.Duration(wanted)*down.Time(int64(m.Out)*2)
 }
 
 // Text writes the plan as tables for a person, as wide as w's terminal.

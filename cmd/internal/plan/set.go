@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/axle-llm/axle/axcl/simcard/profiles"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -18,6 +19,8 @@ type Set struct {
 	Most   int64      `json:"card_memory_loading_bytes"` // while they are loaded in that order
 	Limit  int64      `json:"card_memory_limit_bytes"`
 	Fits   bool       `json:"fits"`
+	// where one of them finds things in pictures
+	Detection *Detection `json:"detection,omitempty"`
 }
 
 // SetModel is one of them.
@@ -27,10 +30,10 @@ type SetModel struct {
 	Most int64  `json:"card_memory_loading_bytes"`
 }
 
-// Together computes whether models fit into limit bytes of a card. A model takes more while it is
-// loaded than afterwards, so those that take the most more are loaded first.
-func Together(limit int64, all ...Model) Set {
-	s := Set{Limit: limit}
+// Together computes whether models fit into limit bytes of a card of profile p. A model takes more
+// while it is loaded than afterwards, so those that take the most more are loaded first.
+func Together(p *profiles.Profile, limit int64, all ...Model) Set {
+	s := Set{Limit: limit, Detection: detection(p, all)}
 	for _, m := range all {
 		s.Models = append(s.Models, SetModel{m.Name, m.Card, max(m.Most, m.Card)})
 	}
@@ -60,5 +63,8 @@ func (s Set) Text(w io.Writer) error {
 	if s.Fits {
 		fmt.Fprintf(t, "\naxle serve --preload %s\n", strings.Join(names, ","))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil || s.Detection == nil {
+		return err
+	}
+	return s.Detection.write(w)
 }

@@ -24,7 +24,7 @@ func TestTogether(t *testing.T) {
 		{[]Model{a, a}, 210, "a,a", 200, 210, true},
 		{[]Model{{Name: "d", Card: 90}}, 90, "d", 90, 90, true}, // what is taken while it is loaded is not known
 	} {
-		s := Together(tt.limit, tt.all...)
+		s := Together(mustProfile(t), tt.limit, tt.all...)
 		var order []string
 		for _, m := range s.Models {
 			order = append(order, m.Name)
