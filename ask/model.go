@@ -91,6 +91,7 @@ type Stats struct {
 	Proven                            map[string]bool // what the card was proven to do; "wide": see NoWidePasses
 	Compared                          Compared        // with what its answers were compared when it was loaded
 	Busy                              time.Duration   // time inside passes
+	Piece                             time.Duration   // the longest piece of its work, during which urgent work waits; 0: not known yet
 	Temperature                       float64
 	NPULoad                           float64
 	CardFree, CardTotal               int64

@@ -83,8 +83,8 @@ func (b statsOnly) Stats() Stats { return b.st }
 // TestReplicasStats: what two cards did is what both did, figure by figure; a limit that both have
 // is one.
 func TestReplicasStats(t *testing.T) {
-	once := map[string]bool{"Temperature": true, "NPULoad": true, "Memory.Rows": true, "Memory.Bytes": true, "Disk.Rows": true,
-		"Disk.Bytes": true, "Head.Rest": true, "Head.Bits": true, "Head.Bytes": true}
+	once := map[string]bool{"Piece": true, "Temperature": true, "NPULoad": true, "Memory.Rows": true, "Memory.Bytes": true,
+		"Disk.Rows": true, "Disk.Bytes": true, "Head.Rest": true, "Head.Bits": true, "Head.Bytes": true}
 	// figures calls f with each number of a Stats.
 	var figures func(prefix string, v reflect.Value, f func(name string, v reflect.Value))
 	figures = func(prefix string, v reflect.Value, f func(name string, v reflect.Value)) {

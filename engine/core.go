@@ -355,6 +355,7 @@ func (m *core) count(f func(*Stats)) {
 // survey counts the cells.
 func (m *core) survey(st *Stats) {
 	m.counted = m.card.Now()
+	st.Piece = m.longest()
 	st.CellsUsed, st.CellsCached, st.CellsShared = m.cells.Counts()
 	st.Slots, st.SlotsUsed, st.SlotsKept = m.cache.Slots()
 }

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/internal/fair"
@@ -298,6 +299,9 @@ func (b *netBackend) Stats() Stats {
 	info := b.card.Info()
 	st := Stats{State: "ready", Queued: int(b.waiting.Load()), Passes: map[string]uint64{b.called: b.calls.Load()}, CardFree: info.FreeCMM,
 		CardTotal: info.TotalCMM, Temperature: info.Temperature, NPULoad: info.NPULoad}
+	for _, n := range b.nets {
+		st.Piece = max(st.Piece, time.Duration(n.most.Load()))
+	}
 	switch {
 	case b.closed.Load():
 		st.State = "closed"

@@ -21,6 +21,7 @@ type Net struct {
 	kind   card.Kind // of its calls
 	groups []netGroup
 	took   atomic.Int64 // time.Duration: of the last call
+	most   atomic.Int64 // of the longest
 	once   sync.Once
 }
 
@@ -102,6 +103,7 @@ func (n *Net) piece(ctx context.Context, f func(axcl.Device) error) (took time.D
 		err := n.card.Watched(20*last, func() error { return f(dev) })
 		if took = n.card.Now() - t0; err == nil {
 			n.took.Store(int64(took))
+			n.most.Store(max(n.most.Load(), int64(took)))
 		}
 		if err == nil || axcl.Fatal(err) || errors.Is(err, axcl.ErrPass) {
 			return err

@@ -382,6 +382,7 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 				b.m.drafter = b.draft.drafting()
 			}
 		}
+		b.m.count(func(*Stats) {})
 		c.Attach(b.m, 1)
 		if err := c.Refresh(); err != nil {
 			return err

@@ -50,6 +50,7 @@ func OpenShape(ctx context.Context, c *Card, dir string, s axmodel.Shape, o Open
 		if err := b.m.readyShape(ctx, dev, dir, s, o); err != nil {
 			return errors.Join(err, b.m.heads.close(), c.Unload(model))
 		}
+		b.m.count(func(*Stats) {})
 		c.Attach(b.m, 1)
 		return nil
 	})

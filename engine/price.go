@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/axle-llm/axle/axcl"
+import (
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+)
 
 // prices computes the time of operations on one model's rows, from the shape, from what the card
 // was shown to do, and from the cost table.
@@ -95,6 +99,26 @@ func (p *prices) dear() float64 {
 		return 0
 	}
 	return p.lone(p.wideReach+1) - p.costs.group[g]/float64(p.wide)
+}
+
+// pieceHeads is how many answers the longest piece is taken to carry beside a prompt.
+const pieceHeads = 4
+
+// longest returns the time of the longest pass.
+func (p *prices) longest() time.Duration {
+	most := 0.0
+	for i, g := range p.shape.Groups {
+		heads := 1
+		if g.Rows > 1 && p.shape.State == 0 { // else a pass has rows of one sequence
+			heads = pieceHeads
+		}
+		sec := p.costs.group[i]
+		if !p.costs.onlyHost {
+			sec += float64(heads) * p.costs.head
+		}
+		most = max(most, sec)
+	}
+	return time.Duration(most * float64(time.Second))
 }
 
 // priceOf returns the time to move the rows to cells in as many runs. A piece is at most

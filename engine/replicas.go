@@ -389,6 +389,7 @@ func (r *replicas) Stats() Stats {
 			sum.Head.Ready, sum.Head.Soon, sum.Head.Why = st.Head.Ready, st.Head.Soon, st.Head.Why
 		}
 		sum.Busy += st.Busy
+		sum.Piece = max(sum.Piece, st.Piece)
 		sum.Encoding += st.Encoding
 		sum.Memory.Rows, sum.Memory.Bytes = max(sum.Memory.Rows, st.Memory.Rows), max(sum.Memory.Bytes, st.Memory.Bytes) // one limit
 		sum.Memory.UsedBytes += st.Memory.UsedBytes

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -85,7 +86,7 @@ func cardRig(t *testing.T, cards ...pool.Card) (*rig, *carded, *observer.Observe
 	core, log := observer.New(zap.InfoLevel)
 	l := &carded{cards: cards}
 	s := server.New(local.New(old.store, local.Options{Describe: scripted.Describe}), l, nil,
-		server.Options{Loopback: true, Log: zap.New(core)})
+		server.Options{Loopback: true, KeepAlive: time.Minute, Log: zap.New(core)})
 	ts := httptest.NewServer(s.Handler())
 	t.Cleanup(func() {
 		ts.Close()

@@ -134,7 +134,7 @@ func TestMetricsAndHealth(t *testing.T) {
 		`axle_model_card_bytes{model="scripted-chat:latest"}`, `axle_card_temperature_celsius{model="scripted-chat:latest"} 41.5`,
 		`axle_passes_total{model="scripted-chat:latest",kind="decode"} 3`,
 		"axle_speculation_accepted_total", "axle_cells_shared", "axle_reused_tokens_total", "axle_queued", "axle_card_load_ratio",
-		"axle_card_memory_free_bytes",
+		"axle_card_memory_free_bytes", `axle_longest_piece_seconds{model="scripted-chat:latest"} 0.06`,
 		`axle_states{model="scripted-chat:latest"} 0`, "axle_states_used{", "axle_states_kept{",
 		`axle_memory_rows{model="scripted-chat:latest"} 300`, `axle_memory_rows_used{model="scripted-chat:latest"} 20`,
 		`axle_memory_bytes{model="scripted-chat:latest"} 614400`, `axle_memory_reused_tokens_total{model="scripted-chat:latest"} 7`,

@@ -117,6 +117,8 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool, key *access.Key) {
 	stat("axle_speculation_key_accepted_total", "counter", "Of those, guesses that were right.",
 		func(s ask.Stats) any { return s.KeyAccepted })
 	stat("axle_card_busy_seconds_total", "counter", "Time inside passes.", func(s ask.Stats) any { return s.Busy.Seconds() })
+	stat("axle_longest_piece_seconds", "gauge", "The longest piece of the model's work, during which detections wait.",
+		func(s ask.Stats) any { return s.Piece.Seconds() })
 	stat("axle_card_temperature_celsius", "gauge", "The card's temperature.", func(s ask.Stats) any { return s.Temperature })
 	stat("axle_card_load_ratio", "gauge", "The card's own load figure, 0 to 1.", func(s ask.Stats) any { return s.NPULoad / 100 })
 	stat("axle_card_memory_free_bytes", "gauge", "Free card memory.", func(s ask.Stats) any { return s.CardFree })

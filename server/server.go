@@ -83,6 +83,7 @@ type Server struct {
 	full     atomic.Bool  // /readyz said "nearly full", and nothing has changed since
 	refused  sync.Once    // for Ending
 	warm     sync.Map     // device to *atomic.Bool: the log says that it is hot
+	late     sync.Map     // of models and a detector: the log says that pictures are late beside them
 	active   atomic.Int64 // answers that run
 	rooms    atomic.Int64 // connections of satellites
 	calls    atomic.Int64 // sessions of the Realtime API
@@ -266,11 +267,13 @@ func (s *Server) Lost() error {
 	return nil
 }
 
-// LookAtCards notes a card that was lost while no request ran on it, and one that has become hot or
-// cool. It is called again and again while the server serves.
+// LookAtCards notes a card that was lost while no request ran on it, one that has become hot or
+// cool, and models beside which detections are late. It is called again and again while the server
+// serves.
 func (s *Server) LookAtCards() {
 	models := s.models.Loaded()
 	s.lookHeat(models)
+	s.lookPieces(models)
 	for _, r := range models {
 		if r.Stats.State == "lost" {
 			s.SetLost(&axcl.Error{Op: "watchdog", Layer: axcl.NoLayer, Kind: axcl.ErrLost})

@@ -69,7 +69,7 @@ func New(c Config) *Backend {
 	b := &Backend{c: c, words: newWords(), slots: make(chan struct{}, c.Parallel), end: make(chan struct{})}
 	b.stats.State = "ready"
 	b.stats.Cells = c.Info.Context
-	b.stats.Temperature = 41.5
+	b.stats.Temperature, b.stats.Piece = 41.5, 60*time.Millisecond
 	b.stats.Memory = ask.MemoryTier{Rows: 300, Used: 20, Bytes: 300 << 11, UsedBytes: 20 << 11, Hits: 7, Out: 20 << 11, In: 7 << 11,
 		Saved: 1500 * time.Millisecond}
 	b.stats.Disk = ask.DiskTier{On: true, Rows: 640, Bytes: 640 << 11, Hits: 3, Out: 5 << 11, In: 3 << 11, Saved: 250 * time.Millisecond}
