@@ -122,6 +122,15 @@ func judged(t *testing.T, c *axmodeltest.Checkpoint, ids []int32, place int32, l
 			seen = append(seen, s)
 		}
 	}
+	across, down := c.Sight.Across/c.Sight.Merge, c.Sight.Down/c.Sight.Merge
+	judgedRows(t, c, ids, place, across, down, seen, got)
+}
+
+// judgedRows is judged for rows of pictures that the oracle has computed, of across × down each.
+func judgedRows(t *testing.T, c *axmodeltest.Checkpoint, ids []int32, place int32, across, down int, seen []*axmodeltest.Seen,
+	got []int32,
+) {
+	t.Helper()
 	var rows []axmodeltest.Row
 	next, put := 0, 0
 	add := func(r axmodeltest.Row) {
@@ -130,7 +139,6 @@ func judged(t *testing.T, c *axmodeltest.Checkpoint, ids []int32, place int32, l
 		}
 		rows = append(rows, r)
 	}
-	across, down := c.Sight.Across/c.Sight.Merge, c.Sight.Down/c.Sight.Merge
 	for _, id := range append(slices.Clone(ids), got...) {
 		if id != place || put == len(seen) {
 			add(axmodeltest.Row{Token: int(id), Pos: next})

@@ -77,6 +77,9 @@ func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err e
 			}
 		}
 		fit += len(msg.Images)
+		if m.o.Sees.Most > 0 && fit > m.o.Sees.Most {
+			return false
+		}
 		//rule:T7 TestManyPictures fit*m.o.rows() < most && =>
 		return len(msg.Images) == 0 || fit*m.o.rows() < most && pixels <= picturesWhole && (fit == 1 || int64(fit)*bytes <= held)
 	}
@@ -93,6 +96,9 @@ func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err e
 		switch last := i == len(msgs)-1; {
 		case r.Truncate && !last:
 			return i + 1, rows, nil
+		case m.o.Sees.Most > 0 && fit > m.o.Sees.Most:
+			return 0, rows, fmt.Errorf("%w: %s takes %d picture a request: ask about each in a request of its own", ErrRequest, m.info.Name,
+				m.o.Sees.Most)
 		case fit*m.o.rows() >= most || !r.Truncate && rows >= most:
 			return 0, rows, &ContextError{Have: max(rows, most+1), Max: most} // text needs rows too: pictures that just fit are too many
 		default:
@@ -143,7 +149,7 @@ func (m *Model) signed(ctx context.Context, r *Request, isChat bool, pictures in
 	}
 	for i := range own.Messages {
 		if msg := &own.Messages[i]; isChat && len(msg.Images) > 0 {
-			msg.Content, msg.Null, msg.Images, msg.Parts = content(msg, sign), false, nil, nil
+			msg.Content, msg.Null, msg.Images, msg.Parts = content(msg, v.Most > 0, sign), false, nil, nil
 		}
 	}
 	if ps, err = m.rendered(ctx, &own, isChat); err != nil {
@@ -180,10 +186,11 @@ func (m *Model) signed(ctx context.Context, r *Request, isChat bool, pictures in
 	return out, nil
 }
 
-// content returns a message's content with a sign in the place of each picture.
-func content(msg *chat.Message, sign func(i, n int) string) string {
+// content returns a message's content with a sign in the place of each picture: before the text
+// where first is set, wherever the message has it.
+func content(msg *chat.Message, first bool, sign func(i, n int) string) string {
 	parts := msg.Parts
-	if parts == nil {
+	if parts == nil || first {
 		parts = append(slices.Repeat([]chat.Part{{Image: true}}, len(msg.Images)), chat.Part{Text: msg.Content})
 	}
 	var sb strings.Builder

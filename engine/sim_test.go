@@ -406,6 +406,14 @@ func TestSightNative(t *testing.T) {
 	testSightPackage(t, open)
 }
 
+// TestLocateNative is TestLocate through the vendor's ABI.
+func TestLocateNative(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
+	open, _ := onSim(t, "hazards=strict")
+	testLocate(t, open)
+}
+
 // TestProbesNative is TestProbes through the vendor's ABI.
 func TestProbesNative(t *testing.T) {
 	lane.Slow(t)

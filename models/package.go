@@ -212,10 +212,10 @@ func (p *plan) open(name string) (*Package, error) {
 	if err := pkg.agree(); err != nil {
 		return fail(err)
 	}
+	pkg.readVision() // it may tell the family
 	if pkg.Sampling, pkg.Stops, pkg.BOS, err = p.sampling(); err != nil {
 		return fail(err)
 	}
-	pkg.readVision()
 	pkg.settle()
 	if pkg.Size, pkg.digest, err = identify(t, p.files()); err != nil {
 		return fail(err)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/tokenizer"
 	"github.com/axle-llm/axle/vision"
 )
@@ -31,6 +33,7 @@ type pictureFamily struct {
 	square      bool // laid on a black square before it is resized
 	mrope       bool // rows have positions in three components
 	places      int  // answers tell places in the picture by the tokens <0> to <places>, one id each, in order; 0: they do not
+	most        int  // a request has this many pictures at most, before the text of their turn; 0: as many as there is room for
 }
 
 // families of models that see. Where the vendor's runtime and the models' own templates differ (its
@@ -54,7 +57,7 @@ var pictureFamilies = []pictureFamily{
 	{name: "Qwen3Omni", alias: []string{"Qwen3OmniVL"}, hints: []string{"qwen3omni"}, row: "<|image_pad|>", open: "<|vision_start|>",
 		close: "<|vision_end|>", norm: vision.Signed},
 	{name: "LocateAnythingVL", alias: []string{"LocateAnything"}, hints: []string{"locateanything"}, row: "<IMG_CONTEXT>", open: "<img>",
-		close: "</img>", before: "<image %d>", first: 1, always: true, norm: vision.Signed, places: 1000},
+		close: "</img>", before: "<image %d>", first: 1, always: true, norm: vision.Signed, places: 1000, most: 1},
 }
 
 // pictureFamilyOf finds a family by what vlm_type says.
@@ -80,6 +83,35 @@ func pictureFamilyByName(names ...string) *pictureFamily {
 			if slices.Contains(f.hints, n) {
 				return &pictureFamilies[i]
 			}
+		}
+	}
+	return nil
+}
+
+// pictureFamilyByPlaces finds the family of an encoder that nothing names, as in the first
+// packages of LocateAnything, whose layers are called qwen2: it takes patches of planes, and the
+// tokenizer has a token for each place that answers tell. No other family has those.
+func (pkg *Package) pictureFamilyByPlaces(m *axmodel.Meta) *pictureFamily {
+	if len(m.Groups) != 1 || len(m.Groups[0].Inputs) != 1 || !generic(pkg.Family) {
+		return nil
+	}
+	in := m.Groups[0].Inputs[0]
+	if l, err := vision.ReadLayout(in.Shape, vision.F32, vision.Hints{}); err != nil || l.Kind != vision.Patches || in.Type != axcl.FP32 {
+		return nil
+	}
+	words, err := pkg.Tokenizer()
+	if err != nil {
+		return nil
+	}
+	for i := range pictureFamilies {
+		f := &pictureFamilies[i]
+		if f.places == 0 {
+			continue
+		}
+		if _, err := f.resolve(words); err == nil {
+			pkg.Family, pkg.p.family = f.hints[0], f.hints[0]
+			pkg.p.note("the encoder is of %s, by its patches and by the tokenizer's tokens for places", f.name)
+			return f
 		}
 	}
 	return nil

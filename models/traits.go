@@ -18,9 +18,12 @@ type traits struct {
 }
 
 var familyTraits = map[string]traits{
-	"gemma3":   {ends: []string{"<end_of_turn>", "<eos>"}},
-	"gemma4":   {ends: []string{"<turn|>", "<eos>", "<|tool_response>"}, quiet: true, shares: true, scaled: true},
-	"llama":    {generic: true},
+	"gemma3": {ends: []string{"<end_of_turn>", "<eos>"}},
+	"gemma4": {ends: []string{"<turn|>", "<eos>", "<|tool_response>"}, quiet: true, shares: true, scaled: true},
+	"llama":  {generic: true},
+	// Coordinates are single tokens, which a penalty on repetition would move.
+	"locateanything": {ends: []string{"<|im_end|>", "<|endoftext|>"},
+		sampling: Sampling{Temperature: new(0.0), RepetitionPenalty: new(1.0)}},
 	"minicpm5": {ends: []string{"<|im_end|>", "</s>"}, quiet: true},
 	"qwen":     {generic: true},
 	"qwen2":    {ends: []string{"<|im_end|>", "<|endoftext|>"}, generic: true},

@@ -33,6 +33,7 @@ type Vision struct {
 	Norm   vision.Norm   // what is done to its values
 	Square bool          // it is laid on a black square first
 	Tiles  int           // it is looked at in Tiles × Tiles parts and then whole, a call each; 0: whole, in one call
+	Most   int           // a request has this many pictures at most, before the text of their turn; 0: as many as there is room for
 
 	PerCall int // rows that a call gives
 	Rows    int // rows of a picture, in all its calls
@@ -124,9 +125,12 @@ func (pkg *Package) readEncoder(name string) error {
 		}
 	}
 	if v.family == nil {
+		v.family = pkg.pictureFamilyByPlaces(m)
+	}
+	if v.family == nil {
 		return bad("say it as vlm_type in config.json", "nothing tells which family this encoder belongs to")
 	}
-	v.Family, v.Word, v.Square, v.Tiles = v.family.name, v.family.row, v.family.square, v.family.tiles
+	v.Family, v.Word, v.Square, v.Tiles, v.Most = v.family.name, v.family.row, v.family.square, v.family.tiles, v.family.most
 	if err := v.readTensors(m, pkg.Hidden); err != nil {
 		return bad(whole, "%v", err)
 	}
@@ -228,6 +232,9 @@ func (v *Vision) pictures() string {
 	}
 	if v.MRope {
 		parts = append(parts, fmt.Sprintf("positions on a grid of %d×%d", v.Across, v.Down))
+	}
+	if v.Most > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d in a request", v.Most))
 	}
 	return strings.Join(append(parts, "before a turn's text"), ", ")
 }

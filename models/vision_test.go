@@ -389,4 +389,21 @@ func TestLocateAnything(t *testing.T) {
 	if tpl, err := p.Template(); err != nil || !strings.Contains(fmt.Sprintf("%T", tpl)+tpl.Source(), "im_start") {
 		t.Errorf("template %v, %v", tpl, err)
 	}
+	if s := p.Sampling; s.Temperature == nil || *s.Temperature != 0 || v.Most != 1 {
+		t.Errorf("sampling %+v, %d pictures a request", s, v.Most)
+	}
+	// The first packages say nothing of pictures: the patches and the tokenizer tell. Without the
+	// places it is any encoder.
+	bare := []byte(`{"template_filename_axmodel": "qwen2_p128_l%d_together.axmodel", "axmodel_num": 3}`)
+	b.write("config.json", bare)
+	p = b.open()
+	if v, err = p.Vision(); err != nil || v == nil || v.Family != "LocateAnythingVL" || v.Most != 1 || p.Family != "locateanything" ||
+		p.Sampling.Temperature == nil || *p.Sampling.Temperature != 0 || !noted(p, "by its patches") {
+		t.Errorf("%+v, %v, family %s, sampling %+v, notes %q", v, err, p.Family, p.Sampling, p.Notes)
+	}
+	b.words(places[:len(places)-1]...)
+	p = b.open()
+	if v, err := p.Vision(); err == nil || !strings.Contains(err.Error(), "nothing tells which family") || p.Family != "qwen2" {
+		t.Errorf("%+v, %v, family %s", v, err, p.Family)
+	}
 }
