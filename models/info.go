@@ -201,6 +201,7 @@ type Info struct {
 	Pooling       string      `json:"pooling,omitempty"`
 	Encoder       string      `json:"encoder,omitempty"`  // of pictures or of sound, in a line; empty where there is none
 	Pictures      string      `json:"pictures,omitempty"` // what a picture costs, or why none is read
+	Places        []int       `json:"places,omitempty"`   // parts of a picture's width and height that an answer's coordinates count; empty where that is not known
 	Size          int64       `json:"size_bytes"`
 	Memory        Memory      `json:"memory"`
 	Mixed         string      `json:"kinds_of_layers,omitempty"` // kinds of layers, when they differ
@@ -243,6 +244,9 @@ func (p *Package) Info() Info {
 		i.Encoder, i.Pictures = strings.Join(p.Encoders, ", "), "cannot be read: "+err.Error()
 	} else if v != nil {
 		i.Encoder, i.Pictures = v.String(), v.pictures()
+		if v.Places[0] > 0 {
+			i.Places = v.Places[:]
+		}
 	}
 	i.Each, i.LayerInputs = p.each(), p.PerLayer.words()
 	i.Mixed = kindsOf(i.Each)

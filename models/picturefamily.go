@@ -33,17 +33,21 @@ type pictureFamily struct {
 	square      bool // laid on a black square before it is resized
 	mrope       bool // rows have positions in three components
 	places      int  // answers tell places in the picture by the tokens <0> to <places>, one id each, in order; 0: they do not
+	counts      int  // an answer's coordinates are so many parts of the picture's sides, or inPixels; 0: not known
 	most        int  // a request has this many pictures at most, before the text of their turn; 0: as many as there is room for
 }
+
+// inPixels: coordinates are pixels of the picture as the encoder gets it.
+const inPixels = -1
 
 // families of models that see. Where the vendor's runtime and the models' own templates differ (its
 // pictures come behind InternVL's and FastVLM's text, and all of a turn's pictures share one pair
 // of brackets), the models were trained with what stands here.
 var pictureFamilies = []pictureFamily{
 	{name: "Qwen2_5VL", number: 1, hints: []string{"qwen25vl"}, row: "<|image_pad|>", open: "<|vision_start|>", close: "<|vision_end|>",
-		mrope: true},
+		mrope: true, counts: inPixels},
 	{name: "Qwen3VL", number: 2, alias: []string{"Qwen3_5VL"}, hints: []string{"qwen3vl", "qwen35"}, row: "<|image_pad|>",
-		open: "<|vision_start|>", close: "<|vision_end|>", mrope: true},
+		open: "<|vision_start|>", close: "<|vision_end|>", mrope: true, counts: 1000},
 	{name: "InternVL3", number: 3, alias: []string{"InternVL3_5"}, hints: []string{"internvl"}, row: "<IMG_CONTEXT>", open: "<img>",
 		close: "</img>", before: "Image-%d: ", first: 1, after: "\n", norm: vision.ImageNet},
 	{name: "FastVLM", number: 4, hints: []string{"fastvlm"}, row: "<image>", after: "\n", norm: vision.Unit, square: true},
@@ -57,7 +61,8 @@ var pictureFamilies = []pictureFamily{
 	{name: "Qwen3Omni", alias: []string{"Qwen3OmniVL"}, hints: []string{"qwen3omni"}, row: "<|image_pad|>", open: "<|vision_start|>",
 		close: "<|vision_end|>", norm: vision.Signed},
 	{name: "LocateAnythingVL", alias: []string{"LocateAnything"}, hints: []string{"locateanything"}, row: "<IMG_CONTEXT>", open: "<img>",
-		close: "</img>", before: "<image %d>", first: 1, always: true, norm: vision.Signed, places: 1000, most: 1},
+		close: "</img>", before: "<image %d>", first: 1, always: true, norm: vision.Signed, places: 1000, counts: 1000,
+		most: 1},
 }
 
 // pictureFamilyOf finds a family by what vlm_type says.

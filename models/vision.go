@@ -35,6 +35,10 @@ type Vision struct {
 	Tiles  int           // it is looked at in Tiles × Tiles parts and then whole, a call each; 0: whole, in one call
 	Most   int           // a request has this many pictures at most, before the text of their turn; 0: as many as there is room for
 
+	// Places are how many parts of the picture's width, and of its height, the coordinates of an
+	// answer count: 1000 and 1000 are thousandths. Zeros: that is not known.
+	Places [2]int
+
 	PerCall int // rows that a call gives
 	Rows    int // rows of a picture, in all its calls
 
@@ -136,6 +140,9 @@ func (pkg *Package) readEncoder(name string) error {
 	}
 	if err := v.readLayout(&pkg.Config); err != nil {
 		return bad("take a package that axllm runs", "%s", strings.TrimPrefix(err.Error(), "vision: "))
+	}
+	if v.Places = [2]int{v.family.counts, v.family.counts}; v.family.counts == inPixels {
+		v.Places = [2]int{v.Layout.Width, v.Layout.Height}
 	}
 	switch wide := pkg.Shape.Shape().MaxRows(); {
 	case len(v.Deep) > len(pkg.Layers):

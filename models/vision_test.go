@@ -98,6 +98,11 @@ func TestVision(t *testing.T) {
 				v.Across != tt.across || v.Down != tt.across || v.MRope != (tt.across > 0) {
 				t.Errorf("%+v", v)
 			}
+			// What an answer's coordinates count.
+			places := map[string][2]int{"Qwen3VL": {1000, 1000}, "Qwen2_5VL": {448, 448}}[tt.family]
+			if v.Places != places || len(p.Info().Places) != 2*min(places[0], 1) {
+				t.Errorf("places in %v parts, %v", v.Places, p.Info().Places)
+			}
 			var deep []string
 			for _, d := range v.Deep {
 				deep = append(deep, d.Name)

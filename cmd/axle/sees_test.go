@@ -56,6 +56,17 @@ func TestShapes(t *testing.T) {
 		}
 	}
 
+	// It says what the coordinates of its answers would count.
+	shown, err := http.Post(url+"/api/show", "application/json", strings.NewReader(`{"model":"pocket"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts, err := io.ReadAll(shown.Body)
+	_ = shown.Body.Close()
+	if err != nil || !strings.Contains(string(facts), `"axle.places":[1000,1000]`) {
+		t.Errorf("/api/show: %v, %s", err, facts)
+	}
+
 	// A conversation goes on however many pictures it is about, with those of the last turns.
 	// (Pocket cannot tell which of them is meant.)
 	others, err := filepath.Glob("../../testdata/pocket/unseen/*.png")

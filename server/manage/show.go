@@ -150,6 +150,9 @@ func info(e *catalog.Entry, verbose bool) map[string]any {
 			m[arch+"."+key] = n
 		}
 	}
+	if len(i.Places) > 0 {
+		m["axle.places"] = i.Places
+	}
 	if verbose {
 		for _, key := range []string{"tokenizer.ggml.merges", "tokenizer.ggml.token_type", "tokenizer.ggml.tokens"} {
 			m[key] = []string{}

@@ -6,10 +6,12 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path"
@@ -181,6 +183,87 @@ if (!bad) console.log('ok');`
 	}
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "ok\n" {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestGrounding: the places of an answer, as each family of models writes them, and of what only
+// looks like one. The texts are those of the models' own documentation and hostile ones.
+func TestGrounding(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("nothing was read: there is no node here")
+	}
+	src, err := files.ReadFile("app/grounding.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type place struct {
+		Label                    string
+		Point                    bool
+		Left, Top, Right, Bottom float64
+	}
+	box := func(label string, at ...float64) place { return place{label, false, at[0], at[1], at[2], at[3]} }
+	point := func(label string, x, y float64) place { return place{label, true, x, y, x, y} }
+	thousand, pixels := []int{1000, 1000}, []int{448, 224}
+	type text struct {
+		Name, Text string
+		Parts      []int
+		Want       []place
+	}
+	var many strings.Builder
+	for range 5000 {
+		many.WriteString("<box><1><2></box>")
+	}
+	texts := []text{
+		{"LocateAnything", "<ref>a dog</ref><box><120><340><560><900></box>", nil, []place{box("a dog", .12, .34, .56, .9)}},
+		{"two of a label, one of another, a point", "<ref>dog</ref><box><0><0><1000><1000></box><box><10><20><30><40></box><ref>cat</ref>" +
+			"<box><500><250></box>", thousand, []place{box("dog", 0, 0, 1, 1), box("dog", .01, .02, .03, .04), point("cat", .5, .25)}},
+		{"without a label", "it is here: <box><310><480></box>.", nil, []place{point("", .31, .48)}},
+		{"corners the other way about", "<box><560><900><120><340></box>", nil, []place{box("", .12, .34, .56, .9)}},
+		{"beyond the picture, cut off, three numbers", "<box><1><2><3><1001></box><box><1><2><3></box><box><1><2", nil, nil},
+		{"Qwen3-VL", "```json\n[\n\t{\"bbox_2d\": [100, 200, 300, 400], \"label\": \"dog\"},\n\t{\"point_2d\": [5, 995], " +
+			"\"label\": \"tail\"}\n]\n```", thousand, []place{box("dog", .1, .2, .3, .4), point("tail", .005, .995)}},
+		{"Qwen2.5-VL, in pixels", `[{"bbox_2d": [112, 56, 448, 224], "text_content": "SALE"}]`, pixels, []place{box("SALE", .25, .25, 1, 1)}},
+		{"a model whose measure is not known", `[{"bbox_2d": [1, 2, 3, 4], "label": "dog"}]`, nil, nil},
+		{"other JSON", `{"box": [1,2,3,4]} {"bbox_2d": "1,2,3,4"} {"bbox_2d": [1,2,3]} {"bbox_2d": [1,2,3,null]} {"bbox_2d": [1,2,3,4`,
+			thousand, nil},
+		{"beyond the measure", `{"bbox_2d": [1, 2, 3000, 4], "label": "x"} {"point_2d": [-1, 2]}`, thousand, nil},
+		{"a label that is no text", `{"bbox_2d": [0, 0, 500, 500], "label": 7}`, thousand, []place{box("7", 0, 0, .5, .5)}},
+		{"more than anybody looks at", many.String(), nil, slices.Repeat([]place{point("", .001, .002)}, 200)},
+		{"braces without end", strings.Repeat("{", 200_000) + strings.Repeat(`"bbox_2d":[`, 20_000), thousand, nil},
+	}
+	given, err := json.Marshal(texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, b := range map[string][]byte{"grounding.js": src, "texts.json": given, "package.json": []byte(`{"type":"module"}`)} {
+		if err := os.WriteFile(path.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", `
+import { readFileSync } from 'node:fs';
+import { places } from './grounding.js';
+const texts = JSON.parse(readFileSync('texts.json'));
+console.log(JSON.stringify(texts.map((x) => places(x.Text, x.Parts))));`)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][]place
+	if err := json.Unmarshal(out, &got); err != nil || len(got) != len(texts) {
+		t.Fatal(len(got), err)
+	}
+	for i, c := range texts {
+		if !slices.EqualFunc(got[i], c.Want, func(a, b place) bool {
+			near := func(x, y float64) bool { return math.Abs(x-y) < 1e-9 }
+			return a.Label == b.Label && a.Point == b.Point && near(a.Left, b.Left) && near(a.Top, b.Top) && near(a.Right, b.Right) &&
+				near(a.Bottom, b.Bottom)
+		}) {
+			t.Errorf("%s: %d places %+v, want %+v", c.Name, len(got[i]), got[i][:min(3, len(got[i]))], c.Want[:min(3, len(c.Want))])
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import { state } from './live.js';
 import { Flow } from './markdown.js';
 import * as it from './open.js';
 import { Pieces, said } from './pieces.js';
+import { Places } from './places.js';
 import { sends } from './settings.js';
 import { elsewhere, late, runs } from './talk.js';
 import { number, short, span, t, unenforced } from './words.js';
@@ -149,6 +150,7 @@ function Answer({ x, now, last, grow }) {
     ${x.warning && html`<p class="note"><${Icon} name="warn" size="16" /><span>${unenforced(x.warning).map((w, i) => html`<span key=${i} class="each" dir="auto" lang=${w.lang} title=${w.said}>${w.text}</span>`)}</span></p>`}
     ${x.thinking && html`<${Thinking} x=${x} live=${live} />`}
     <div class="md" ref=${body}></div>
+    ${!live && x.text && html`<${Places} x=${x} now=${now} />`}
     ${live && !x.text && !x.thinking && !calls && html`<${Waiting} x=${x} />`}
     ${calls && html`<${Calls} x=${x} open=${last && !live} />`}
     ${x.state === 'failed' && html`<p class="failed" role="alert"><${Icon} name="warn" size="16" /><span dir="auto">${x.error}</span></p>`}
