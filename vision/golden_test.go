@@ -111,6 +111,27 @@ func TestGoldenSizes(t *testing.T) {
 	}
 }
 
+// TestGoldenFilters: so it does with the other filters.
+func TestGoldenFilters(t *testing.T) {
+	var all []struct {
+		golden
+		By       string
+		ToW, ToH int
+		Want     []byte
+	}
+	goldentest.JSON(t, "testdata/filters.json.gz", &all)
+	if len(all) < 20 {
+		t.Fatalf("%d goldens", len(all))
+	}
+	for _, s := range all {
+		by := map[string]Filter{"bilinear": Bilinear, "lanczos": Lanczos}[s.By]
+		p := &Picture{s.W, s.H, s.RGB}
+		if got := p.ResizeBy(s.ToW, s.ToH, by); by == 0 || !bytes.Equal(got.Pix, s.Want) {
+			t.Errorf("%s: %d×%d → %d×%d is not Pillow's", s.By, s.W, s.H, s.ToW, s.ToH)
+		}
+	}
+}
+
 // TestUpsample: chroma becomes what libjpeg-turbo makes of it, to the last bit: near rows and
 // samples weigh three times the far ones, and what is between two levels is rounded down and up in
 // turn.

@@ -51,6 +51,7 @@ const (
 	Signed               // x/127.5 − 1
 	Unit                 // x/255
 	ImageNet             // (x/255 − mean)/deviation, with the means .485 .456 .406 and the deviations .229 .224 .225
+	CLIP                 // likewise, with .48145466 .4578275 .40821073 and .26862954 .26130258 .27577711
 )
 
 // Hints are what may tell a layout, other than the input's shape.

@@ -203,12 +203,13 @@ func TestNorms(t *testing.T) {
 	}
 	signed, unit := [3]float64{-1, 128/127.5 - 1, 1}, [3]float64{0, 128. / 255, 1}
 	imagenet := [3]float64{-.485 / .229, (128./255 - .456) / .224, (1 - .406) / .225}
+	clip := [3]float64{-.48145466 / .26862954, (128./255 - .4578275) / .26130258, (1 - .40821073) / .27577711}
 	for _, c := range []struct {
 		kind Kind
 		norm Norm
 		want [3]float64
 	}{
-		{Rows, Signed, signed}, {Rows, Unit, unit}, {Planes, ImageNet, imagenet}, {Planes, Own, imagenet},
+		{Planes, CLIP, clip}, {Rows, Signed, signed}, {Rows, Unit, unit}, {Planes, ImageNet, imagenet}, {Planes, Own, imagenet},
 		{Patches, Own, signed}, {Strip, Own, signed}, {Flat, Own, unit}, {Planes, Unit, unit},
 	} {
 		if got := floats(c.kind, c.norm); !near(got, c.want) {

@@ -8,18 +8,37 @@ import (
 // places are the binary places of a weight: Pillow's 32 − 8 − 2.
 const places = 22
 
+// Filter is how pixels are made of those around them where a picture gets another size.
+type Filter int
+
+// Pillow's filters. Where a picture gets smaller they look at more pixels.
+const (
+	Bicubic Filter = iota
+	Bilinear
+	Lanczos
+)
+
+// kernels are the filters' weights by distance, and how far they reach.
+var kernels = [...]struct {
+	weight  func(x float64) float64
+	support float64
+}{{cubic, 2}, {linear, 1}, {lanczos, 3}}
+
 // Resize gives the picture at another size, stretched to it where the sides' ratio is another:
 // Pillow's bicubic, byte for byte. A size that the picture has already gives the picture itself.
 // Beside the answer it holds the new width × the old height for a while. It panics where a side is
 // below 1 or above 16,384.
-func (p *Picture) Resize(width, height int) *Picture {
+func (p *Picture) Resize(width, height int) *Picture { return p.ResizeBy(width, height, Bicubic) }
+
+// ResizeBy is Resize with another of Pillow's filters. It panics where there is no such filter.
+func (p *Picture) ResizeBy(width, height int, by Filter) *Picture {
 	if width < 1 || height < 1 || width > 16384 || height > 16384 {
 		panic(fmt.Sprintf("vision: resize to %d×%d", width, height))
 	}
 	out := p
 	if width != out.Width {
 		to := &Picture{width, out.Height, make([]byte, width*out.Height*perPixel)}
-		taps := bicubic(out.Width, width)
+		taps := tapsOf(out.Width, width, by)
 		for y := range out.Height {
 			from, dst := out.Pix[y*out.Width*perPixel:], to.Pix[y*width*perPixel:]
 			for x, t := range taps {
@@ -42,7 +61,7 @@ func (p *Picture) Resize(width, height int) *Picture {
 		row := out.Width * perPixel
 		to := &Picture{out.Width, height, make([]byte, row*height)}
 		sums := make([]int64, row)
-		for y, t := range bicubic(out.Height, height) {
+		for y, t := range tapsOf(out.Height, height, by) {
 			for i := range sums {
 				sums[i] = 1 << (places - 1)
 			}
@@ -70,13 +89,14 @@ type tap struct {
 	weights []int64
 }
 
-// bicubic computes the weights of Pillow's precompute_coeffs. Every product is converted, which
+// tapsOf computes the weights of Pillow's precompute_coeffs. Every product is converted, which
 // forbids the compiler to fuse it with the sum after it: a processor that does so would round
 // otherwise.
-func bicubic(from, to int) []tap {
+func tapsOf(from, to int, by Filter) []tap {
+	kernel := kernels[by]
 	scale := float64(from) / float64(to)
 	stretch := max(scale, 1)
-	support := 2 * stretch
+	support := float64(kernel.support * stretch)
 	taps := make([]tap, to)
 	var w []float64
 	for i := range taps {
@@ -86,7 +106,7 @@ func bicubic(from, to int) []tap {
 		w = w[:0]
 		sum := 0.0
 		for j := first; j < last; j++ {
-			v := cubic(float64((float64(j) - centre + 0.5) * (1 / stretch)))
+			v := kernel.weight(float64((float64(j) - centre + 0.5) * (1 / stretch)))
 			w = append(w, v)
 			sum += v
 		}
@@ -113,6 +133,25 @@ func cubic(x float64) float64 {
 		return (float64((float64((x-5)*x)+8)*x) - 4) * a
 	}
 	return 0
+}
+
+// linear is a tent.
+func linear(x float64) float64 { return max(0, 1-math.Abs(x)) }
+
+// lanczos is a sinc under the middle of a wider one.
+func lanczos(x float64) float64 {
+	if x < -3 || x >= 3 {
+		return 0
+	}
+	return sinc(x) * sinc(x/3)
+}
+
+func sinc(x float64) float64 {
+	if x == 0 {
+		return 1
+	}
+	x *= math.Pi
+	return math.Sin(x) / x
 }
 
 // Tiles gives the picture as columns × rows tiles of width × height, row by row, and then the whole

@@ -61,6 +61,9 @@ func (l Layout) own() Norm {
 // model's host code does.
 func levels(n Norm) (t [3][256]uint32, err error) {
 	mean, deviation := [3]float32{.485, .456, .406}, [3]float32{.229, .224, .225}
+	if n == CLIP {
+		mean, deviation = [3]float32{.48145466, .4578275, .40821073}, [3]float32{.26862954, .26130258, .27577711}
+	}
 	for c := range t {
 		for i := range t[c] {
 			x := float32(i)
@@ -69,7 +72,7 @@ func levels(n Norm) (t [3][256]uint32, err error) {
 				x = float32(x/127.5) - 1
 			case Unit:
 				x /= 255
-			case ImageNet:
+			case ImageNet, CLIP:
 				x = float32(float32(x/255)-mean[c]) / deviation[c]
 			default:
 				return t, fmt.Errorf("vision: norm %d is not known", int(n))

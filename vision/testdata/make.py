@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Draws the pictures of testdata/pictures and writes goldens.json.gz: what Pillow makes of each, upright, on white, as RGB, and what its
-bicubic makes of some. Debian 12's python3-pil (Pillow 9.4, libjpeg-turbo 2.1.5, libwebp 1.2.4) and libjpeg-turbo-progs were used:
+bicubic makes of some; and filters.json.gz: what its bilinear and its Lanczos filter make of some. Debian 12's python3-pil (Pillow 9.4, libjpeg-turbo 2.1.5, libwebp 1.2.4) and libjpeg-turbo-progs were used:
 
     vision/testdata/make.py
 """
@@ -188,4 +188,15 @@ for w, h, to in ((45, 31, (28, 28)), (45, 31, (64, 64)), (45, 31, (45, 16)), (45
 
 with open(os.path.join(here, "goldens.json.gz"), "wb") as f:
     f.write(gzip.compress(json.dumps({"pictures": goldens, "sizes": sizes}).encode(), 9, mtime=0))
+
+others, r = [], random.Random(11)
+for name, by in (("bilinear", Image.BILINEAR), ("lanczos", Image.LANCZOS)):
+    for w, h, to in ((25, 17, (14, 14)), (17, 25, (33, 32)), (25, 17, (25, 9)), (1, 90, (7, 7)), (7, 5, (1, 1)), (2, 2, (15, 14)), (41, 27, (17, 24)),
+                     (60, 45, (14, 14)), (24, 24, (23, 25)), (333, 3, (8, 8)), (32, 32, (16, 16))):
+        im = Image.new("RGB", (w, h))
+        im.putdata([tuple(r.choice((0, 255, r.randrange(256))) for _ in range(3)) for _ in range(w * h)])
+        others.append({"by": name, "w": w, "h": h, "rgb": base64.b64encode(im.tobytes()).decode(), "tow": to[0], "toh": to[1],
+                       "want": base64.b64encode(im.resize(to, by).tobytes()).decode()})
+with open(os.path.join(here, "filters.json.gz"), "wb") as f:
+    f.write(gzip.compress(json.dumps(others).encode(), 9, mtime=0))
 print(len(goldens), "pictures", file=sys.stderr)
