@@ -17,7 +17,8 @@ type Model interface {
 	Chat(ctx context.Context, r Request) iter.Seq2[Event, error]
 	Generate(ctx context.Context, r Request) iter.Seq2[Event, error]
 	Choices(ctx context.Context, r Request, s Several) iter.Seq2[Choice, error]
-	Count(ctx context.Context, r Request) (int, error)
+	Tokens(ctx context.Context, r Request) ([]int32, error)
+	Detokenize(ids []int32) string
 	Render(ctx context.Context, r Request) (string, error)
 	Embed(ctx context.Context, r EmbedRequest) (Embeddings, error)
 	Rerank(ctx context.Context, r RerankRequest) (Ranking, error)

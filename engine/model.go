@@ -94,11 +94,24 @@ func (m *Model) Generate(ctx context.Context, r Request) iter.Seq2[Event, error]
 	return m.answer(ctx, &r, false)
 }
 
-// Count returns the number of tokens in the request's prompt, before any truncation. A request with
-// Messages is counted as Chat reads it.
-func (m *Model) Count(ctx context.Context, r Request) (int, error) {
-	ids, _, err := m.encode(ctx, &r, m.pieces(ctx, &r, len(r.Messages) > 0))
-	return len(ids), err
+// Tokens returns the ids of the request's prompt, as Chat reads a request with Messages and
+// Generate any other. With Truncate they are cut to NumCtx as an answer's would be, otherwise they
+// are whole, however many. A picture has a placeholder for each of its rows. Errors: a template's,
+// *ContextError, ErrRequest, ErrBusy, ctx's.
+func (m *Model) Tokens(ctx context.Context, r Request) (ids []int32, err error) {
+	isChat := len(r.Messages) > 0
+	if r.NumCtx <= 0 || r.NumCtx > m.info.Context {
+		r.NumCtx = m.info.Context
+	}
+	err = inTurn(ctx, &r, prompting(), func() error {
+		if r.Truncate {
+			ids, _, _, err = m.prompt(ctx, &r, isChat, &Cut{})
+		} else {
+			ids, _, err = m.encode(ctx, &r, m.pieces(ctx, &r, isChat))
+		}
+		return err
+	})
+	return ids, err
 }
 
 // Render returns the request's prompt as text.

@@ -25,9 +25,18 @@ const (
 func (m *Model) promptInTurn(ctx context.Context, r *Request, isChat bool, line *fair.Line, cut *Cut) (
 	ids []int32, ps []chat.Piece, images [][]byte, err error,
 ) {
+	err = inTurn(ctx, r, line, func() error {
+		ids, ps, images, err = m.prompt(ctx, r, isChat, cut)
+		return err
+	})
+	return ids, ps, images, err
+}
+
+// inTurn calls render once it is the request's turn, which a small prompt need not wait for.
+func inTurn(ctx context.Context, r *Request, line *fair.Line, render func() error) error {
 	n := textOf(r)
 	if n <= plainPrompt && r.Template.Text == "" {
-		return m.prompt(ctx, r, isChat, cut)
+		return render()
 	}
 	takes := n * promptCost
 	if r.Template.Text != "" { // how much it makes of the text is unknown
@@ -35,13 +44,13 @@ func (m *Model) promptInTurn(ctx context.Context, r *Request, isChat bool, line 
 	}
 	//rule:T16 TestPromptTurns r.Key => "much"
 	if err := line.Take(ctx, r.Key, takes, n); err != nil {
-		return nil, nil, nil, err
+		return err
 	}
 	defer func() {
 		line.Done(r.Key, n, n)
 		line.Free(takes)
 	}()
-	return m.prompt(ctx, r, isChat, cut)
+	return render()
 }
 
 // textOf returns how many bytes of text a request brings.

@@ -21,7 +21,7 @@ func TestRenderFails(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, got := m.Count(ctx, r); !errors.Is(got, context.Canceled) {
+		if _, got := m.Tokens(ctx, r); !errors.Is(got, context.Canceled) {
 			t.Errorf("cancelled: %v", got)
 		}
 	}
@@ -56,7 +56,7 @@ func TestRequestTemplate(t *testing.T) {
 		if _, _, err := collect(m.Chat(t.Context(), r)); !errors.As(err, &te) || len(p.job.IDs) > 0 {
 			t.Errorf("%+v: %v, asked %v", tmpl, err, p.job.IDs)
 		}
-		if _, err := m.Count(t.Context(), r); !errors.As(err, &te) {
+		if _, err := m.Tokens(t.Context(), r); !errors.As(err, &te) {
 			t.Errorf("%+v is counted: %v", tmpl, err)
 		}
 	}

@@ -259,7 +259,7 @@ func TestPackage(t *testing.T) {
 			}
 			text[i] += e.Text
 			if d := e.Done; d != nil {
-				if want, err := m.Count(context.Background(), r); err != nil || d.Usage.Prompt != want || d.Usage.Output == 0 ||
+				if want, err := m.Tokens(context.Background(), r); err != nil || d.Usage.Prompt != len(want) || d.Usage.Output == 0 ||
 					d.Usage.Total < d.Usage.FirstToken {
 					t.Errorf("usage %+v", d.Usage)
 				}

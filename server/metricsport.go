@@ -6,13 +6,17 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/openai"
 	"github.com/axle-llm/axle/server/request"
 )
 
 // ServeMetrics answers /metrics, /health, /livez and /readyz on a port of its own, as Serve does
-// the main one: no key is asked for, and nothing can be done there. What reads figures often has no
-// way to send a key, and need not reach the API. TLS is not spoken.
+// the main one, and turns prompts into tokens: no key is asked for, no model answers or is loaded,
+// and nothing can be changed there. What reads figures, or chooses among several servers, often has
+// no way to send a key, and need not reach the API. TLS is not spoken.
 func (s *Server) ServeMetrics(ctx context.Context, ln net.Listener, grace time.Duration) error {
 	h := s.MetricsHandler(isLoopback(ln.Addr()))
 	return s.serve(ctx, ln, grace, nil, func(context.Context) http.Handler { return h })
@@ -33,5 +37,12 @@ func (s *Server) monitored() []route {
 			table = append(table, route{method, path, access.Anyone, plain, request.Handler(answer)})
 		}
 	}
+	try, post := request.Try, func(path string, answer gin.HandlerFunc) {
+		table = append(table, route{http.MethodPost, path, access.Anyone, worked, answer})
+	}
+	for _, r := range append(openai.Renders(), openai.Tokenizes()) {
+		post(r.Path, try(s.answers.Tokens(r)))
+	}
+	post(openai.DetokenizePath, try(s.answers.Detokenize(openai.DecodeDetokenize, openai.Detokenized)))
 	return table
 }

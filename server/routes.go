@@ -39,7 +39,8 @@ const (
 
 // dialects are those in which models are asked.
 func dialects() []prompt.Dialect {
-	return []prompt.Dialect{ollama.Dialect(), new(openai.API).Dialect(), anthropic.Dialect(), deepstack.Dialect()}
+	return append([]prompt.Dialect{ollama.Dialect(), new(openai.API).Dialect(), anthropic.Dialect(), deepstack.Dialect()},
+		openai.Beside()...)
 }
 
 // table is every route of the main port: the server's own, and those of the dialects. A route
@@ -88,6 +89,8 @@ func (s *Server) table() []route {
 
 		{"GET", "/v1/realtime", ask, plain, try(s.realtime)},
 
+		{"POST", openai.DetokenizePath, ask, worked, try(answers.Detokenize(openai.DecodeDetokenize, openai.Detokenized))},
+
 		{"POST", deepstack.Path, ask, keyed, try(answers.Detections(deepstack.Type, deepstack.Least, deepstack.Answer, openedForm))},
 
 		{"GET", "/api/axle/state", ask, plain, try(views.State)},
@@ -112,8 +115,8 @@ func (s *Server) table() []route {
 	}
 	for _, d := range s.shared.Dialects {
 		for _, r := range d.Routes {
-			if r.Count != nil {
-				table = append(table, route{"POST", r.Path, r.Role, worked, try(answers.Count(r))})
+			if r.Tokens != nil {
+				table = append(table, route{"POST", r.Path, r.Role, worked, try(answers.Tokens(r))})
 				continue
 			}
 			table = append(table, route{"POST", r.Path, r.Role, asked, try(answers.Prompt(r))})

@@ -113,7 +113,12 @@ func (a *Answers) check(ctx context.Context, x *request.Exchange, r *prompt.Requ
 	if err := r.Check(m); err != nil {
 		return nil, err
 	}
-	numCtx, err := a.acquire(ctx, q, m, r.Options, r.KeepAlive)
+	numCtx := prompt.NumCtx(a.o.ContextLength, r.Options, m.Params)
+	if r.Encodes {
+		q.lease, err = a.o.Loaded.Prompts(ctx, q.entry)
+	} else {
+		numCtx, err = a.acquire(ctx, q, m, r.Options, r.KeepAlive)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ func Dialect() prompt.Dialect {
 		Error: func(_ error, status int, text string) []byte { return ErrorBody(status, text) },
 		Routes: []prompt.Route{
 			{Path: "/v1/messages", Role: access.Ask, Read: decode},
-			{Path: "/v1/messages/count_tokens", Role: access.Ask, Read: decodeCount, Count: count},
+			{Path: "/v1/messages/count_tokens", Role: access.Ask, Read: decodeCount, Tokens: count},
 		}}
 }
 
@@ -81,7 +81,6 @@ func (e *encoder) ErrorEnd(status int, text string) []byte {
 }
 
 // count is the body of an answer to count_tokens.
-func count(n int) []byte {
-	b, _ := line(wire.CountTokensResponse{InputTokens: n})
-	return b
+func count(t prompt.Tokens) ([]byte, error) {
+	return line(wire.CountTokensResponse{InputTokens: len(t.IDs)})
 }

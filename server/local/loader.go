@@ -48,8 +48,9 @@ type LoaderOptions struct {
 // Loader loads entries of a [Models] on the device's cards, which it opens when the first model is
 // loaded.
 type Loader struct {
-	o      LoaderOptions
-	memory *engine.Memory
+	o       LoaderOptions
+	memory  *engine.Memory
+	prompts prompts
 
 	open   atomic.Pointer[engine.Cards] // cards, for who does not wait
 	failed atomic.Pointer[error]        // why the last attempt to open them failed, likewise

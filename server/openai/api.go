@@ -13,12 +13,12 @@ type API struct{ items items }
 
 // Dialect is the API's.
 func (a *API) Dialect() prompt.Dialect {
-	return prompt.Dialect{Under: "/v1/", ErrorType: whole, Error: errorBody, Routes: []prompt.Route{
+	return prompt.Dialect{Under: "/v1/", ErrorType: whole, Error: errorBody, Routes: append([]prompt.Route{
 		{Path: "/v1/chat/completions", Role: access.Ask, Read: readChat},
 		{Path: "/v1/completions", Role: access.Ask, Small: true, Read: readCompletion},
 		{Path: "/v1/responses", Role: access.Ask, Read: a.readResponses},
 		{Path: "/v1/responses/compact", Role: access.Ask, Read: a.readCompaction},
-	}}
+	}, Renders()...)}
 }
 
 // errorBody is the body of an error, with what OpenAI's clients are told of it beside the text.

@@ -40,6 +40,13 @@ type Judge interface {
 	Never(e *catalog.Entry) error
 }
 
+// Prompter is a [Loader] that can also open a model for its prompts alone, without a card.
+type Prompter interface {
+	// Prompts opens an entry's package. The model may be used for as long as it is kept, and is not
+	// closed.
+	Prompts(ctx context.Context, e *catalog.Entry) (ask.Model, error)
+}
+
 // Options bound [Models].
 type Options struct {
 	KeepAlive   time.Duration // how long an idle model stays
@@ -96,13 +103,40 @@ func New(loader Loader, o Options) *Models {
 // Lease is a loaded model in use. Release it once.
 type Lease struct {
 	ask.Model
-	of   *Models
-	s    *slot
-	once sync.Once
+	of    *Models
+	s     *slot // nil: the model is on no card
+	looks bool  // the model is not used in a way that keeps it loaded
+	once  sync.Once
 }
 
-// Release gives the model back; its keep_alive runs from now.
-func (l *Lease) Release() { l.once.Do(func() { l.of.release(l.s) }) }
+// Release gives the model back; its keep_alive runs from now, unless it came from [Models.Prompts].
+func (l *Lease) Release() {
+	if l.s != nil {
+		l.once.Do(func() { l.of.release(l.s, l.looks) })
+	}
+}
+
+// Prompts returns the entry's model for who wants its prompts and no answer. That is the loaded
+// one, which stays no longer for it, else one without a card where the loader has that
+// ([Prompter]). Nothing is loaded or unloaded for it then. Errors: as [Models.Acquire].
+func (ms *Models) Prompts(ctx context.Context, e *catalog.Entry) (*Lease, error) {
+	p, ok := ms.loader.(Prompter)
+	if !ok {
+		return ms.Acquire(ctx, e, nil, 0)
+	}
+	ms.mu.Lock()
+	if s := ms.find(e.Key); s != nil && s.model != nil && !ms.closed {
+		s.refs++
+		ms.mu.Unlock()
+		return &Lease{Model: s.model, of: ms, s: s, looks: true}, nil
+	}
+	ms.mu.Unlock()
+	m, err := p.Prompts(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return &Lease{Model: m}, nil
+}
 
 // Acquire returns the entry's model, loading it first if need be. keep is how long it stays
 // afterwards, nil for the server's own; numCtx is what the request asked for, 0 for nothing.
@@ -333,12 +367,14 @@ func (ms *Models) idle() *slot {
 	return v
 }
 
-func (ms *Models) release(s *slot) {
+func (ms *Models) release(s *slot, looked bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	s.refs--
-	s.used = time.Now()
-	s.expires = expiry(s.used, s.keep)
+	if !looked {
+		s.used = time.Now()
+		s.expires = expiry(s.used, s.keep)
+	}
 	if s.refs == 0 && s.want == 0 {
 		ms.arm(s)
 	}

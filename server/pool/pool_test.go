@@ -17,6 +17,44 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
+// TestPromptsTakeNoCard: for a model's prompts nothing is loaded, and a loaded model stays no
+// longer.
+func TestPromptsTakeNoCard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &reader{cards: cards{free: 9}}
+		h := hostOf(t, &c.cards, c, pool.Options{KeepAlive: time.Minute})
+		prompts := func(name string, want ask.Model) {
+			t.Helper()
+			l, err := h.Prompts(t.Context(), entryOf(t, name, "1"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (l.Model == want) != (name == "a") {
+				t.Errorf("%s: the wrong model", name)
+			}
+			l.Release()
+			l.Release() // does nothing
+		}
+		l, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prompts("a", l.Model)
+		l.Release()
+		prompts("b", nil)
+		for range 3 {
+			time.Sleep(25 * time.Second) // the bubble's clock
+			synctest.Wait()
+			if names(h) == "a " {
+				prompts("a", l.Model)
+			}
+		}
+		if got := names(h); got != "" || c.read != 1 || c.loads["b1"] != 0 {
+			t.Errorf("after 75 s: %q is loaded, %d read, %v", got, c.read, c.loads)
+		}
+	})
+}
+
 func TestHost(t *testing.T) {
 	//proves:D10 a load
 	t.Run("one load for many", func(t *testing.T) {
@@ -456,6 +494,17 @@ func (c *cards) Never(e *catalog.Entry) error {
 	return &ask.MemoryError{Name: c.huge, Need: 2, Most: 1, Never: true}
 }
 
+// reader can open models without a card.
+type reader struct {
+	cards
+	read int
+}
+
+func (c *reader) Prompts(context.Context, *catalog.Entry) (ask.Model, error) {
+	c.read++
+	return engine.New(scripted.New(scripted.Config{}), engine.Options{}), nil
+}
+
 type cardModel struct {
 	*scripted.Backend
 	c *cards
@@ -507,10 +556,16 @@ func entryOf(t *testing.T, name, digest string) *catalog.Entry {
 
 func newHost(t *testing.T, c *cards, o pool.Options) *pool.Models {
 	t.Helper()
+	return hostOf(t, c, c, o)
+}
+
+// hostOf is newHost with a loader around the cards.
+func hostOf(t *testing.T, c *cards, l pool.Loader, o pool.Options) *pool.Models {
+	t.Helper()
 	if c.loads == nil {
 		c.loads = map[string]int{}
 	}
-	h := pool.New(c, o)
+	h := pool.New(l, o)
 	t.Cleanup(func() {
 		if err := h.Close(context.Background()); err != nil {
 			t.Error(err)

@@ -3,6 +3,7 @@ package prompt
 import (
 	"time"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/access"
 )
 
@@ -24,11 +25,21 @@ type Route struct {
 	Role access.Role
 	// Small says that no picture can be in a body, which may have a mebibyte.
 	Small bool
-	// Count is the body of an answer that is how many tokens the prompt has. Read gives no encoder
-	// then. Nil: a model answers.
-	Count func(n int) []byte
+	// Tokens is the body of an answer that is the prompt's tokens, for which no card is needed.
+	// Nil: a model answers.
+	Tokens func(t Tokens) ([]byte, error)
 	// Read decodes a body that has been weighed.
 	Read func(from From, body []byte) (*Request, Encoder, error)
+}
+
+// Tokens are those of a prompt.
+type Tokens struct {
+	*Request
+	Encoder Encoder     // what Read gave; may be nil
+	Asked   ask.Request // what the request became
+	IDs     []int32
+	Context int                   // the model's
+	Text    func(id int32) string // of one token
 }
 
 // From is what a decoder may know of a request beside its body.

@@ -44,6 +44,7 @@ type Request struct {
 	Loads      bool // nothing is asked but that the model is there
 	Unloads    bool // nothing but that it goes
 	RenderOnly bool // the prompt is rendered and not answered
+	Encodes    bool // the prompt is encoded and not answered, which any model does that reads text
 }
 
 // Images are the request's pictures, and Crowded is how many of them the message has that has most.
@@ -108,7 +109,7 @@ func (r *Request) Check(m Model) error {
 	}
 	thinks := q.Think != ask.ThinkDefault && q.Think != ask.ThinkOff
 	switch {
-	case !r.Chat && q.Raw && (q.Template.Text != "" || q.System != "" || len(q.Context) > 0):
+	case !r.Chat && q.Raw && !r.Encodes && (q.Template.Text != "" || q.System != "" || len(q.Context) > 0):
 		return body.Fail(400, "raw mode does not support template, system, or context")
 	case r.ThinkError != nil && !(r.RelaxThink && !m.Caps.Thinking):
 		return r.ThinkError
@@ -116,7 +117,7 @@ func (r *Request) Check(m Model) error {
 		return body.Fail(400, "%q does not support thinking", m.Asked)
 	case r.Options["typical_p"] != nil:
 		return body.Fail(400, "typical_p is no longer supported")
-	case m.Embedding:
+	case m.Embedding && !r.Encodes:
 		return body.Fail(400, "%q does not support %s", m.Asked, body.Ours(what))
 	case elsewhere(m.Caps) != "" && !r.Loads && !r.Unloads:
 		return body.Fail(400, "%q does not support %s: %s", m.Asked, body.Ours(what), body.Ours(elsewhere(m.Caps)))

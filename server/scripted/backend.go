@@ -65,7 +65,7 @@ func New(c Config) *Backend {
 	if c.Info.Context == 0 {
 		c.Info.Context = 4096
 	}
-	c.Info.Vocab = vocab
+	c.Info.Vocab = vocab + 1<<20 // words get their numbers as they come
 	b := &Backend{c: c, words: newWords(), slots: make(chan struct{}, c.Parallel), end: make(chan struct{})}
 	b.stats.State = "ready"
 	b.stats.Cells = c.Info.Context

@@ -182,9 +182,9 @@ func (o *opened) textFor(n, client, turn int) (text string, err error) {
 		return againstText(n, client, turn), nil
 	}
 	words := sort.Search(n, func(w int) bool {
-		have, e := o.model.Count(context.Background(), question(againstText(w+1, client, turn)))
+		have, e := o.model.Tokens(context.Background(), question(againstText(w+1, client, turn)))
 		err = errors.Join(err, e)
-		return have > n
+		return len(have) > n
 	})
 	return againstText(words, client, turn), err
 }
