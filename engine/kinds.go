@@ -37,6 +37,8 @@ func OpenAny(ctx context.Context, p models.Opened, o OpenOptions) (*Model, error
 		return openQwenASR(ctx, p, o)
 	case *models.Detector:
 		return openDetector(ctx, p, o)
+	case *models.Diffusion:
+		return openDiffusion(ctx, p, o)
 	}
 	return nil, fmt.Errorf("%w: %s: no card is told what to do with a %T", ErrUnsupported, p.Info().Name, p)
 }

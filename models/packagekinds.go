@@ -63,9 +63,7 @@ var kinds = []kind{
 	})},
 
 	// Pictures made.
-	{name: "Stable Diffusion 1.5", does: "image generation", nets: single(func(n net) bool {
-		return shaped(n.input("sample"), 1, 4, -1, -1) && shaped(n.input("encoder_hidden_states"), 1, 77, -1)
-	})},
+	{name: "Stable Diffusion 1.5", does: "image generation", nets: drawsPictures, open: openDiffusion},
 	{name: "image generation", does: "pictures made from text", says: func(o object) bool {
 		f := o.flag("is_image_generation")
 		return f != nil && *f || squeeze(o.str("model_type")) == "imagegeneration" || squeeze(o.str("task_type")) == "imagegeneration"

@@ -89,7 +89,7 @@ func (k Kind) layers(template string, n, out int, more ...axcl.Tensor) Kind {
 	return k
 }
 
-func text(v map[string]any) string {
+func text(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
@@ -145,6 +145,47 @@ func Detectors() []Kind {
 			" /model.23/Concat_1_output_0 f32 1,40,40,144; /model.23/Concat_2_output_0 f32 1,20,20,144")},
 		{"YOLO", "table", nets("frigate-yolov9-tiny: images u8 1,320,320,3 -> output0 f32 1,84,2100")},
 	}
+}
+
+// Diffusions are packages of Stable Diffusion 1.5 in its three packings, whole but for the weights.
+// The first has pictures of two sizes.
+func Diffusions() (all []Kind) {
+	for _, e := range []Diffusion{{Layout: "LCM"}, {Layout: "DPM++"}, {Layout: "Euler"}} {
+		k := Kind{"Stable Diffusion 1.5", e.Layout, map[string][]byte{}}
+		sizes := []struct {
+			folder        string
+			height, width int
+		}{{e.folder(), 512, 512}, {"models_1024x768/", 1024, 768}}
+		if e.Layout == "DPM++" {
+			sizes[0].height, sizes[0].width = 480, 320
+		}
+		for i, s := range sizes {
+			if i > 0 && e.Layout != "LCM" {
+				continue
+			}
+			if e.Folder = strings.TrimSuffix(s.folder, "/"); e.Layout == "Euler" {
+				e.Folder = "" // beside the configuration
+			}
+			small, large := fmt.Sprintf("%d,%d", s.height/8, s.width/8), fmt.Sprintf("%d,%d", s.height, s.width)
+			time := e.time() + " f32 1,1280"
+			if e.Layout == "Euler" {
+				time = e.time() + " i32 1"
+			}
+			lines := []string{strings.TrimSuffix(e.text(), ".axmodel") + ": input_ids u32 1,77 -> last_hidden_state f32 1,77,768",
+				e.folder() + "unet: sample f32 1,4," + small + "; " + time + "; encoder_hidden_states f32 1,77,768" +
+					" -> noise f32 1,4," + small,
+				e.folder() + "vae_decoder: " + e.decoded() + " f32 1,4," + small + " -> image f32 1,3," + large}
+			if e.Layout != "DPM++" && i == 0 {
+				lines = append(lines, e.folder()+"vae_encoder: image_sample f32 1,3,"+large+" -> moments f32 1,8,"+small)
+			}
+			for name, data := range nets(lines...) {
+				k.Files[name] = data
+			}
+			k = k.with(e.texts(func(times []int) []byte { return npyRows(len(times), 1280, nil) }))
+		}
+		all = append(all, k)
+	}
+	return all
 }
 
 // Speakers are Kokoro's packages in its two layouts, whole but for the weights.
@@ -248,12 +289,6 @@ func Hearers() []Kind {
 
 // Kinds are one of every kind and layout that axle does not run.
 func Kinds() []Kind {
-	const hidden = "encoder_hidden_states f32 1,77,768"
-	diffusion := func(unet, latent string) map[string][]byte {
-		return nets("text_encoder/sd15_text_encoder_sim: input_ids i32 1,77 -> last_hidden_state f32 1,77,768",
-			"unet: sample f32 1,4,64,64; "+unet+"; "+hidden+" -> noise f32 1,4,64,64",
-			"vae_decoder: "+latent+" f32 1,4,64,64 -> image f32 1,3,512,512")
-	}
 	vendor := func(more map[string]any, template string, n int) string {
 		c := map[string]any{"template_filename_axmodel": template, "axmodel_num": n, "tokens_embed_num": 20, "tokens_embed_size": 8,
 			"filename_tokens_embed": "model.embed_tokens.weight.bfloat16.bin"}
@@ -275,9 +310,6 @@ func Kinds() []Kind {
 			" -> audio_encoder_out f32 1,63,1024; audio_encoder_out_lens i32 1")},
 		{"Silero VAD", "", nets("silero_vad_ax650: input f32 1,640; state f32 2,1,128 -> output f32 1,1; stateN f32 2,1,128")},
 		{"openWakeWord", "", nets("models/650/alexa: embeddings f32 1,16,96 -> score f32 1,1")},
-		{"Stable Diffusion 1.5", "LCM", diffusion("/down_blocks.0/resnets.0/act_1/Mul_output_0 f32 1,1280", "x")},
-		{"Stable Diffusion 1.5", "DPM++", diffusion("/down_blocks.0/resnets.0/act_1/Mul_output_0 f32 1,1280", "latent")},
-		{"Stable Diffusion 1.5", "Euler", diffusion("timestep i32 1", "latent")},
 		Kind{"image generation", "", nets("vae/decoder: latent f32 1,16,64,64 -> image f32 1,3,512,512")}.
 			layers("text_encoder_axmodel/qwen3_p128_l%d_together.axmodel", 2, 20),
 		{"CLIP", "", nets("clip_vit_l14_336px_text_encoder_u16: text i32 1,77 -> features f32 1,768",
@@ -296,10 +328,9 @@ func Kinds() []Kind {
 		"MOSS-Transcribe-Diarize": {"config.json": vendor(map[string]any{"tokenizer_type": "MossTranscribeDiarize",
 			"vlm_type": "MossTranscribeDiarizeVL", "filename_post_axmodel": "qwen3_post.axmodel",
 			"filename_image_encoder_axmodel": "encoder.axmodel"}, "qwen3_p256_l%d_together.axmodel", 2)},
-		"openWakeWord":         {"config/openwakeword_mel_weights.npz": "PK"},
-		"Stable Diffusion 1.5": {"config.json": "", "tokenizer/vocab.json": "{}", "tokenizer/merges.txt": "#version: 0.2\n"},
-		"image generation":     {"model_index.json": "{}"},
-		"CLIP":                 {"vocab.txt": "a\n"},
+		"openWakeWord":     {"config/openwakeword_mel_weights.npz": "PK"},
+		"image generation": {"model_index.json": "{}"},
+		"CLIP":             {"vocab.txt": "a\n"},
 		"EmbeddingGemma 2": {"config.json": text(map[string]any{"model_type": "embedding_gemma2", "tokens_embed_num": 262144,
 			"tokens_embed_size": 512, "encoder_axmodels": []string{"encoder_128.axmodel", "encoder_512.axmodel"}})},
 		"jina-embeddings-v5-omni": {"config.json": vendor(map[string]any{"filename_post_axmodel": "jina_embeddings_v5_omni_post.axmodel"},
