@@ -174,7 +174,8 @@ func TestKeyPictures(t *testing.T) {
 		return r.post("/api/generate", fmt.Sprintf(`{"model":"scripted-vision","prompt":"[[say:x]]","stream":false,"images":[%s]}`,
 			strings.TrimSuffix(strings.Repeat(`"AAAA",`, n), ",")), bearer("limited")...)
 	}
-	if a := ask(4); a.code != 429 || a.header.Get("Retry-After") != "" || !strings.Contains(a.body, "send fewer at once") {
+	if a := ask(4); a.code != 429 || a.header.Get("Retry-After") != "" ||
+		!strings.Contains(a.body, "send fewer at once, or ask for fewer") {
 		t.Errorf("more than a minute's: %d %s", a.code, a.body)
 	}
 	if a := ask(2); a.code != 200 {

@@ -108,6 +108,13 @@ func TestMemoryBounded(t *testing.T) {
 				times("AAAA", 31*mib), one(`"]}]}`)}, "200 503"},
 		{"many images", "/api/generate", false, []piece{one(`{"model":"scripted-vision","prompt":"x","images":[""`), times(`,""`, 31*mib),
 			one("]}")}, "400 503"},
+		{"pictures that are drawn", "/v1/images/generations", false, []piece{one(`{"prompt":"x","n":10}`)}, "200 503"},
+		{"edits", "/v1/images/edits", false, []piece{one(field("prompt", "x") +
+			strings.TrimSuffix(pictureField("image", drawnPNG(9, 9)), "\r\n")), times("a", 31*mib), one("\r\n--x--\r\n")}, "200 503"},
+		{"edits in base64", "/v1/images/edits", false, []piece{one(`{"prompt":"x","image":"`), times("AAAA", 31*mib), one(`"}`)},
+			"400 503"},
+		{"edits of much before the picture", "/v1/images/edits", false, []piece{one(strings.TrimSuffix(field("user", ""), "\r\n")),
+			times("a", 31*mib)}, "400 503"},
 		{"deep", "/v1/messages", false, []piece{one(chat + `"}],"x":`), times("[", 31*mib)}, "400 503"},
 		{"a format", "/api/chat", false, []piece{one(chat + `"}],"format":{"enum":[0`), times(",1.5", 20_000), one("]}}")}, "200 503"},
 		{"too much, of unknown length", "/v1/responses", true, []piece{times(" ", 40*mib)}, "413 503"},
@@ -138,8 +145,12 @@ func TestMemoryBounded(t *testing.T) {
 					for _, p := range tt.body {
 						n += len(p.text) * p.times
 					}
-					_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", tt.path,
-						n)
+					kind := "application/json"
+					if strings.HasPrefix(tt.body[0].text, "--x") {
+						kind = formKind
+					}
+					_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"+
+						"Content-Type: %s\r\nContent-Length: %d\r\n\r\n", tt.path, kind, n)
 					_ = write(c, tt.body) // who is refused may find the connection closed
 				}
 				line, _ := bufio.NewReader(c).ReadString('\n')

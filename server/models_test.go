@@ -138,8 +138,8 @@ func TestModelsOfOtherKinds(t *testing.T) {
 func TestUnbuilt(t *testing.T) {
 	r := newRig(t)
 	for path, want := range map[string]string{
-		"/v1/images/generations": "does not make or change pictures yet", "/v1/images/edits": "pictures yet",
-		"/v1/images/variations": "pictures yet", "/v1/realtime/client_secrets": "does not have the rest of the Realtime API yet"} {
+		"/v1/images/variations":       "does not make variations of a picture",
+		"/v1/realtime/client_secrets": "does not have the rest of the Realtime API yet"} {
 		for _, method := range []string{"GET", "POST"} {
 			body := ""
 			if method == "POST" {

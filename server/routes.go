@@ -91,6 +91,9 @@ func (s *Server) table() []route {
 
 		{"POST", openai.DetokenizePath, ask, worked, try(answers.Detokenize(openai.DecodeDetokenize, openai.Detokenized))},
 
+		{"POST", "/v1/images/generations", ask, asked, try(answers.Drawings(openai.DecodeDrawing))},
+		{"POST", "/v1/images/edits", ask, asked, try(answers.Edits(openai.NewEdit, openai.DecodeEdit, "mask", openai.ErrMask))},
+
 		{"POST", deepstack.Path, ask, keyed, try(answers.Detections(deepstack.Type, deepstack.Least, deepstack.Answer, openedForm))},
 
 		{"GET", "/api/axle/state", ask, plain, try(views.State)},

@@ -17,7 +17,7 @@ func (s *Server) unbuilt() (table []route) {
 		what  string
 		paths []string
 	}{
-		{"axle does not make or change pictures yet", []string{"/v1/images/*what"}},
+		{"axle does not make variations of a picture without a prompt: /v1/images/edits takes one", []string{"/v1/images/variations"}},
 		{noCalls, []string{"/v1/realtime/*what"}},
 	} {
 		for _, path := range u.paths {

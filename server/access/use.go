@@ -161,8 +161,8 @@ func (k *Key) Room(n int64) error {
 	return nil
 }
 
-// Pictures takes n pictures of what the key may send a minute, or none of them: then the error is a
-// LimitError.
+// Pictures takes n pictures of what the key may send, and have drawn, a minute, or none of them:
+// then the error is a LimitError.
 func (k *Key) Pictures(n int) error {
 	if k == nil || n == 0 || k.Limits.Pictures == 0 {
 		return nil
@@ -177,11 +177,11 @@ func (k *Key) Pictures(n int) error {
 	switch left := float64(n) - u.pictures; {
 	case float64(n) > most:
 		u.refused++
-		return &LimitError{Text: fmt.Sprintf("the request has %d pictures, and this key may send %d a minute: send fewer at once", n,
-			k.Limits.Pictures)}
+		return &LimitError{Text: fmt.Sprintf("the request has %d pictures, and this key may have %d a minute: send fewer at "+
+			"once, or ask for fewer", n, k.Limits.Pictures)}
 	case left > 0:
 		u.refused++
-		return &LimitError{fmt.Sprintf("this key may send %d pictures a minute, and has: wait a moment", k.Limits.Pictures),
+		return &LimitError{fmt.Sprintf("this key may have %d pictures a minute, and has: wait a moment", k.Limits.Pictures),
 			time.Duration(left / most * float64(time.Minute))}
 	}
 	u.pictures -= float64(n)

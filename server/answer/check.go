@@ -24,10 +24,17 @@ import (
 func (a *Answers) Prompt(to prompt.Route) func(*request.Exchange) error {
 	return func(x *request.Exchange) error {
 		r, enc, err := x.ReadPrompt(to)
-		if err == nil {
-			x.Answer(enc, func(w *request.Reply) error { return a.respond(x, w, r, enc) })
+		if err != nil {
+			return err
 		}
-		return err
+		switch d, err := a.drawsHere(r, enc); {
+		case err != nil:
+			return err
+		case d != nil:
+			return a.draw(x, d, len(r.Ask.Images) > 0)
+		}
+		x.Answer(enc, func(w *request.Reply) error { return a.respond(x, w, r, enc) })
+		return nil
 	}
 }
 

@@ -50,6 +50,7 @@ type Figures struct {
 	prompt, cached, output          atomic.Uint64
 	cuts, cutTokens                 atomic.Uint64
 	load, queue, firstToken, perTok histogram
+	drawing                         histogram
 	recent                          rate
 }
 
@@ -71,6 +72,7 @@ func (f *Figures) Write(w io.Writer) {
 	f.perTok.write(w, "axle_token_seconds", "Time between tokens of an answer.")
 	f.load.write(w, "axle_acquire_seconds", "Time a request waited for its model to be loaded.")
 	f.queue.write(w, "axle_queue_seconds", "Time an answer waited for the card, its model loaded.")
+	f.drawing.write(w, "axle_drawing_seconds", "Time that a picture took to be drawn, its wait for the card included.")
 }
 
 // trace follows one answer.

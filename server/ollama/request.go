@@ -118,6 +118,7 @@ func readGenerate(_ prompt.From, b []byte) (*prompt.Request, prompt.Encoder, err
 	raw := struct {
 		*api.GenerateRequest
 		Think json.RawMessage `json:"think"`
+		pictureSize
 	}{GenerateRequest: g}
 	if err := body.Decode(b, &raw); err != nil {
 		return nil, nil, err
@@ -146,7 +147,8 @@ func readGenerate(_ prompt.From, b []byte) (*prompt.Request, prompt.Encoder, err
 	}
 	r.Ask.Think, r.ThinkError = ollamatype.Think(think)
 	r.Ask.Sampling.Logprobs, r.Ask.Sampling.TopLogprobs = g.Logprobs, g.TopLogprobs
-	return r, &encoder{stream: yes(g.Stream) && !r.Loads && !r.Unloads, form: generateForm}, nil
+	e := encoder{stream: yes(g.Stream) && !r.Loads && !r.Unloads, form: generateForm}
+	return r, &generateEncoder{e, r, raw.pictureSize}, nil
 }
 
 func yes(b *bool) bool { return b == nil || *b }

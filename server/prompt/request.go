@@ -143,6 +143,8 @@ func elsewhere(c chat.Capabilities) string {
 		return "it finds things in pictures, see /v1/vision/detection"
 	case c.Faces:
 		return "it finds faces in pictures"
+	case c.Drawing:
+		return "it draws pictures, see /v1/images/generations"
 	}
 	return ""
 }

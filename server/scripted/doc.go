@@ -5,8 +5,9 @@
 // Models: scripted (completion), scripted-chat (ChatML with tools, thinking and insert),
 // scripted-embed (8 dimensions), scripted-search (vectors of pictures too), scripted-vision,
 // scripted-hearing (a sentence for each second of a sound), scripted-speaking (a tone for each
-// word), scripted-detecting (a person and a cat in each picture) and scripted-faces (a face in each
-// picture). The prompt directs the answer:
+// word), scripted-detecting (a person and a cat in each picture), scripted-faces (a face in each
+// picture) and scripted-drawing (two colours, made of what was asked for). The prompt directs the
+// answer:
 //
 //	[[say:tok|tok|…]]     these tokens (the last such wins)
 //	[[any:text|text|…]]   one of these, by the request's seed, or without one in turn; tokens of the k-th, from 1, have −0.25·k

@@ -38,11 +38,12 @@ var kinds = map[string]kind{
 	"scripted-speaking":  {caps: chat.Capabilities{Speech: true}, size: "1M", params: 1e6},
 	"scripted-detecting": {caps: chat.Capabilities{Detection: true}, size: "1M", params: 1e6},
 	"scripted-faces":     {caps: chat.Capabilities{Faces: true}, size: "1M", params: 1e6},
+	"scripted-drawing":   {caps: chat.Capabilities{Drawing: true}, size: "1M", params: 1e6},
 }
 
 // writes says whether the model writes text.
 func (k kind) writes() bool {
-	return !k.embedding && !k.caps.Audio && !k.caps.Speech && !k.caps.Detection && !k.caps.Faces
+	return !k.embedding && !k.caps.Audio && !k.caps.Speech && !k.caps.Detection && !k.caps.Faces && !k.caps.Drawing
 }
 
 func (k kind) template() chat.Template {
@@ -127,6 +128,9 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) 
 	}
 	if k.caps.Speech {
 		c.Info.Voices, c.Info.SampleRate = voices, speakRate
+	}
+	if k.caps.Drawing {
+		c.Info.Draws = Draws
 	}
 	b := New(c)
 	l.mu.Lock()
