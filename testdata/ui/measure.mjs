@@ -219,6 +219,13 @@ async function axe({ context, url }) {
       await page.until('the conversation', `!!document.querySelector('.bar .setup')`);
       await dialog('setup', `document.querySelector('.bar .setup').click()`);
       await dialog('a question', `document.querySelector('.turn.user .acts button:last-child').click()`);
+      await choose(page, 'scripted-drawing:latest');
+      await ask(page, 'A fox [[delay:400]]');
+      await page.until('a drawing', `!!document.querySelector('.drawing progress')`);
+      await look('drawing');
+      await page.until('what is drawn', `!!document.querySelector('.drawing img:not(.partial)') && !document.querySelector('.turn.live')`);
+      await look('drawn');
+      await dialog('setup of pictures', `document.querySelector('.bar .setup').click()`);
       page.problems.length = 0;
       await page.close();
     }

@@ -15,7 +15,7 @@ const first = 8, more = 30; // turns drawn at once, and when there is time; the 
 
 function ModelChoice({ now }) {
   const list = models.use();
-  const talk = (list ?? []).filter((m) => it.talks(m));
+  const talk = (list ?? []).filter((m) => it.answers(m));
   const gone = now.chat.model && list && !talk.some((m) => m.name === now.chat.model);
   if (list && !talk.length) return html`<a class="choice" href="#/models">${t('no.model.short')}</a>`;
   return html`<label class="choice"><span class="offscreen">${t('model')}</span><select id="model" value=${now.chat.model} onChange=${(e) => it.change({ model: e.target.value })}>
@@ -24,8 +24,9 @@ function ModelChoice({ now }) {
 }
 
 function Welcome({ now }) {
-  const examples = ['example.1', 'example.2', 'example.3'];
-  return html`<div class="welcome"><${Mark} /><h1>${t('welcome')}</h1><p>${t('welcome.more')}</p>
+  const draws = it.draws(models.use()?.find((m) => m.name === now.chat.model));
+  const examples = draws ? ['draw.1', 'draw.2', 'draw.3'] : ['example.1', 'example.2', 'example.3'];
+  return html`<div class="welcome"><${Mark} /><h1>${t(draws ? 'draw.welcome' : 'welcome')}</h1><p>${t('welcome.more')}</p>
     <ul>${examples.map((k) => html`<li key=${k}><button type="button" class="example" onClick=${() => it.ask(t(k))} disabled=${!now.chat.model}>${t(k)}</button></li>`)}</ul></div>`;
 }
 

@@ -48,7 +48,8 @@ export function Composer({ now, grow }) {
   const on = settings.use();
   const model = known?.find((m) => m.name === now.chat.model);
   const can = model?.capabilities ?? [];
-  const sees = can.includes('vision');
+  const draws = it.draws(model);
+  const sees = can.includes('vision') || draws;
   const busy = it.answering(now) || (it.written(now) && !text.trim() && !pieces.length); // what is written here may be asked beside it
   useEffect(() => {
     setText(drafts.get(id)?.text ?? '');
@@ -71,6 +72,7 @@ export function Composer({ now, grow }) {
           if (!sees) throw new Error(t('picture.blind'));
           const p = await shrunk(f);
           setPictures((had) => {
+            if (draws) return [p]; // a picture is made of one
             if (had.length < most) return [...had, p];
             say(t('picture.most', { n: most }), true);
             return had;
@@ -98,7 +100,7 @@ export function Composer({ now, grow }) {
     e?.preventDefault();
     if (busy) return it.stop();
     const words = text.trim();
-    if (!words && !pictures.length && !pieces.length) return undefined;
+    if (!words && (draws || (!pictures.length && !pieces.length))) return undefined;
     if (!now.chat.model && !it.usual()) return say(t('no.model'), true);
     const all = weight(now.chat, [...now.path, { role: 'user', text: words, pieces }]);
     if (all > mostText) return say(t('text.much', { have: bytes(all), most: bytes(mostText) }), true);
@@ -139,7 +141,7 @@ export function Composer({ now, grow }) {
     <${Pictures} list=${pictures} remove=${(i) => setPictures(pictures.filter((_, j) => j !== i))} />
     <${Pieces} list=${pieces} drop=${(i) => { setPieces(pieces.filter((_, j) => j !== i)); area.current.focus(); }} open=${(i) => { setPieces(pieces.filter((_, j) => j !== i)); into(pieces[i].text); }} />
     ${long > room && html`<p class="note cut"><${Icon} name="warn" size="16" />${t('piece.context', { n: number(long), model: short(now.chat.model), room: number(room) })}</p>`}
-    <textarea id="text" class=${text.length > muchText ? 'much' : ''} key=${id} ref=${area} rows="1" dir="auto" placeholder=${t('message')} aria-label=${t('message')} enterkeyhint=${enterSends() ? 'send' : 'enter'} value=${text}
+    <textarea id="text" class=${text.length > muchText ? 'much' : ''} key=${id} ref=${area} rows="1" dir="auto" placeholder=${t(draws ? 'draw.what' : 'message')} aria-label=${t(draws ? 'draw.what' : 'message')} enterkeyhint=${enterSends() ? 'send' : 'enter'} value=${text}
       onInput=${(e) => setText(e.target.value)}
       onPaste=${(e) => {
         const list = [...e.clipboardData.files];
@@ -160,9 +162,9 @@ export function Composer({ now, grow }) {
       }} />
     ${voice?.strip}
     <div class="tools" key="tools">
-      <input type="file" ref=${files} hidden multiple accept=${(sees ? 'image/*,' : '') + kinds}
+      <input type="file" ref=${files} hidden multiple accept=${draws ? 'image/*' : (sees ? 'image/*,' : '') + kinds}
         onChange=${(e) => { take([...e.target.files]); e.target.value = ''; }} />
-      <${Button} icon="attach" label=${sees ? t('attach.picture') : t('attach')} onClick=${() => files.current.click()} />
+      <${Button} icon="attach" label=${t(draws ? 'draw.from' : sees ? 'attach.picture' : 'attach')} onClick=${() => files.current.click()} />
       ${sees && touch() && html`<input type="file" ref=${camera} hidden accept="image/*" capture="environment" onChange=${(e) => { take([...e.target.files]); e.target.value = ''; }} />
         <${Button} icon="camera" label=${t('camera')} onClick=${() => camera.current.click()} />`}
       ${can.includes('thinking') && html`<button type="button" class=${'chip' + (think === true || think ? ' on' : '')} title=${t('think.what')} aria-label=${t('think.what') + ': ' + thinkWord}
@@ -170,6 +172,6 @@ export function Composer({ now, grow }) {
       <span class="hint">${on.enter !== 'line' && !touch() ? t('enter.hint') : ''}</span>
       ${voice?.button}
       <button id="send" class=${busy ? 'send stop' : 'send'} aria-label=${busy ? t('stop') : t('send')} title=${busy ? t('stop') : t('send')}
-        disabled=${!busy && !text.trim() && !pictures.length && !pieces.length}><${Icon} name=${busy ? 'stop' : 'send'} size="20" /></button>
+        disabled=${!busy && !text.trim() && (draws || (!pictures.length && !pieces.length))}><${Icon} name=${busy ? 'stop' : 'send'} size="20" /></button>
     </div></form>`;
 }

@@ -13,10 +13,14 @@ export const open = signal(null);
 // talks says whether a model answers: one that embeds or hears does not, nor one of a kind that is not run.
 export const talks = (m) => !m.says && (m.capabilities ?? ['completion']).includes('completion');
 
-// usual is the model for a new conversation: the one used last, else the newest that talks.
+// draws says whether a model draws, and answers with a picture.
+export const draws = (m) => !!m && !m.says && (m.capabilities ?? []).includes('image');
+export const answers = (m) => talks(m) || draws(m);
+
+// usual is the model for a new conversation: the one used last, else the newest that talks, else one that draws.
 export function usual() {
-  const list = (models.get() ?? []).filter(talks);
-  return list.find((m) => m.name === settings.get().model)?.name ?? list[0]?.name ?? '';
+  const list = (models.get() ?? []).filter(answers);
+  return list.find((m) => m.name === settings.get().model)?.name ?? (list.find(talks) ?? list[0])?.name ?? '';
 }
 
 function show(chat, turns, saved = true) {
@@ -85,9 +89,10 @@ async function add(turns, head, more = {}) {
 
 const titled = (text) => text.trim().split('\n')[0].slice(0, 80) || t('picture');
 
-async function reply(after, model) {
+async function reply(after, more = {}) {
   const now = open.get();
-  const turn = store.newTurn(now.chat.id, after, 'assistant', { model: model || now.chat.model });
+  const model = now.chat.model;
+  const turn = store.newTurn(now.chat.id, after, 'assistant', { model, ...(draws(models.get()?.find((m) => m.name === model)) && { draws: true, ...more }) });
   const before = store.path(now.turns, after);
   const run = answer(now.chat, before, turn);
   await add([turn], turn.id);
@@ -114,8 +119,8 @@ export async function edit(x, text, pieces) {
   return reply(turn.id);
 }
 
-// again answers anew, with the conversation's model as it is now: beside the first answer.
-export const again = (x) => reply(x.parent);
+// again answers anew, with the conversation's model as it is now: beside the first answer. A picture is drawn with another seed.
+export const again = (x) => reply(x.parent, { anew: true });
 
 // results gives the results of an answer's calls, and lets the model go on.
 export async function results(x, list) {

@@ -131,7 +131,7 @@ export async function json(path, { body, method, ...options } = {}) {
   return text ? JSON.parse(text) : null;
 }
 
-// lines gives a streamed answer's objects one by one. An object with an error ends it. What has come is read at once, piece by piece as it
+// lines gives a streamed answer's objects one by one: lines of JSON, or the data of events. An object with an error ends it. What has come is read at once, piece by piece as it
 // was sent: a reading that waits would hold up all that follows it, since each gives one piece.
 export async function* lines(r) {
   if (!r.ok) throw await refusal(r);
@@ -149,8 +149,8 @@ export async function* lines(r) {
       const found = (begun + decoder.decode(part.value, { stream: !part.done })).split('\n');
       begun = part.done ? '' : found.pop();
       for (const line of found) {
-        if (!line) continue;
-        const o = JSON.parse(line);
+        if (!line || line.startsWith('event: ')) continue;
+        const o = JSON.parse(line.startsWith('data: ') ? line.slice(6) : line);
         if (o.error) throw new Refused(r.status, typeof o.error === 'string' ? o.error : o.error.message);
         yield o;
       }

@@ -1,6 +1,7 @@
 // How a conversation is answered: its name, system prompt, thinking, numbers, format, tools; presets of all that; its files.
 import { fresh, html, useEffect, useState } from './html.js';
 import { Modal, sure, told } from './dialog.js';
+import { numbers } from './drawing.js';
 import { models } from './live.js';
 import * as it from './open.js';
 import * as store from './store.js';
@@ -62,15 +63,19 @@ export function Setup({ now, close }) {
   const badFormat = wrong(chat.format), badTools = wrong(chat.tools);
   const kind = !chat.format ? '' : chat.format === 'json' ? 'json' : 'schema';
   const name = chat.title || 'chat';
+  const fields = (list) => html`<div class="grid">${list.map(([n, min, max, step]) => html`<label key=${n}>${t('o.' + n)}<input type="number" inputmode="decimal" min=${min} max=${max} step=${step} placeholder=${t('own')}
+    value=${chat.options?.[n] ?? ''} onChange=${(e) => { if (e.target.checkValidity()) option(n, e.target.value === '' ? '' : Number(e.target.value)); else e.target.reportValidity(); }} /></label>`)}</div>`;
+  const draws = it.draws(model);
   return html`<${Modal} title=${t('setup')} close=${close}><div class="form">
     ${now.saved && html`<label>${t('name')}<input dir="auto" value=${chat.title} onChange=${(e) => { if (e.target.value.trim()) it.change({ title: e.target.value.trim(), named: true }); }} /></label>`}
-    <${Presets} chat=${chat} />
+    ${draws && html`<fieldset><legend>${t('draw.how')}</legend><p class="dim">${t('sampling.why')}</p>${fields(numbers)}
+      <label>${t('o.negative_prompt')}<textarea rows="2" dir="auto" value=${chat.options?.negative_prompt ?? ''} onChange=${(e) => option('negative_prompt', e.target.value.trim())} /></label></fieldset>`}
+    ${!draws && html`<${Presets} chat=${chat} />
     <label>${t('system')}<textarea rows="4" dir="auto" placeholder=${t('system.hint')} value=${chat.system} onChange=${(e) => it.change({ system: e.target.value })} /></label>
     ${can.includes('thinking') && html`<fieldset><legend>${t('think.what')}</legend><div class="row">${[[null, 'think.auto'], [true, 'think.on'], [false, 'think.off']].map(([v, k]) => html`<label class="check"
       key=${k}><input type="radio" name="think" checked=${(chat.think ?? null) === v} onChange=${() => it.change({ think: v })} /> ${t(k)}</label>`)}</div></fieldset>`}
     <details open=${Object.keys(chat.options ?? {}).length > 0}><summary>${t('sampling')}</summary><p class="dim">${t('sampling.why')}</p>
-      <div class="grid">${sampling.map(([n, min, max, step]) => html`<label key=${n}>${t('o.' + n)}<input type="number" inputmode="decimal" min=${min} max=${max} step=${step} placeholder=${t('own')}
-        value=${chat.options?.[n] ?? ''} onChange=${(e) => { if (e.target.checkValidity()) option(n, e.target.value === '' ? '' : Number(e.target.value)); else e.target.reportValidity(); }} /></label>`)}</div>
+      ${fields(sampling)}
       <label>${t('o.stop')}<textarea rows="2" dir="auto" placeholder=${t('o.stop.hint')} value=${(chat.options?.stop ?? []).join('\n')}
         onChange=${(e) => option('stop', e.target.value.trim() ? e.target.value.split('\n').filter(Boolean) : '')} /></label>
       <label class="check"><input type="checkbox" checked=${!!chat.options?.repeatable} onChange=${(e) => option('repeatable', e.target.checked)} /> ${t('o.repeatable')}</label></details>
@@ -80,7 +85,7 @@ export function Setup({ now, close }) {
       ${badFormat && html`<p class="failed" role="alert">${t('format.bad', { why: badFormat })}</p>`}</details>
     ${can.includes('tools') && html`<details open=${!!chat.tools}><summary>${t('tools')}</summary><p class="dim">${t('tools.why')}</p><textarea class="mono" rows="8" dir="ltr" spellcheck="false" aria-label=${t('tools')}
       aria-invalid=${!!badTools} placeholder=${exampleTools} value=${chat.tools} onInput=${(e) => it.change({ tools: e.target.value })} />
-      ${badTools && html`<p class="failed" role="alert">${t('tools.bad', { why: badTools })}</p>`}</details>`}
+      ${badTools && html`<p class="failed" role="alert">${t('tools.bad', { why: badTools })}</p>`}</details>`}`}
     ${now.saved && html`<div class="row wrap end"><button type="button" onClick=${async () => save(name + '.json', 'application/json', await asJSON(chat.id))}>${t('export.json')}</button>
       <button type="button" onClick=${() => save(name + '.md', 'text/markdown', asMarkdown(chat, now.path))}>${t('export.md')}</button>
       <button type="button" class="danger" onClick=${async () => {

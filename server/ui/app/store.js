@@ -163,7 +163,7 @@ export async function search(text, over = () => false) {
   for (const c of await all('chats')) if (c.title.toLocaleLowerCase().includes(needle)) found.set(c.id, '');
   held.turns.forEach(look);
   for (let after = ''; !over();) { // this many at a time: they may hold pictures
-    const part = await work('turns', 'readonly', (s) => s.getAll(IDBKeyRange.lowerBound(after, true), 2000));
+    const part = await work('turns', 'readonly', (s) => s.getAll(IDBKeyRange.lowerBound(after, true), 500));
     part?.forEach(look);
     if (!part?.length) break;
     after = part[part.length - 1].id;

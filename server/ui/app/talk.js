@@ -1,5 +1,6 @@
 // Asking a model: the request made from a conversation's turns, the answer as it comes, and what is kept of it. An answer goes on while
 // another view is shown; each is a Run, found by its turn's id.
+import { draw } from './drawing.js';
 import { fresh, signal, token } from './html.js';
 import { said, size } from './pieces.js';
 import { call, lines, refusal, Refused } from './server.js';
@@ -30,6 +31,7 @@ export const sampling = [
 export function messages(chat, path) {
   const out = chat.system ? [{ role: 'system', content: chat.system }] : [];
   for (const x of path) {
+    if (x.draws && out[out.length - 1]?.role === 'user') out.pop(); // what was drawn is no matter of who writes
     if (x.role === 'assistant' && !x.text && !x.calls?.length) continue;
     const before = out[out.length - 1];
     if (x.role === 'user' && before?.role === 'user') { // an answer between them was deleted, or failed
@@ -136,8 +138,7 @@ export function answer(chat, path, turn) {
 const alive = 1000, waits = 2500; // how often an answer is kept that comes, and one that has not begun: other tabs see from it that it is alive
 
 async function go(run, chat, path, turn) {
-  const started = performance.now();
-  let saved = started;
+  let saved = performance.now();
   let saving = Promise.resolve();
   const save = () => {
     saved = performance.now();
@@ -147,32 +148,7 @@ async function go(run, chat, path, turn) {
   save();
   const pulse = setInterval(() => { if (performance.now() - saved > waits - 100) save(); }, waits);
   try {
-    const body = JSON.stringify(request(chat, path, turn.model));
-    const r = await call('/api/chat', { method: 'POST', body, signal: run.abort.signal, headers: { 'X-Session-Id': session(chat) } });
-    if (!r.ok) throw await refusal(r);
-    turn.cut = cut(r.headers.get('Axle-Truncated'));
-    turn.warning = r.headers.get('Warning') ?? undefined;
-    let ended = null;
-    for await (const o of lines(r)) {
-      const m = o.message ?? {};
-      if (m.thinking) {
-        run.thinkingSince ??= performance.now();
-        turn.thinking += m.thinking;
-      }
-      if ((m.content || m.tool_calls || o.done) && run.thinkingSince && turn.thinkMs === undefined) turn.thinkMs = Math.round(performance.now() - run.thinkingSince);
-      if (turn.firstMs === undefined && (m.content || m.thinking || m.tool_calls)) turn.firstMs = Math.round(performance.now() - started);
-      if (m.content) turn.text += m.content;
-      for (const c of m.tool_calls ?? []) turn.calls.push({ name: c.function?.name, arguments: c.function?.arguments });
-      if (o.done) ended = o;
-      run.changed();
-      if (performance.now() - saved > alive) save();
-    }
-    if (!ended) throw new Refused(0, t('broke'));
-    turn.state = 'done';
-    turn.stats = {
-      prompt: ended.prompt_eval_count ?? 0, output: ended.eval_count ?? 0, reason: ended.done_reason,
-      rate: ended.eval_duration ? (ended.eval_count / ended.eval_duration) * 1e9 : 0, load: (ended.load_duration ?? 0) / 1e9,
-    };
+    await (turn.draws ? draw(run, chat, path, turn) : write(run, chat, path, turn, () => { if (performance.now() - saved > alive) save(); }));
   } catch (e) {
     if (e.name === 'AbortError') turn.state = 'stopped';
     else Object.assign(turn, { state: 'failed', error: e.message, status: e.status });
@@ -181,6 +157,37 @@ async function go(run, chat, path, turn) {
   clearInterval(pulse);
   save();
   await saving;
+}
+
+// write fills a turn with words. came is called after each piece.
+async function write(run, chat, path, turn, came) {
+  const started = performance.now();
+  const body = JSON.stringify(request(chat, path, turn.model));
+  const r = await call('/api/chat', { method: 'POST', body, signal: run.abort.signal, headers: { 'X-Session-Id': session(chat) } });
+  if (!r.ok) throw await refusal(r);
+  turn.cut = cut(r.headers.get('Axle-Truncated'));
+  turn.warning = r.headers.get('Warning') ?? undefined;
+  let ended = null;
+  for await (const o of lines(r)) {
+    const m = o.message ?? {};
+    if (m.thinking) {
+      run.thinkingSince ??= performance.now();
+      turn.thinking += m.thinking;
+    }
+    if ((m.content || m.tool_calls || o.done) && run.thinkingSince && turn.thinkMs === undefined) turn.thinkMs = Math.round(performance.now() - run.thinkingSince);
+    if (turn.firstMs === undefined && (m.content || m.thinking || m.tool_calls)) turn.firstMs = Math.round(performance.now() - started);
+    if (m.content) turn.text += m.content;
+    for (const c of m.tool_calls ?? []) turn.calls.push({ name: c.function?.name, arguments: c.function?.arguments });
+    if (o.done) ended = o;
+    run.changed();
+    came();
+  }
+  if (!ended) throw new Refused(0, t('broke'));
+  turn.state = 'done';
+  turn.stats = {
+    prompt: ended.prompt_eval_count ?? 0, output: ended.eval_count ?? 0, reason: ended.done_reason,
+    rate: ended.eval_duration ? (ended.eval_count / ended.eval_duration) * 1e9 : 0, load: (ended.load_duration ?? 0) / 1e9,
+  };
 }
 
 // What is deleted, here or in another tab, is not written any more.

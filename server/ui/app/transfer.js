@@ -32,7 +32,7 @@ export function asMarkdown(chat, path) {
       out.push(`## Assistant: ${short(x.model)}`);
       if (x.thinking) out.push(thought + quoted(x.thinking));
       for (const c of x.calls ?? []) out.push('```json\n' + JSON.stringify(c) + '\n```');
-      out.push(kept(x.text));
+      out.push(kept(x.text) + (x.images?.length ? `*${t('pictures.n', { n: x.images.length })}*` : ''));
     }
   }
   return out.join('\n\n') + '\n';
@@ -53,8 +53,9 @@ class Unknown extends Error {} // it is no file of ours, or a part of one
 function taken(x, chat, ids) {
   if (!x || !['user', 'assistant', 'tool'].includes(x.role) || !text(x.text)) throw new Unknown();
   const turn = store.newTurn(chat.id, ids.get(x.parent) ?? null, x.role, { text: x.text });
-  for (const k of ['thinking', 'model', 'tool', 'error', 'state', 'warning']) if (text(x[k])) turn[k] = x[k];
-  for (const k of ['thinkMs', 'firstMs', 'at']) if (Number.isFinite(x[k])) turn[k] = x[k];
+  for (const k of ['thinking', 'model', 'tool', 'error', 'state', 'warning', 'size']) if (text(x[k])) turn[k] = x[k];
+  for (const k of ['thinkMs', 'firstMs', 'at', 'seed', 'seconds']) if (Number.isFinite(x[k])) turn[k] = x[k];
+  if (x.draws === true) turn.draws = true;
   if (turn.state === 'running' && !late(x)) turn.state = 'stopped';
   if (Array.isArray(x.images)) {
     turn.images = x.images.filter((i) => /^image\/[\w.+-]+$/.test(i?.type) && /^[A-Za-z0-9+/=]+$/.test(i?.data)).map(({ type, data, name }) => ({ type, data, name: text(name) ? name : '' }));

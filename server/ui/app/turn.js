@@ -7,6 +7,7 @@ import { Button, Icon } from './icons.js';
 import { state } from './live.js';
 import { Flow } from './markdown.js';
 import * as it from './open.js';
+import { download, Drawing } from './picture.js';
 import { Pieces, said } from './pieces.js';
 import { Places } from './places.js';
 import { sends } from './settings.js';
@@ -122,7 +123,7 @@ function Answer({ x, now, last, grow }) {
   useEffect(() => {
     let shape = '';
     return run?.follow(() => {
-      const now = `${runs.has(x.id)} ${!!x.text} ${!!x.thinking} ${x.thinkMs} ${x.calls.length} ${x.state} ${!!x.cut}`;
+      const now = `${runs.has(x.id)} ${!!x.text} ${!!x.thinking} ${x.thinkMs} ${x.calls.length} ${x.state} ${!!x.cut} ${run.progress?.step} ${!!run.progress?.picture} ${!!x.images}`;
       if (now === shape && flow.current) {
         flow.current.set(x.text, false);
         grow();
@@ -142,7 +143,8 @@ function Answer({ x, now, last, grow }) {
   const broken = late(x);
   const s = x.stats;
   const calls = x.calls?.length ? x.calls : null;
-  const facts = s && [s.output === 1 ? t('token') : t('tokens', { n: number(s.output) }), s.rate > 0 && s.output > 1 && t('rate', { n: number(s.rate, 1) }), x.firstMs !== undefined && t('first.after', { time: span(x.firstMs / 1000) }),
+  const drawn = x.images?.length && [t('draw.seed', { seed: x.seed }), x.size?.replace('x', ' × '), x.seconds > 0 && span(x.seconds)].filter(Boolean).join(' · ');
+  const facts = drawn || s && [s.output === 1 ? t('token') : t('tokens', { n: number(s.output) }), s.rate > 0 && s.output > 1 && t('rate', { n: number(s.rate, 1) }), x.firstMs !== undefined && t('first.after', { time: span(x.firstMs / 1000) }),
     s.load > 1 && t('loaded.in', { time: span(s.load) })].filter(Boolean).join(' · ');
   return html`<article class=${live ? 'turn answer live' : 'turn answer'} data-id=${x.id} aria-busy=${live} aria-label=${t('answer.of', { model: short(x.model) })}>
     <div class="who">${short(x.model)}</div>
@@ -151,15 +153,17 @@ function Answer({ x, now, last, grow }) {
     ${x.thinking && html`<${Thinking} x=${x} live=${live} />`}
     <div class="md" ref=${body}></div>
     ${!live && x.text && html`<${Places} x=${x} now=${now} />`}
-    ${live && !x.text && !x.thinking && !calls && html`<${Waiting} x=${x} />`}
+    ${(x.draws || x.images) && html`<${Drawing} x=${x} run=${run} of=${now.turns.find((y) => y.id === x.parent)?.text} grow=${grow} />`}
+    ${live && !x.text && !x.thinking && !calls && !run?.progress && html`<${Waiting} x=${x} />`}
     ${calls && html`<${Calls} x=${x} open=${last && !live} />`}
     ${x.state === 'failed' && html`<p class="failed" role="alert"><${Icon} name="warn" size="16" /><span dir="auto">${x.error}</span></p>`}
     ${x.state === 'stopped' && html`<p class="note">${t('stopped')}</p>`}
     ${broken && html`<p class="note">${t('broken.off')}</p>`}
     ${s?.reason === 'length' && html`<p class="note">${t('length')}</p>`}
-    ${(!live || null) && html`<div class="acts"><${Beside} now=${now} x=${x} /><${Button} icon="copy" label=${t('copy')} onClick=${() => copy(x.text)} />${
+    ${(!live || null) && html`<div class="acts"><${Beside} now=${now} x=${x} />${x.images?.length ? html`<${Button} icon="down" label=${t('draw.save')} onClick=${() => download(x)} class="save" />` : x.draws ? null
+      : html`<${Button} icon="copy" label=${t('copy')} onClick=${() => copy(x.text)} />`}${
       x.text && html`<${Aloud} id=${x.id} drawn=${async () => { await flow.current.all(); return body.current; }} />`}<${Button} icon="again"
-      label=${t('again')} onClick=${() => it.again(x)} class="again" /><${Button} icon="branch" label=${t('branch')} onClick=${() => it.branch(x)} /><${Button} icon="trash" label=${t('delete')}
+      label=${t(x.draws ? 'draw.again' : 'again')} onClick=${() => it.again(x)} class="again" /><${Button} icon="branch" label=${t('branch')} onClick=${() => it.branch(x)} /><${Button} icon="trash" label=${t('delete')}
       onClick=${() => remove(x)} /><span class="facts">${facts}</span></div>`}
   </article>`;
 }
