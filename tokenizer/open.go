@@ -25,8 +25,8 @@ type Config struct {
 
 // Open reads a tokenizer from a file, or from the best one in a folder: tokenizer.json, then
 // *_tokenizer.txt, tokenizer.model, *.tiktoken. The files next to it (tokenizer_config.json,
-// generation_config.json) tell BOS and EOS. CLIP's files have to be named: vocab.json, with
-// merges.txt beside it, or vocab.txt.
+// generation_config.json) tell BOS and EOS. Lists have to be named: CLIP's vocab.json, with
+// merges.txt beside it, and vocab.txt of CLIP or BERT.
 func Open(name string) (*Tokenizer, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -149,6 +149,8 @@ func parse(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 		return parseVendor(b, c)
 	case looksCLIP(head):
 		return parseCLIPLines(b)
+	case looksBERT(head):
+		return parseBERTLines(b)
 	case looksTiktoken(head):
 		return parseTiktoken(b, c, side)
 	}
