@@ -16,7 +16,8 @@ import (
 func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	start := time.Now()
 	var out Embeddings
-	if m.info.Context == 0 { // it reads no text, and says so
+	shown := slices.ContainsFunc(r.Pictures, func(p []byte) bool { return p != nil })
+	if m.info.Context == 0 && !shown { // it reads no text, and says so
 		_, err := m.b.Embed(ctx, nil, r.Key)
 		return out, err
 	}
@@ -26,8 +27,8 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	if r.PromptName != "" && !slices.Contains(m.info.Prompts, r.PromptName) {
 		return out, fmt.Errorf("%w: %s has no prompt %q: %s", ErrRequest, m.info.Name, r.PromptName, promptNames(m.info.Prompts))
 	}
-	if slices.ContainsFunc(r.Pictures, func(p []byte) bool { return p != nil }) {
-		return embedPictures(ctx, m.b, r, m.info.Name)
+	if shown {
+		return embedShown(ctx, m, r)
 	}
 	ends := m.b.Ends()
 	most := m.info.Context
@@ -61,29 +62,21 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 		return out, err
 	}
 	for i, v := range vectors {
-		if r.Dimensions > 0 {
-			v = v[:min(len(v), r.Dimensions)]
-		}
-		if !r.Raw {
-			normalise(v)
-		}
-		vectors[i] = v
+		vectors[i] = finished(v, r)
 	}
 	out.Vectors, out.Total = vectors, time.Since(start)
 	return out, nil
 }
 
-// seesToo is what a backend that gives vectors of pictures has in addition.
-type seesToo interface {
-	// EmbedPictures returns a vector for each input, as [Model.Embed] does.
-	EmbedPictures(ctx context.Context, r EmbedRequest) (Embeddings, error)
-}
-
-func embedPictures(ctx context.Context, b Backend, r EmbedRequest, name string) (Embeddings, error) {
-	if b, ok := b.(seesToo); ok {
-		return b.EmbedPictures(ctx, r)
+// finished is a vector as it is asked for.
+func finished(v []float32, r EmbedRequest) []float32 {
+	if r.Dimensions > 0 {
+		v = v[:min(len(v), r.Dimensions)]
 	}
-	return Embeddings{}, fmt.Errorf("%w: %s gives no vectors of pictures", ErrUnsupported, name)
+	if !r.Raw {
+		normalise(v)
+	}
+	return v
 }
 
 // promptNames says which prompts there are.

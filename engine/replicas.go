@@ -264,6 +264,17 @@ func (r *replicas) Embed(ctx context.Context, inputs [][]int32, key string) ([][
 	return out, err
 }
 
+// EmbedPictures implements the optional interface behind [Model.Embed].
+func (r *replicas) EmbedPictures(ctx context.Context, pictures [][]byte, texts []string, key string) ([][]float32, error) {
+	out := make([][]float32, len(pictures))
+	err := r.share(len(pictures), func(b Backend, lo, hi int) error {
+		part, err := embedPictures(ctx, b, pictures[lo:hi], texts[lo:hi], key)
+		copy(out[lo:hi], part)
+		return err
+	})
+	return out, err
+}
+
 // Scores implements the optional interface behind [Model.Rerank].
 func (r *replicas) Scores(ctx context.Context, n int, prompt func(int) ([]int32, error), ids []int32, key string) (
 	[][]float32, Usage, error,

@@ -63,7 +63,7 @@ func TestVectorPictures(t *testing.T) {
 		{"a file as Jina's", v1, `"input":[{"image":"/etc/passwd"}]`, "a picture is no base64"},
 		{"text data", v1, `"input":[{"image":"data:image/png,AAAA"}]`, "a data URL must have the form"},
 		{"no base64", v1, `"input":[{"image":"data:image/png;base64,%%"}]`, "a picture is no base64"},
-		{"no picture", v1, `"input":[{"image":"AAAA"}]`, "picture 1"},
+		{"no picture", v1, `"input":[{"image":"AAAA"}]`, "the picture cannot be read"},
 		{"two pictures", v1, `"messages":[` + message("user", `[`+part+`,`+part+`]`) + `]`, "a vector is of one picture at most"},
 		{"a video", v1, `"messages":[` + message("user", `[{"type":"video_url","video_url":{"url":"x"}}]`) + `]`, "video_url becomes no vector"},
 		{"two users", v1, `"messages":[` + user + "," + user + `]`, `message 2 has the role "user"`},

@@ -16,6 +16,7 @@ const (
 	visual      = "visual"
 	detection   = "detection"
 	recognition = "recognition"
+	reading     = "ocr"
 )
 
 // usualScore is what a face must score where a request does not say.
@@ -74,15 +75,21 @@ func Read(entries string) (t Tasks, err error) {
 			err = t.readClip(parts)
 		case faces:
 			err = t.readFaces(parts)
+		case reading: // which a log may name
+			err = unserved(body.Ours(task))
 		default:
-			err = body.Fail(501, "the task %q is not served: clip and facial-recognition are. Switch it off in Immich's settings of "+
-				"machine learning", task)
+			err = unserved(task)
 		}
 		if err != nil {
 			return Tasks{}, err
 		}
 	}
 	return t, nil
+}
+
+func unserved(task any) error {
+	return body.Fail(501, "the task %q is not served: clip and facial-recognition are. Switch it off in Immich's settings of machine "+
+		"learning", task)
 }
 
 func (t *Tasks) readClip(parts map[string]entry) error {

@@ -47,13 +47,15 @@ func DecodeEmbeddings(b []byte) (*prompt.Vectors, error) {
 	default:
 		return nil, body.Fail(400, "prompt_name is %q and input_type is %q: both name a prompt, set one", v.PromptName, req.InputType)
 	}
-	if len(req.Messages) > 0 {
-		if req.Input != nil {
-			return nil, body.Fail(400, "the request has input and messages: send one of them")
-		}
-		return v, readMessages(v, req.Messages)
+	input, messages := req.Input, req.Messages
+	req.Input, req.Messages = nil, nil // which the answer would keep
+	switch {
+	case len(messages) == 0:
+		return v, readInputs(v, input)
+	case input != nil:
+		return nil, body.Fail(400, "the request has input and messages: send one of them")
 	}
-	return v, readInputs(v, req.Input)
+	return v, readMessages(v, messages)
 }
 
 // readInputs reads the field input.

@@ -3,60 +3,37 @@ package scripted
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/vision"
 )
 
 // EmbedPictures implements the optional interface behind engine.Model.Embed: a picture's vector is
-// that of the word for what is most of it, red, green or blue, and of its text beside it.
-func (b *Backend) EmbedPictures(ctx context.Context, r ask.EmbedRequest) (out ask.Embeddings, err error) {
+// that of the word for what is most of it, red, green or blue, and of the text beside it.
+func (b *Backend) EmbedPictures(ctx context.Context, pictures [][]byte, texts []string, key string) ([][]float32, error) {
 	if !b.c.Info.Capabilities.Vision {
-		return out, fmt.Errorf("%w: %s gives no vectors of pictures", ask.ErrUnsupported, b.c.Info.Name)
+		return nil, fmt.Errorf("%w: %s gives no vectors of pictures", ask.ErrUnsupported, b.c.Info.Name)
 	}
-	texts := make([][]int32, len(r.Input))
-	for i, text := range r.Input {
-		if p := r.Pictures[i]; p != nil {
-			img, err := vision.Decode(p, vision.Limits{})
-			if err != nil {
-				return out, &ask.PictureError{Index: i, Err: err}
-			}
-			var sum [3]int
-			for at, v := range img.Pix {
-				sum[at%3] += int(v)
-			}
-			word := "red"
-			if sum[1] > sum[0] {
-				word = "green"
-			}
-			if sum[2] > max(sum[0], sum[1]) {
-				word = "blue"
-			}
-			text = word + " " + text
+	inputs := make([][]int32, len(pictures))
+	for i, file := range pictures {
+		p, err := vision.Decode(file, vision.Limits{})
+		if err != nil {
+			return nil, fmt.Errorf("%w: the picture cannot be read: %w", ask.ErrRequest, err)
 		}
-		for _, w := range cut(text) {
-			texts[i] = append(texts[i], b.words.id(w))
+		var sum [3]int
+		for at, v := range p.Pix {
+			sum[at%3] += int(v)
 		}
-		out.Prompt += len(texts[i])
+		word := "red"
+		if sum[1] > sum[0] {
+			word = "green"
+		}
+		if sum[2] > max(sum[0], sum[1]) {
+			word = "blue"
+		}
+		for _, w := range cut(word + " " + texts[i]) {
+			inputs[i] = append(inputs[i], b.words.id(w))
+		}
 	}
-	if out.Vectors, err = b.Embed(ctx, texts, r.Key); err != nil {
-		return out, err
-	}
-	for i, v := range out.Vectors {
-		if r.Dimensions > 0 {
-			v = v[:r.Dimensions]
-		}
-		length := 0.0
-		for _, x := range v {
-			length += float64(x) * float64(x)
-		}
-		for d := range v {
-			if !r.Raw && length > 0 {
-				v[d] /= float32(math.Sqrt(length))
-			}
-		}
-		out.Vectors[i] = v
-	}
-	return out, nil
+	return b.Embed(ctx, inputs, key)
 }
