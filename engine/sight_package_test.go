@@ -46,15 +46,7 @@ func testSightPackage(t *testing.T, open func() (axcl.Device, string, error)) {
 				for _, l := range each {
 					looks = append(looks, l.Pix)
 				}
-				to := image.NewNRGBA(image.Rect(0, 0, p.Width, p.Height))
-				for i := range p.Width * p.Height {
-					copy(to.Pix[4*i:], append(slices.Clone(p.Pix[3*i:3*i+3]), 255))
-				}
-				var file bytes.Buffer
-				if err := png.Encode(&file, to); err != nil {
-					t.Fatal(err)
-				}
-				return file.Bytes()
+				return filed(t, p)
 			}
 			msg := chat.Message{Role: "user", Content: "is it", Images: [][]byte{photo()}}
 			if a.Sight.Qwen {
@@ -76,8 +68,13 @@ func testSightPackage(t *testing.T, open func() (axcl.Device, string, error)) {
 				t.Errorf("%d calls of the encoder, want %d", want, len(looks))
 			}
 			judged(t, c, ids, m.o.Sees.Placeholder, looks, got)
-			// The same question again costs its last token, and no call.
-			if again, last, err := run(b, job); err != nil || !slices.Equal(again, got) || last.Usage.Cached != len(ids)-1 ||
+			// The same question again costs its last token, or what lies behind the last snapshot,
+			// and no call.
+			least := len(ids) - 1
+			if a.Interval > 0 {
+				least = lastOf(ids, m.o.Sees.Placeholder) + 1
+			}
+			if again, last, err := run(b, job); err != nil || !slices.Equal(again, got) || last.Usage.Cached < least ||
 				int(b.Stats().Encoded) != len(looks) {
 				t.Errorf("again: %v, %d cached of %d, %d calls (%v)", again, last.Usage.Cached, len(ids), b.Stats().Encoded, err)
 			}
@@ -86,6 +83,84 @@ func testSightPackage(t *testing.T, open func() (axcl.Device, string, error)) {
 			}
 		})
 	}
+}
+
+// TestSightStates: a model whose layers have a state goes on behind a picture from a snapshot, of
+// its own picture only: the words around two pictures are the same here.
+func TestSightStates(t *testing.T) {
+	//proves:G19
+	lane.NoRace(t)
+	testSightStates(t, openSoft)
+}
+
+func testSightStates(t *testing.T, open func() (axcl.Device, string, error)) {
+	a, _ := axmodeltest.Find("qwen3_5_vl")
+	dir, c := sightPackage(t, a)
+	m, b := load(t, dir, open, OpenOptions{})
+	random := rand.New(rand.NewPCG(8, 8))
+	place := m.o.Sees.Placeholder
+	type talk struct {
+		pix  []byte
+		msgs []chat.Message
+	}
+	talks := make([]talk, 2)
+	for i := range talks {
+		p := axmodeltest.RandomPicture(c, random)
+		talks[i] = talk{p.Pix, []chat.Message{{Role: "user", Content: "is it like that or is it not", Images: [][]byte{filed(t, p)}}}}
+	}
+	// Each picture, each again, and each talk's next question.
+	for n, i := range []int{0, 1, 0, 1, 0, 1} {
+		r := Request{Messages: talks[i].msgs, Sampling: m.Sampling(), NumCtx: m.Info().Context, Limit: 5}
+		ids, _, images, err := m.prompt(t.Context(), &r, true, new(Cut))
+		if err != nil || len(images) != 1 {
+			t.Fatal(len(images), err)
+		}
+		job := Job{IDs: ids, Images: images, Sampling: r.Sampling, Limit: 5, IgnoreStop: true}
+		job.Sampling.Temperature = 0
+		got, last, err := run(b, job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		judged(t, c, ids, place, [][]byte{talks[i].pix}, got)
+		first, behind := slices.Index(ids, place), lastOf(ids, place)+1
+		switch cached := last.Usage.Cached; {
+		case n < 2 && cached > first:
+			t.Errorf("question %d: %d rows were known, its picture begins at %d", n, cached, first)
+		case n >= 2 && cached < behind:
+			t.Errorf("question %d: %d rows were known, its picture ends at %d", n, cached, behind)
+		}
+		if calls := int(b.Stats().Encoded); calls != min(n+1, 2) {
+			t.Errorf("question %d: %d calls of the encoder", n, calls)
+		}
+		if n >= 2 {
+			talks[i].msgs = append(talks[i].msgs, chat.Message{Role: "assistant", Content: "it is"}, chat.Message{Role: "user",
+				Content: fmt.Sprintf("and the %d", n)})
+		}
+	}
+}
+
+// lastOf is the index of the last such id.
+func lastOf(ids []int32, id int32) int {
+	for i := len(ids) - 1; i >= 0; i-- {
+		if ids[i] == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// filed is a picture as a PNG.
+func filed(t *testing.T, p *vision.Picture) []byte {
+	t.Helper()
+	to := image.NewNRGBA(image.Rect(0, 0, p.Width, p.Height))
+	for i := range p.Width * p.Height {
+		copy(to.Pix[4*i:], append(slices.Clone(p.Pix[3*i:3*i+3]), 255))
+	}
+	var file bytes.Buffer
+	if err := png.Encode(&file, to); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
 }
 
 // sightPackage compiles a random checkpoint that sees.

@@ -406,6 +406,15 @@ func TestSightNative(t *testing.T) {
 	testSightPackage(t, open)
 }
 
+// TestSightStatesNative is TestSightStates through the vendor's ABI.
+func TestSightStatesNative(t *testing.T) {
+	//proves:G19
+	lane.Slow(t)
+	lane.NoRace(t)
+	open, _ := onSim(t, "hazards=strict")
+	testSightStates(t, open)
+}
+
 // TestLocateNative is TestLocate through the vendor's ABI.
 func TestLocateNative(t *testing.T) {
 	lane.Slow(t)

@@ -63,11 +63,15 @@ func (c *Checkpoint) addLinear(p string, add func(name string, mean, spread floa
 // configLinear makes the config.json of a model whose layers have a state, from what all have.
 func (c *Checkpoint) configLinear(m map[string]any) map[string]any {
 	delete(m, "rope_theta")
+	section := c.Section
+	if section == nil { // a text model has no use for it
+		section = []int{2, 1, 1}
+	}
 	maps.Copy(m, map[string]any{"linear_num_key_heads": c.KeyHeads, "linear_num_value_heads": c.ValueHeads,
 		"linear_key_head_dim": c.KeyDim, "linear_value_head_dim": c.ValueDim, "linear_conv_kernel_dim": convolution,
 		"attn_output_gate": true,
 		"rope_parameters": map[string]any{"rope_type": "default", "rope_theta": c.Theta, "partial_rotary_factor": c.Partial,
-			"mrope_section": []int{2, 1, 1}, "mrope_interleaved": true}})
+			"mrope_section": section, "mrope_interleaved": true}})
 	if c.ByType {
 		var types []string
 		for i := range c.Layers {
@@ -77,9 +81,12 @@ func (c *Checkpoint) configLinear(m map[string]any) map[string]any {
 	} else {
 		m["full_attention_interval"] = c.Interval
 	}
+	if c.Sight != nil {
+		return c.configSight(m)
+	}
 	if c.Nested {
 		return map[string]any{"model_type": "qwen3_5", "text_config": m, "tie_word_embeddings": c.Tied,
-			"vision_config": map[string]any{"depth": 2}, "architectures": []string{"Qwen3_5ForConditionalGeneration"}}
+			"architectures": []string{"Qwen3_5ForConditionalGeneration"}}
 	}
 	return m
 }
@@ -101,7 +108,7 @@ func (c *Checkpoint) mixLinear(p string, normed [][]float64, rows []Row) [][]flo
 	for t, r := range rows {
 		before[t] = -1
 		for _, j := range r.See {
-			if before[t] < 0 || rows[j].Pos > rows[before[t]].Pos {
+			if before[t] < 0 || rows[j].Pos >= rows[before[t]].Pos { // a picture's rows have the same
 				before[t] = j
 			}
 		}

@@ -80,6 +80,9 @@ func AgainstPicture(d axcl.Device, dir string, a Arch, seed uint64, o compile.Op
 		for _, row := range all[at : at+n] {
 			w.rows = append(w.rows, row)
 		}
+		if w.to = 1; at > 0 {
+			w.from = 1
+		}
 		if err := w.pass(at, cells[at:at+n]); err != nil {
 			return eyes, rep, err
 		}

@@ -17,7 +17,7 @@ type Sight struct {
 }
 
 // SightArchs lists, small, the forms of models that see: with positions read between a table's, and
-// rows to add after layers; and plain.
+// rows to add after layers; plain; and with layers that have a state.
 func SightArchs() []Arch {
 	base := Arch{Hidden: 64, Layers: 3, Heads: 4, KV: 2, HeadDim: 16, Inter: 96, Vocab: Vocab, Eps: 1e-6, Theta: 1e6}
 	qwen, smol := base, base
@@ -27,7 +27,13 @@ func SightArchs() []Arch {
 		Across: 6}
 	smol.Name, smol.Type, smol.Theta, smol.DType = "smolvlm2", "llama", 1e5, "F32"
 	smol.Sight = &Sight{Width: 32, Blocks: 2, Heads: 2, Inter: 48, Patch: 4, Merge: 2, Side: 6, Down: 6, Across: 6}
-	return []Arch{qwen, smol}
+	state := qwen
+	state.Name, state.Type, state.Layers, state.Interval, state.HeadDim, state.Partial = "qwen3_5_vl", "qwen3_5_text", 4, 2, 64, 0.25
+	state.KeyHeads, state.ValueHeads, state.KeyDim, state.ValueDim = 2, 4, 32, 32
+	tower := *qwen.Sight
+	tower.Deep = nil
+	state.Sight = &tower
+	return []Arch{qwen, smol, state}
 }
 
 func (c *Checkpoint) addSight(add func(name string, mean, spread float64, shape ...int)) {
@@ -93,15 +99,18 @@ func (c *Checkpoint) configSight(text map[string]any) map[string]any {
 				"patch_size": s.Patch, "num_attention_heads": s.Heads, "num_hidden_layers": s.Blocks, "intermediate_size": s.Inter},
 			"architectures": []string{"SmolVLMForConditionalGeneration"}}
 	}
-	text["rope_scaling"] = map[string]any{"rope_type": "default", "mrope_section": c.Section, "mrope_interleaved": true}
-	deep := append([]int{}, s.Deep...)
-	return map[string]any{"model_type": "qwen3_vl", "text_config": text, "tie_word_embeddings": c.Tied,
-		"vision_config": map[string]any{"model_type": "qwen3_vl", "depth": s.Blocks, "hidden_size": s.Width,
-			"hidden_act":        "gelu_pytorch_tanh",
-			"intermediate_size": s.Inter, "num_heads": s.Heads, "in_channels": 3, "patch_size": s.Patch, "spatial_merge_size": s.Merge,
-			"temporal_patch_size": 2, "out_hidden_size": c.Hidden, "num_position_embeddings": s.Side * s.Side,
-			"deepstack_visual_indexes": deep},
-		"architectures": []string{"Qwen3VLForConditionalGeneration"}}
+	vision := map[string]any{"depth": s.Blocks, "hidden_size": s.Width, "hidden_act": "gelu_pytorch_tanh",
+		"intermediate_size": s.Inter, "num_heads": s.Heads, "in_channels": 3, "patch_size": s.Patch, "spatial_merge_size": s.Merge,
+		"temporal_patch_size": 2, "out_hidden_size": c.Hidden, "num_position_embeddings": s.Side * s.Side}
+	all := map[string]any{"model_type": "qwen3_5", "text_config": text, "vision_config": vision, "tie_word_embeddings": c.Tied,
+		"architectures": []string{"Qwen3_5ForConditionalGeneration"}}
+	if c.Interval == 0 {
+		all["model_type"], all["architectures"] = "qwen3_vl", []string{"Qwen3VLForConditionalGeneration"}
+		text["rope_scaling"] = map[string]any{"rope_type": "default", "mrope_section": c.Section, "mrope_interleaved": true}
+		vision["deepstack_visual_indexes"] = append([]int{}, s.Deep...)
+	}
+	vision["model_type"] = all["model_type"]
+	return all
 }
 
 // sightTokens are the control tokens by which pictures stand in a prompt, in the places of

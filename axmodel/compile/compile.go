@@ -171,9 +171,7 @@ func (j *job) settle() error {
 	def(&j.Chunk, 128)
 	def(&j.Quant, "bf16")
 	def(&j.Tool, "axle compile")
-	if j.TextOnly {
-		a.tower = nil
-	}
+	j.settleSight()
 	if j.Name == "" {
 		j.Name = a.ModelType
 		if a.tower != nil && !a.tower.qwen {

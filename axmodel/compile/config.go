@@ -223,7 +223,7 @@ func parseConfig(b []byte) (*architecture, error) {
 		return nil, bad("bos_token_id or eos_token_id: %v", err)
 	}
 	sees := func() error { return a.sees(outer) }
-	for _, settle := range []func() error{a.windows, a.sources, a.states, a.rotations, sees} {
+	for _, settle := range []func() error{a.windows, a.sources, a.states, sees, a.rotations} {
 		if err := settle(); err != nil {
 			return nil, bad("%v", err)
 		}
@@ -495,9 +495,9 @@ func (a *architecture) rotation(c ropeConfig, dim int) (rotation, error) {
 		}
 		r.freq = append(r.freq, float32(f))
 	}
-	if a.ModelType == "qwen3_vl_text" {
+	if a.ModelType == "qwen3_vl_text" || a.family == "qwen3_5" && a.tower != nil {
 		if len(c.Section) == 0 {
-			c.Section = []int{24, 20, 20}
+			c.Section = map[bool][]int{true: {11, 11, 10}, false: {24, 20, 20}}[a.family == "qwen3_5"]
 		}
 		var err error
 		if r.axis, err = axes(len(out), c.Section, c.InTurns == nil || *c.InTurns); err != nil {
@@ -513,8 +513,14 @@ func (a *architecture) rotation(c ropeConfig, dim int) (rotation, error) {
 // tokenizerType is the vendor's name for the family's tokenizer.
 func (a *architecture) tokenizerType(name string) string {
 	n := strings.ToLower(name)
-	if a.tower != nil {
-		return map[bool]string{true: "Qwen3VL", false: "SmolVLM2"}[a.tower.qwen]
+	switch {
+	case a.tower == nil:
+	case a.family == "qwen3_5":
+		return "Qwen3_5VL"
+	case a.tower.qwen:
+		return "Qwen3VL"
+	default:
+		return "SmolVLM2"
 	}
 	switch {
 	case strings.Contains(n, "smollm3"):

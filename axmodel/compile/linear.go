@@ -47,9 +47,6 @@ func (j *job) settleStates() error {
 	if j.Warm < 0 || j.Warm > len(j.History) {
 		return fmt.Errorf("compile: %d prefill groups of layers with a state, 0 to %d are possible", j.Warm, len(j.History))
 	}
-	if j.a.family == "qwen3_5" && j.c.holds("model.visual.") {
-		j.notes = append(j.notes, "the checkpoint's vision part is left out: the package takes text")
-	}
 	return nil
 }
 

@@ -41,18 +41,24 @@ type tower struct {
 
 // sees reads vision_config, for the families whose pictures can be compiled.
 func (a *architecture) sees(outer string) error {
-	if outer != "qwen3_vl" && outer != "smolvlm" {
+	if outer != "qwen3_vl" && outer != "smolvlm" && outer != "qwen3_5" {
 		return nil
 	}
 	if len(a.Vision) == 0 || string(a.Vision) == "null" {
+		if outer == "qwen3_5" { // many are the text model alone
+			return nil
+		}
 		return fmt.Errorf("%s without a vision_config", outer)
 	}
-	t := &tower{qwen: outer == "qwen3_vl"}
+	t := &tower{qwen: outer != "smolvlm"}
 	v := &t.visionConfig
 	if t.qwen {
 		// What Hugging Face's configuration classes assume where the file is silent.
 		*v = visionConfig{Depth: 27, Hidden: 1152, Intermediate: 4304, Heads: 16, Patch: 16, Merge: 2, Frames: 2, Positions: 2304,
 			Deep: []int{8, 16, 24}, Out: 3584}
+		if outer == "qwen3_5" {
+			v.Deep = nil
+		}
 	} else {
 		*v = visionConfig{Layers: 12, Hidden: 1152, Intermediate: 3072, HeadsOf: 16, Patch: 32, Side: 224}
 	}
@@ -102,6 +108,9 @@ func (a *architecture) checkTower(t *tower) error {
 		return fmt.Errorf("vision_config: %d position embeddings make no square", v.Positions)
 	case !(*v.Eps >= 0 && *v.Eps < 1):
 		return fmt.Errorf("vision_config: layer_norm_eps is %v", *v.Eps)
+	case len(v.Deep) > 0 && a.family == "qwen3_5":
+		return fmt.Errorf("vision_config: deepstack_visual_indexes is %v, and a tower of %s that adds rows cannot be compiled", v.Deep,
+			a.family)
 	case len(v.Deep) > 8:
 		return fmt.Errorf("vision_config: deepstack_visual_indexes has %d entries, 8 are possible", len(v.Deep))
 	case len(v.Deep) > a.Layers:
@@ -345,7 +354,7 @@ func (e *easel) positions(name string) {
 	}})
 }
 
-// qwen plans Qwen3-VL's tower.
+// qwen plans Qwen3-VL's tower, and Qwen3.5's, which is the same without rows to add.
 func (e *easel) qwen() {
 	t, d, in, m := e.a.tower, e.h.Hidden, e.h.Intermediate, e.h.Merged()
 	p := "model.visual."
@@ -410,6 +419,24 @@ func (e *easel) smol() {
 	e.linear("fc2", d, in, e.each(b+"mlp.fc2")...)
 	e.norm("merge_norm", d, p+"post_layernorm")
 	e.matrices("merge_fc2", e.h.Out, e.h.Merged(), "model.connector.modality_projection.proj.weight")
+}
+
+// settleSight leaves the encoder of pictures out where it is not wanted, or not there.
+func (j *job) settleSight() {
+	a := j.a
+	left := a.family == "qwen3_5" && j.c.holds("model.visual.")
+	switch {
+	case a.tower == nil && left:
+		j.notes = append(j.notes, "the checkpoint's vision part is left out: config.json has no vision_config")
+	case a.tower != nil && a.family == "qwen3_5" && !left && !j.c.holds("visual."):
+		j.notes = append(j.notes, "the checkpoint has no vision part, which config.json describes: the package takes text")
+		a.tower = nil
+	case j.TextOnly:
+		a.tower = nil
+	}
+	if a.tower == nil && a.family == "qwen3_5" { // a text's positions are alike
+		a.ropes[0].axis, a.ropes[1].axis = nil, nil
+	}
 }
 
 // describeVision adds what config.json says of pictures.

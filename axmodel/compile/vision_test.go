@@ -3,6 +3,7 @@ package compile_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,8 @@ func TestCompileVision(t *testing.T) {
 	}{
 		{"qwen3_vl", axcl.Tensor{Name: "hidden_states", Shape: []int{1, 24, 32, 3}}, axcl.Tensor{Name: "hidden_states_out",
 			Shape: []int{6, 64}}, vision.Qwen, "Qwen3VL", "Qwen3VL", 2, 6, 3, 2},
+		{"qwen3_5_vl", axcl.Tensor{Name: "hidden_states", Shape: []int{1, 24, 32, 3}}, axcl.Tensor{Name: "hidden_states_out",
+			Shape: []int{6, 64}}, vision.Qwen, "Qwen3VL", "Qwen3_5VL", 0, 6, 3, 2},
 		{"smolvlm2", axcl.Tensor{Name: "pixel_values", Shape: []int{1, 24, 24, 3}}, axcl.Tensor{Name: "output", Shape: []int{1, 9, 64}},
 			vision.Rows, "SmolVLM2", "SmolVLM2", 0, 5 * 9, 0, 0},
 	} {
@@ -81,30 +84,82 @@ func TestCompileVision(t *testing.T) {
 			if e, _ := m.Soft.Entry("qkv"); e.Type != axmodel.BF16 {
 				t.Errorf("the encoder's qkv is %v", e.Type)
 			}
-			if l, err := axmodel.ReadFile(p.Layers[0]); err != nil || l.Soft.Pos != map[bool]int{true: 3, false: 1}[v.MRope] {
-				t.Errorf("layers of %d position rows, %v", l.Soft.Pos, err)
+			for i, path := range p.Layers {
+				// A layer with a state sees no positions.
+				if l, err := axmodel.ReadFile(path); err != nil || l.Soft.Pos != map[bool]int{true: 3, false: 1}[v.MRope && !a.Linear(i)] {
+					t.Errorf("layer %d has %d position rows, %v", i, l.Soft.Pos, err)
+				}
 			}
 		})
 	}
 }
 
-// The text alone of a model that sees is a package that takes text.
+// The text alone of a model that sees is a package that takes text: where that is asked for, where
+// the checkpoint has no tower, and where its configuration does not describe the one that it has.
 func TestCompileTextOnly(t *testing.T) {
-	from, out := t.TempDir(), filepath.Join(t.TempDir(), "p")
-	if _, err := axmodeltest.WriteCheckpoint(from, sightArch("qwen3_vl"), 1); err != nil {
-		t.Fatal(err)
+	for _, c := range []struct {
+		name, arch string
+		o          compile.Options
+		edit       func(c map[string]any)
+		pos        int
+		note       string
+	}{
+		{"Qwen3-VL", "qwen3_vl", compile.Options{TextOnly: true}, nil, 3, ""},
+		{"Qwen3.5", "qwen3_5_vl", compile.Options{TextOnly: true}, nil, 1, ""},
+		{"not described", "qwen3_5_vl", compile.Options{}, func(c map[string]any) { delete(c, "vision_config") }, 1,
+			"has no vision_config"},
+		{"described and not there", "qwen3_5-text", compile.Options{}, func(c map[string]any) {
+			c["text_config"], c["model_type"] = maps.Clone(c), "qwen3_5"
+			c["vision_config"] = map[string]any{"hidden_size": 32, "num_heads": 2, "out_hidden_size": 64}
+		}, 1, "has no vision part"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			from := t.TempDir()
+			a, _ := axmodeltest.Find(c.arch)
+			if _, err := axmodeltest.WriteCheckpoint(from, a, 1); err != nil {
+				t.Fatal(err)
+			}
+			if c.edit != nil {
+				edited(t, from, c.edit)
+			}
+			c.o.From, c.o.Out, c.o.Context, c.o.Chunk = from, filepath.Join(t.TempDir(), "p"), 95, 16
+			r, err := compile.Run(context.Background(), c.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if notes := strings.Join(r.Notes, " "); c.note == "" && notes != "" || !strings.Contains(notes, c.note) {
+				t.Errorf("notes %q, want %q", notes, c.note)
+			}
+			p, err := models.Open(c.o.Out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			if v, err := p.Vision(); v != nil || err != nil || p.Shape.Pos != c.pos {
+				t.Errorf("%v, %v, %d positions", v, err, p.Shape.Pos)
+			}
+		})
 	}
-	o := compile.Options{From: from, Out: out, Context: 95, Chunk: 16, TextOnly: true}
-	if _, err := compile.Run(context.Background(), o); err != nil {
-		t.Fatal(err)
-	}
-	p, err := models.Open(out)
+}
+
+// edited changes a checkpoint's config.json.
+func edited(t *testing.T, dir string, edit func(c map[string]any)) {
+	t.Helper()
+	path := filepath.Join(dir, "config.json")
+	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
-	if v, err := p.Vision(); v != nil || err != nil || p.Shape.Pos != 3 {
-		t.Errorf("%v, %v, %d positions", v, err, p.Shape.Pos)
+	var all map[string]any
+	if err := json.Unmarshal(b, &all); err != nil {
+		t.Fatal(err)
+	}
+	edit(all)
+	if b, err = json.Marshal(all); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -152,14 +207,18 @@ func TestVisionErrors(t *testing.T) {
 		"more rows than layers":  {"qwen3_vl", set("deepstack_visual_indexes", []int{0, 1, 2, 2}), size(24, 16), "after 4 layers"},
 		"a tensor of another shape": {"qwen3_vl", set("intermediate_size", 40), size(24, 16),
 			"config.json asks for [40 32]"},
-		"a tensor too few":        {"qwen3_vl", set("depth", 4), size(24, 16), `no tensor "model.visual.blocks.3.norm1.weight"`},
-		"half a block of patches": {"qwen3_vl", nothing, size(20, 16), "must be multiples of 8"},
-		"one side":                {"qwen3_vl", nothing, size(16, 0), "must be multiples of 8"},
-		"a picture without end":   {"qwen3_vl", nothing, size(1<<20, 8), "must be multiples of 8"},
-		"sections":                {"qwen3_vl", rope([]int{4, 2, 1}), size(24, 16), "does not share out 8 frequencies"},
-		"two sections":            {"qwen3_vl", rope([]int{4, 4}), size(24, 16), "does not share out 8 frequencies"},
-		"a size that it has not":  {"smolvlm2", nothing, size(32, 32), "this model takes 24×24"},
-		"a factor too large":      {"smolvlm2", func(c, _ config) { c["scale_factor"] = 9 }, size(0, 0), "is 9, 1 to 8 are possible"},
+		"a tensor too few":         {"qwen3_vl", set("depth", 4), size(24, 16), `no tensor "model.visual.blocks.3.norm1.weight"`},
+		"half a block of patches":  {"qwen3_vl", nothing, size(20, 16), "must be multiples of 8"},
+		"one side":                 {"qwen3_vl", nothing, size(16, 0), "must be multiples of 8"},
+		"a picture without end":    {"qwen3_vl", nothing, size(1<<20, 8), "must be multiples of 8"},
+		"rows to add, with states": {"qwen3_5_vl", set("deepstack_visual_indexes", []int{0}), size(24, 16), "that adds rows"},
+		"sections beside states": {"qwen3_5_vl", func(c, _ config) {
+			c["text_config"].(config)["rope_parameters"].(config)["mrope_section"] = []int{2, 1, 1}
+		}, size(24, 16), "does not share out 8 frequencies"},
+		"sections":               {"qwen3_vl", rope([]int{4, 2, 1}), size(24, 16), "does not share out 8 frequencies"},
+		"two sections":           {"qwen3_vl", rope([]int{4, 4}), size(24, 16), "does not share out 8 frequencies"},
+		"a size that it has not": {"smolvlm2", nothing, size(32, 32), "this model takes 24×24"},
+		"a factor too large":     {"smolvlm2", func(c, _ config) { c["scale_factor"] = 9 }, size(0, 0), "is 9, 1 to 8 are possible"},
 	} {
 		dir := dirs[c.arch]
 		var all config

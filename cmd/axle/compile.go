@@ -26,11 +26,11 @@ func newCompileCmd() *cobra.Command {
 		Use:   "compile HF_DIR DIR",
 		Short: "Make a package for the software card from a checkpoint",
 		Long: `Compile makes a package for the software card from a Hugging Face checkpoint.
-HF_DIR is a folder with config.json and *.safetensors of a Qwen2, Qwen3,
-Qwen3.5, Llama, Gemma-3 or Gemma-4 model, of Qwen3-VL or SmolVLM2 with the
-encoder of pictures, or of a Whisper of all languages, which takes --quant bf16
-or fp32 and --name alone. DIR is the package's folder; it must not exist, or be
-empty. It has its name only when it is whole.
+HF_DIR is a folder with config.json and *.safetensors of a Qwen2, Qwen3, Llama,
+Gemma-3 or Gemma-4 model, of Qwen3.5, Qwen3-VL or SmolVLM2 with the encoder of
+pictures, or of a Whisper of all languages, which takes --quant bf16 or fp32 and
+--name alone. DIR is the package's folder; it must not exist, or be empty. It
+has its name only when it is whole.
 
 The package has the vendor's layout, so everything but the card itself works as
 with the vendor's models. The NPU does not run it.`,
@@ -113,7 +113,7 @@ with the vendor's models. The NPU does not run it.`,
 	f.StringVar(&o.Quant, "quant", "bf16", "`type` of the weights: bf16, int8 or int4")
 	f.IntVar(&o.Group, "group", 32, "`values` of a row that share a scale, for int8 and int4: 32 or 128")
 	f.StringVar(&o.State, "state", "fp32", "`type` in which layers with a state (Qwen3.5) keep it: bf16, fp16 or fp32")
-	f.StringVar(&picture, "picture", "", "`pixels` of the encoder's pictures (Qwen3-VL), such as 448x448 (default 384x384)")
+	f.StringVar(&picture, "picture", "", "`pixels` of the encoder's pictures (Qwen's), such as 448x448 (default 384x384)")
 	f.BoolVar(&o.TextOnly, "text-only", false, "leave the encoder of pictures out")
 	f.StringVar(&o.Whole, "whole", "", "all layers and the head in this many `files`: one, or two (one of them for prompts)")
 	f.StringVar(&o.Name, "name", "", "`prefix` of the files (default: the checkpoint's model_type)")
