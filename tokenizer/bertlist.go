@@ -41,12 +41,12 @@ func parseBERTLines(b []byte) (*Tokenizer, error) {
 		}
 	}
 	j, err := json.Marshal(map[string]any{
-		"normalizer":     map[string]any{"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "lowercase": true},
-		"pre_tokenizer":  map[string]any{"type": "BertPreTokenizer"},
-		"decoder":        map[string]any{"type": "WordPiece", "prefix": "##", "cleanup": true},
+		"normalizer":    map[string]any{"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "lowercase": true},
+		"pre_tokenizer": map[string]any{"type": "BertPreTokenizer"},
+		"decoder":       map[string]any{"type": "WordPiece", "prefix": "##", "cleanup": true},
 		"post_processor": map[string]any{"type": "BertProcessing", "cls": []any{"[CLS]", ids["[CLS]"]},
 			"sep": []any{"[SEP]", ids["[SEP]"]}},
-		"added_tokens":   added,
+		"added_tokens": added,
 		"model": map[string]any{"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
 			"max_input_chars_per_word": 100, "vocab": ids},
 	})
