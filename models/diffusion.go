@@ -102,8 +102,8 @@ func openDiffusion(k *KindError) (other, error) {
 	return d, nil
 }
 
-// sizeAtEnd is a name that ends in the size of pictures.
-var sizeAtEnd = regexp.MustCompile(`-(\d{2,4})x(\d{2,4})$`)
+// sizeAtEnd is a name that ends in the size of pictures, but for its tag.
+var sizeAtEnd = regexp.MustCompile(`-(\d{2,4}x\d{2,4})(:[^:/]*)?$`)
 
 // denoiser chooses the package's denoiser: of several sizes the one that the model's name ends in,
 // else the first. others are the sizes that are not chosen.
@@ -141,8 +141,8 @@ func (k *KindError) denoiser(name string) (unet *net, others []string, err error
 		return nil, nil, k.lacks("a denoiser")
 	}
 	chosen := 0
-	if m := sizeAtEnd.FindString(name); m != "" {
-		if i := slices.IndexFunc(all, func(v variant) bool { return "-"+v.size == m }); i >= 0 {
+	if m := sizeAtEnd.FindStringSubmatch(name); m != nil {
+		if i := slices.IndexFunc(all, func(v variant) bool { return v.size == m[1] }); i >= 0 {
 			chosen = i
 		}
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -325,6 +326,60 @@ func TestBuiltinKind(t *testing.T) {
 	defer o.Close()
 	if v := o.(*models.SenseVoice); v.Name != "ears:latest" || v.Info().Name != "ears:latest" {
 		t.Errorf("it is called %q and %q", v.Name, v.Info().Name)
+	}
+}
+
+// TestDiffusions: a model that draws is one model, pulled and in place, in each packing; of several
+// sizes another name is another size.
+func TestDiffusions(t *testing.T) {
+	h, c := testHub(t)
+	place := t.TempDir()
+	for i, k := range modelstest.Diffusions() {
+		dir := filepath.Join(place, fmt.Sprint("painter-", i))
+		if err := errors.Join(k.Write(dir), h.AddDir(fmt.Sprint("axle/pulled-painter-", i), dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Open(Options{Dir: t.TempDir(), Paths: []string{place}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i, k := range modelstest.Diffusions() {
+		if err := s.Pull(t.Context(), fmt.Sprint("axle/pulled-painter-", i), c, func(Progress) {}); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"axle/pulled-painter-", "painter-"} {
+			m, err := s.Get(fmt.Sprint(name, i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := m.OpenAny()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := o.(*models.Diffusion); d.Steps != []int{4, 20, 30}[i] || d.Info().Capabilities[0] != "image" {
+				t.Errorf("%s: %+v", k.Layout, d)
+			}
+			if err := o.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := s.Copy("axle/pulled-painter-0", "painter-768x1024"); err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.Get("painter-768x1024")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := m.OpenAny()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	if d := o.(*models.Diffusion); d.Width != 768 || d.Height != 1024 {
+		t.Errorf("the other size: %d×%d", d.Width, d.Height)
 	}
 }
 

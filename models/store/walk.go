@@ -91,7 +91,8 @@ func tokens(name string) bool {
 
 // isSplit says whether a folder keeps nets in one sub-folder, without a configuration, and the
 // tokenizer that belongs to them in itself or, where beside is set, in another: packages of single
-// nets are built so. Of others, a folder checkpoints has the configuration.
+// nets are built so. Of others, a folder checkpoints has the configuration, or a folder models has
+// everything.
 func (w *walk) isSplit(dir string, list []os.DirEntry, beside bool) bool {
 	nets, tokenizer := false, false
 	for _, e := range list {
@@ -107,6 +108,9 @@ func (w *walk) isSplit(dir string, list []os.DirEntry, beside bool) bool {
 		}
 		has := func(is func(name string) bool) bool {
 			return slices.ContainsFunc(in, func(e os.DirEntry) bool { return is(e.Name()) })
+		}
+		if e.Name() == "models" && has(func(name string) bool { return name == "unet.axmodel" }) {
+			return true // a model that draws: all but the times and the tokenizer, which lie there too
 		}
 		switch compiled := has(func(name string) bool { return strings.HasSuffix(name, ".axmodel") }); {
 		case compiled && has(func(name string) bool { return name == "config.json" }):
