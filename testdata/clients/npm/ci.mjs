@@ -166,6 +166,47 @@ test('openai, a voice', async () => {
   await assert.rejects(ask({ model: 'scripted' }), (e) => e.status === 400 && /does not support speech/.test(e.message));
 });
 
+test('openai, pictures', async () => {
+  const c = new OpenAI({ baseURL: url + '/v1', apiKey: 'x', maxRetries: 0 });
+  const ask = (more) => c.images.generate({ model: 'scripted-drawing', prompt: 'A red fox', seed: 7, ...more });
+  const png = (b64) => { // its size
+    const b = Buffer.from(b64, 'base64');
+    assert.equal(b.toString('latin1', 1, 4), 'PNG');
+    return [b.readUInt32BE(16), b.readUInt32BE(20)];
+  };
+  const one = await ask({});
+  assert.deepEqual(png(one.data[0].b64_json), [512, 384]);
+  assert.deepEqual([one.data.length, one.data[0].seed, one.size, one.output_format, one.usage.output_tokens], [1, 7, '512x384', 'png', 768]);
+  const two = await ask({ n: 2, size: '512x384', response_format: 'url', quality: 'high', style: 'natural', user: 'me' }); // what a client may have set
+  assert.deepEqual(two.data.map((d) => d.seed), [7, 8]);
+  assert.equal(two.data[0].b64_json, one.data[0].b64_json);
+  assert.notEqual(two.data[1].b64_json, one.data[0].b64_json);
+  assert.equal(Buffer.from((await ask({ output_format: 'jpeg', output_compression: 80 })).data[0].b64_json, 'base64').readUInt16BE(0), 0xffd8);
+  const streamed = async (stream) => { const all = []; for await (const e of stream) all.push(e); return all; };
+  const came = await streamed(await ask({ stream: true, partial_images: 2 }));
+  assert.deepEqual(came.map((e) => [e.type, e.partial_image_index]), [['image_generation.partial_image', 0], ['image_generation.partial_image', 1], ['image_generation.completed', undefined]]);
+  assert.equal(came[2].b64_json, one.data[0].b64_json);
+  assert.equal(came[2].usage.total_tokens, one.usage.total_tokens);
+  for (const e of came) assert.deepEqual(png(e.b64_json), [512, 384]);
+
+  const image = () => toFile(Buffer.from(one.data[0].b64_json, 'base64'), 'fox.png', { type: 'image/png' });
+  const edit = async (more) => c.images.edit({ model: 'scripted-drawing', image: await image(), prompt: 'At night', seed: 7, strength: 0.5, ...more });
+  const night = await edit({});
+  assert.deepEqual(png(night.data[0].b64_json), [512, 384]);
+  assert.equal(night.usage.input_tokens_details.image_tokens, 768);
+  assert.equal((await edit({ image: [await image()], n: 2, size: 'auto' })).data[0].b64_json, night.data[0].b64_json);
+  const changed = await streamed(await edit({ stream: true, partial_images: 1 }));
+  assert.deepEqual(changed.map((e) => e.type), ['image_edit.partial_image', 'image_edit.completed']);
+  assert.equal(changed[1].b64_json, night.data[0].b64_json);
+
+  await assert.rejects(ask({ size: '1024x1024' }), (e) => e.status === 400 && /it draws 512x384/.test(e.message));
+  await assert.rejects(ask({ output_format: 'webp' }), (e) => e.status === 400 && /png and jpeg/.test(e.message));
+  await assert.rejects(ask({ model: 'scripted' }), (e) => e.status === 400 && /does not draw pictures/.test(e.message));
+  await assert.rejects(edit({ mask: await image() }), (e) => e.status === 400 && /mask is not supported/.test(e.message));
+  await assert.rejects(edit({ image: [await image(), await image()] }), (e) => e.status === 400 && /two pictures/.test(e.message));
+  await assert.rejects(streamed(await ask({ prompt: 'x[[crash]]', stream: true, partial_images: 3 })), (e) => /an error was encountered/.test(e.message));
+});
+
 const soft = process.env.AXLE_TEST_SOFT_URL; // the model inside, which sees
 const seen = 'A red circle, a blue square and a yellow star.';
 
