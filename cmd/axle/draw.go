@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -78,7 +77,7 @@ takes the newest installed model that draws.`,
 				return err
 			}
 			if from != "" {
-				if d.Picture, err = source(from); err != nil {
+				if d.Picture, err = source(c.InOrStdin(), from); err != nil {
 					return err
 				}
 			}
@@ -101,7 +100,7 @@ takes the newest installed model that draws.`,
 	f.StringVar(&d.Size, "size", "", "`WIDTHxHEIGHT`, which must be that of the model")
 	f.StringVar(&d.Negative, "negative", "", "a `text` of what is not to be seen, with models that take one")
 	f.Float64Var(&d.Guidance, "guidance", 0, "how closely the text is followed, a `number`, with models that take one")
-	f.StringVar(&from, "from", "", "change this `picture`: jpeg, png, gif, webp or bmp")
+	f.StringVar(&from, "from", "", "change this `picture`, or with - that of standard input: jpeg, png, gif, webp or bmp")
 	f.Float64Var(&d.Strength, "strength", 0, "how `much` of --from may change, above 0 and up to 1")
 	return cmd
 }
@@ -118,13 +117,8 @@ func drawnFormat(name string) (string, error) {
 }
 
 // source reads the picture to start from.
-func source(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxSource+1))
+func source(in io.Reader, name string) ([]byte, error) {
+	_, b, err := readPicture(in, name)
 	switch {
 	case err != nil:
 		return nil, err
