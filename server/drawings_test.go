@@ -93,7 +93,7 @@ func TestDrawings(t *testing.T) {
 		`{"prompt":"x","steps":0}`:                                "steps must be between 1",
 		`{"prompt":"x","steps":3}`:                                "steps must be one of [1 2 4], got 3",
 		`{"prompt":"x","guidance":0}`:                             "guidance must be above 0",
-		`{"prompt":"x","guidance":1e300}`:                         "guidance must be above 0 and at most 100",
+		`{"prompt":"x","guidance":1e300}`:                         "guidance must be above 0 and at most 50",
 		`{"prompt":"x","strength":0.5}`:                           "send one to /v1/images/edits",
 		`{"prompt":"x","model":"scripted-chat"}`:                  "scripted-chat:latest does not draw pictures",
 		`{"prompt":"x[[err:400:it is not drawn]]"}`:               "it is not drawn",
@@ -278,14 +278,17 @@ func TestDrawingGenerate(t *testing.T) {
 	const path = "/api/generate"
 	a := r.post(path, `{"model":"scripted-drawing","prompt":"a cat","width":512,"height":384,"steps":2,"options":{"seed":7}}`)
 	lines := a.lines(t)
-	if a.code != 200 || a.header.Get("Content-Type") != "application/x-ndjson" || len(lines) != 2 {
+	if a.code != 200 || a.header.Get("Content-Type") != "application/x-ndjson" || len(lines) != 3 {
 		t.Fatalf("%d %.300s", a.code, a.body)
+	}
+	if l := lines[1]; l["done"] != false || l["completed"] != 2.0 || l["image"] != nil {
+		t.Errorf("the second line: %v", l)
 	}
 	if l := lines[0]; l["model"] != "scripted-drawing" || l["done"] != false || l["completed"] != 1.0 || l["total"] != 2.0 ||
 		l["image"] != nil {
 		t.Errorf("the first line: %v", l)
 	}
-	last := lines[1]
+	last := lines[2]
 	image, _ := last["image"].(string)
 	delete(last, "image")
 	if last["done"] != true || last["done_reason"] != "stop" || last["completed"] != 2.0 || last["seed"] != 7.0 ||

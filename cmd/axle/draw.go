@@ -63,8 +63,8 @@ takes the newest installed model that draws.`,
 				return usageError("--strength is how much of a picture may change: name one with --from")
 			case flags.Changed("strength") && !(d.Strength > 0 && d.Strength <= 1):
 				return usageError("--strength must be above 0 and at most 1, got %v", d.Strength)
-			case flags.Changed("guidance") && !(d.Guidance > 0 && d.Guidance <= 100):
-				return usageError("--guidance must be above 0 and at most 100, got %v", d.Guidance)
+			case flags.Changed("guidance") && !(d.Guidance > 0 && d.Guidance <= 50):
+				return usageError("--guidance must be above 0 and at most 50, got %v", d.Guidance)
 			}
 			if flags.Changed("seed") {
 				n, err := strconv.ParseUint(seed, 10, 32)

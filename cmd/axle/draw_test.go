@@ -121,6 +121,9 @@ func TestDraw(t *testing.T) {
 	if _, _, err := axle(t, "", "draw", "-o", "x.png", " "); err == nil || !strings.Contains(err.Error(), "there is no text to draw") {
 		t.Error(err)
 	}
+	if _, _, err := axle(t, "", "run", "scripted-drawing", "x"); err == nil || !strings.Contains(err.Error(), "'axle draw' writes one") {
+		t.Errorf("run: %v", err)
+	}
 	if _, err := os.Stat("x.png"); !os.IsNotExist(err) {
 		t.Errorf("half a file is left behind: %v", err)
 	}

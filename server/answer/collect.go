@@ -84,7 +84,8 @@ func (a *Answers) Events(ctx context.Context, req *prompt.Request, where string,
 func (a *Answers) Chatter(ctx context.Context, name string) (*catalog.Entry, error) {
 	if name == "" {
 		chats := func(e *catalog.Entry) bool {
-			return !e.Embedding && !e.Caps.Audio && !e.Caps.Speech && !e.Caps.Detection && !e.Caps.Drawing && e.Says() == ""
+			return !e.Embedding && !e.Caps.Audio && !e.Caps.Speech && !e.Caps.Detection && !e.Caps.Faces && !e.Caps.Drawing &&
+				e.Says() == ""
 		}
 		for _, l := range a.o.Loaded.Loaded() {
 			if chats(l.Entry) {

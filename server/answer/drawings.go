@@ -115,7 +115,7 @@ func (a *Answers) draw(x *request.Exchange, d prompt.Drawing, from bool) error {
 	req, err := d.Request(q.lease.Info().Draws)
 	if err == nil {
 		can := q.lease.Info().Draws
-		err = x.DrawingRoom(d.Count(), can.Width, can.Height, d.Streams())
+		err = x.DrawingRoom(d.Count(), can.Width, can.Height, req.Partial, d.Streams())
 	}
 	if err != nil {
 		return err

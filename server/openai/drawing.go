@@ -26,7 +26,7 @@ const (
 	maxDrawings    = 10
 	maxPartial     = 3
 	maxDrawingText = 32000 // characters, as with OpenAI; a model takes what it can of them
-	maxGuidance    = 100
+	maxGuidance    = 50
 	usualQuality   = 90 // of a JPEG
 	tokenSide      = 16 // pixels: a token of usage is a square of them
 )
@@ -379,7 +379,7 @@ func (d *Drawing) Add(p prompt.Drawn) ([]byte, error) {
 	}
 	var out []byte
 	e := drawingEvent{Type: kind + ".progress", Step: p.Step, Steps: p.Steps, Created: time.Now().Unix(), Index: p.Picture, Seed: p.Seed}
-	if d.f.Progress {
+	if d.f.Progress && !p.Done { // the last step was told
 		var err error
 		if out, err = named(e.Type, e); err != nil {
 			return nil, err

@@ -63,11 +63,11 @@ func (x *Exchange) ChoicesRoom(n, tokens, told int) error {
 
 // DrawingRoom takes room for n pictures of that size, which are kept as files until all are drawn
 // or, where the answer streams, one at a time; and for one as pixels, as it comes and as a file is
-// made of it.
-func (x *Exchange) DrawingRoom(n, width, height int, streams bool) error {
+// made of it, with those that are shown on the way to it.
+func (x *Exchange) DrawingRoom(n, width, height, partial int, streams bool) error {
 	pixels := int64(width) * int64(height)
 	if streams {
 		n = 2 // the file, and the event with it
 	}
-	return x.more(int64(n)*pixels*4 + pixels*7)
+	return x.more(pixels * int64(4*n+7+3*partial))
 }

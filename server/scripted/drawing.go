@@ -18,8 +18,8 @@ var Draws = ask.Draws{Width: 512, Height: 384, Steps: 4, MostSteps: 4, Choices: 
 
 // Draw implements the optional interface behind engine.Model.Draw. A picture has a frame in one
 // colour and a middle in another. The frame's is made of the prompt and everything else that was
-// asked for, the seed included; the middle's is the frame's until the last step, which turns it
-// round. [[delay:ms]] is how long each step takes.
+// asked for, the seed included; the middle's is the frame's until the picture is done, and the
+// opposite then. [[delay:ms]] is how long each step takes.
 func (b *Backend) Draw(ctx context.Context, r ask.DrawRequest) iter.Seq2[ask.Drawing, error] {
 	return func(yield func(ask.Drawing, error) bool) {
 		b.asked(r.Key)
@@ -48,14 +48,15 @@ func (b *Backend) Draw(ctx context.Context, r ask.DrawRequest) iter.Seq2[ask.Dra
 				yield(ask.Drawing{}, io.ErrUnexpectedEOF)
 				return
 			}
-			d := ask.Drawing{Step: step, Steps: steps, Done: step == steps}
-			if d.Done || steps-step <= r.Partial {
-				d.Width, d.Height, d.Pixels = Draws.Width, Draws.Height, Drawn(r, d.Done)
+			d := ask.Drawing{Step: step, Steps: steps}
+			if step < steps && steps-step <= r.Partial {
+				d.Width, d.Height, d.Pixels = Draws.Width, Draws.Height, Drawn(r, false)
 			}
 			if !yield(d, nil) {
 				return
 			}
 		}
+		yield(ask.Drawing{Step: steps, Steps: steps, Done: true, Width: Draws.Width, Height: Draws.Height, Pixels: Drawn(r, true)}, nil)
 	}
 }
 

@@ -69,6 +69,8 @@ func (t *Talk) Run(ctx context.Context, prompt string, in *os.File, wrap bool) e
 		return err
 	}
 	switch {
+	case slices.Contains(t.caps, model.CapabilityImage):
+		return fmt.Errorf("%s draws pictures: 'axle draw' writes one to a file", t.Model)
 	case slices.Contains(t.caps, model.CapabilityEmbedding):
 		return t.vector(ctx, prompt)
 	case prompt != "" || in == nil:
@@ -149,7 +151,7 @@ func (t *Talk) prepare(ctx context.Context, warm bool) error {
 	}
 	t.caps = info.Capabilities
 	t.loaded = info.Messages
-	if !warm || slices.Contains(t.caps, model.CapabilityEmbedding) {
+	if !warm || slices.Contains(t.caps, model.CapabilityEmbedding) || slices.Contains(t.caps, model.CapabilityImage) {
 		return nil
 	}
 	return client.Error(t.Conn.Generate(t.turn(ctx), &api.GenerateRequest{Model: t.Model, KeepAlive: t.KeepAlive, Stream: new(false)},

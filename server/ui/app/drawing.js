@@ -4,7 +4,7 @@ import { call, lines, refusal, Refused } from './server.js';
 import { t } from './words.js';
 
 // numbers a conversation may set for pictures; what is empty is the model's own.
-export const numbers = [['seed', 0, 4294967295, 1], ['steps', 1, 1000, 1], ['guidance', 0.5, 100, 0.5], ['strength', 0.05, 1, 0.05]];
+export const numbers = [['seed', 0, 4294967295, 1], ['steps', 1, 1000, 1], ['guidance', 0.5, 50, 0.5], ['strength', 0.05, 1, 0.05]];
 
 // request is the path and the body for a turn. A jpeg is a fifth of a png, and a browser's room for conversations is not endless.
 export function request(chat, path, turn) {
