@@ -2,22 +2,27 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
 	"image/png"
+	"net"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
 )
 
@@ -222,13 +227,56 @@ func TestImmichMany(t *testing.T) {
 	}
 }
 
-// TestImmichDrains: Immich is led elsewhere as soon as the server is told to end.
-func TestImmichDrains(t *testing.T) {
+// TestImmichLost: Immich is led elsewhere when the card is lost.
+func TestImmichLost(t *testing.T) {
 	main := assembled(t)
 	r := main.immich()
-	main.SetLost(fmt.Errorf("gone"))
+	main.SetLost(errors.New("gone"))
 	if a := r.do("GET", "/ping", ""); a.code != 503 || !strings.Contains(a.body, "gone") {
 		t.Errorf("%d %s", a.code, a.body)
+	}
+}
+
+// TestImmichEnds: a server that is told to end says so to a ping, takes no new request, and answers
+// the one that it works at.
+func TestImmichEnds(t *testing.T) {
+	old := newRig(t)
+	g := &gated{old.loader, make(chan struct{})}
+	s := server.New(local.New(old.store, local.Options{Describe: scripted.Describe}), g, nil,
+		server.Options{Loopback: true, KeepAlive: time.Minute})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- errors.Join(s.ServeImmich(ctx, ln, patience), s.Close(context.Background())) }()
+	r := &rig{Server: s, t: t, url: "http://" + ln.Addr().String()}
+	form := immichField("entries", encodeText) + immichField("text", "red")
+	answered := make(chan answer, 1)
+	go func() { answered <- r.predict(form) }()
+	r.active(1)
+	stop()
+	for end := time.Now().Add(patience); r.do("GET", "/ping", "").code != 503; <-time.After(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not end")
+		}
+	}
+	for end := time.Now().Add(patience); ; <-time.After(time.Millisecond) { // after the delay, which is none here
+		a := r.do("POST", predict, form+immichEnd, "Content-Type", immichKind)
+		if a.code == 503 && a.header.Get("Retry-After") != "" {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("a new request: %d %s", a.code, a.body)
+		}
+	}
+	close(g.gate)
+	if a := <-answered; a.code != 200 || !strings.HasPrefix(a.body, `{"clip":"[`) {
+		t.Errorf("what it worked at: %d %s", a.code, a.body)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

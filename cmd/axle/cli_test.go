@@ -298,6 +298,8 @@ func TestSettings(t *testing.T) {
 			return e.wyomingSay == ":10200" && e.wyoming == "" && e.server.WyomingVoices == "mouth" && e.server.WyomingModel == ""
 		}, ""},
 		{map[string]string{"AXLE_DETECTOR": "eyes"}, nil, func(e settings) bool { return e.server.Detector == "eyes" }, ""},
+		{map[string]string{"AXLE_IMMICH": ":3003"}, nil, func(e settings) bool { return e.immich == ":3003" }, ""},
+		{nil, []string{"--immich", "3003"}, nil, "--immich: \"3003\" is not host:port"},
 		{map[string]string{"AXLE_MDNS": "1"}, nil, func(e settings) bool { return e.mdns }, ""},
 		{nil, []string{"--wyoming-say", "10200"}, nil, "--wyoming-say: \"10200\" is not host:port"},
 		{map[string]string{"AXLE_VAD": "a.onnx"}, nil, func(e settings) bool { return e.vad == "a.onnx" }, ""},

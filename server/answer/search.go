@@ -12,9 +12,9 @@ import (
 )
 
 // Searchers are the models that give vectors of pictures and of texts, in the order in which they
-// are asked; see those.
+// are asked; see those. A package may have the net of pictures alone, and no context.
 func (a *Answers) Searchers(ctx context.Context) ([]*catalog.Entry, error) {
-	return a.those(ctx, "", func(e *catalog.Entry) bool { return e.Embedding && e.Caps.Vision })
+	return a.those(ctx, "", func(e *catalog.Entry) bool { return e.Embedding && e.Caps.Vision && e.Info.Context > 0 })
 }
 
 // FaceFinders are the models that find faces in pictures, likewise.
