@@ -60,4 +60,27 @@ export const places = {
       equal(`drawings for ${n} pictures`, await page.run(drawn), []);
     }
   },
+
+  // A model that finds things is tried from the list of models: with a chosen picture, a dropped one, and a file that is none.
+  async detect({ context, url }) {
+    const page = await context.page();
+    await page.go(url + '/ui#/models');
+    await page.until('the model', `[...document.querySelectorAll('.model')].some((e) => e.innerText.includes('scripted-detecting'))`);
+    await page.run(`[...document.querySelectorAll('.model')].find((e) => e.innerText.includes('scripted-detecting')).querySelector('.does .primary').click()`);
+    await page.until('the dialog', `!!document.querySelector('dialog input[type=file]')`);
+    const drop = (make) => page.run(`(async () => { const data = new DataTransfer(); data.items.add(${make}); dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true })); })()`);
+    const picture = `await (async () => { const canvas = Object.assign(document.createElement('canvas'), { width: 400, height: 200 }); canvas.getContext('2d').fillRect(0, 0, 400, 200);
+      return new File([await new Promise((ok) => canvas.toBlob(ok))], 'yard.png', { type: 'image/png' }); })()`;
+    await drop(picture);
+    await page.until('what was found', `(${drawn}).length === 2`);
+    equal('the boxes', await page.run(drawn), [[100, 50, 200, 100], [0, 0, 200, 100]]);
+    equal('their names', await page.run(`[...document.querySelectorAll('.ground text')].map((e) => e.textContent)`), ['person 90 %', 'cat 46 %']);
+    await drop(`new File(['no picture'], 'bad.png', { type: 'image/png' })`);
+    await page.until('what is said of a bad one', `/bad\\.png/.test(document.querySelector('dialog .failed')?.innerText ?? '') && (${drawn}).length === 0`);
+    await page.answers('*/v1/vision/detection', () => '{"success":true,"predictions":[]}');
+    await drop(picture);
+    await page.until('that nothing was found', `document.querySelector('dialog [role=status]').innerText === 'Nothing was found in the picture.'`);
+    await page.key('Escape');
+    await page.until('its end', `!document.querySelector('dialog')`);
+  },
 };

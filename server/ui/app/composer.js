@@ -15,7 +15,7 @@ const drafts = new Map(); // by conversation, for as long as the page lives
 const side = 2048; // no encoder looks at more
 
 // shrunk makes a file's picture no larger than a model sees, turned as the camera meant it.
-async function shrunk(file) {
+export async function shrunk(file) {
   const image = await createImageBitmap(file, { imageOrientation: 'from-image' });
   const scale = Math.min(1, side / Math.max(image.width, image.height));
   let data = file;

@@ -1,6 +1,7 @@
 // The models: what is here and what can be fetched; loading, keeping, fetching, showing, deleting, comparing.
 import { html, useEffect, useState } from './html.js';
 import { Compare } from './compare.js';
+import { Detect } from './detect.js';
 import { Modal, say, sure, told } from './dialog.js';
 import { Button, Icon } from './icons.js';
 import { fetchModels, hurry, models, state } from './live.js';
@@ -48,7 +49,7 @@ function Show({ name, close }) {
 const many = 12; // models from which on one looks for one by its name
 const fits = { now: 'good', alone: 'warn', no: 'bad', unknown: '' };
 
-function Here({ m, room, run, show, may }) {
+function Here({ m, room, run, show, look, may }) {
   const load = state.use()?.loads?.find((l) => l.model === m.name);
   const d = m.details ?? {};
   const kept = run && Date.parse(run.expires_at) - serverNow() > year;
@@ -61,6 +62,7 @@ function Here({ m, room, run, show, may }) {
       ${!run && !m.says && room?.fits && room.fits !== 'unknown' && html`<em class=${'tag ' + fits[room.fits]}>${t('fits.' + room.fits)}</em>`}${run && html`<em class="tag">${kept ? t('m.kept') : left > 0 ? t('m.until', { time: span(left) }) : t('m.busy')}</em>`}</p>
     ${load && html`<${Progress} done=${load.bytes_done} total=${load.bytes} text=${t('load.' + load.state, { model: short(m.name) })} rate=${load.bytes_per_second} left=${load.left_seconds} />`}</div>
     <div class="does">${it.answers(m) && html`<button type="button" class="primary" onClick=${async () => { await it.go(null); it.change({ model: m.name }); location.hash = '#/chat'; }}>${t(it.draws(m) ? 'm.draw' : 'm.talk')}</button>`}
+      ${!m.says && can.includes('detection') && html`<button type="button" class="primary" onClick=${() => look(m.name)}>${t('detect')}</button>`}
       ${m.says ? null : run ? may && html`<button type="button" onClick=${() => keep(m, 0)}>${t('m.unload')}</button>` : html`<button type="button" disabled=${!!load} onClick=${() => keep(m)}>${t('m.load')}</button>`}
       ${run && may && html`<button type="button" aria-pressed=${!!kept} onClick=${() => keep(m, kept ? 300 : -1)}>${kept ? t('m.release') : t('m.keep')}</button>`}
       <button type="button" onClick=${() => show(m.name)}>${t('m.show')}</button>${may && html`<${Button} icon="trash" label=${t('m.delete', { model: short(m.name) })} onClick=${() => drop(m)} />`}</div></li>`;
@@ -110,6 +112,7 @@ export function Models({ menu }) {
   const under = pulls.use();
   const [cat, setCat] = useState(null);
   const [shown, setShown] = useState(null);
+  const [look, setLook] = useState(null);
   const [compare, setCompare] = useState(false);
   const [text, setText] = useState('');
   const loaded = (s?.models ?? []).map((m) => m.name).join();
@@ -127,7 +130,7 @@ export function Models({ menu }) {
       ${list && !list.length && html`<p>${t('models.none')}</p>`}
       ${list?.length > many && html`<input type="search" class="here" dir="auto" placeholder=${t('models.find', { n: number(list.length) })} aria-label=${t('models.find', { n: number(list.length) })} value=${text} onInput=${(e) => setText(e.target.value)} />`}
       ${list?.length > 0 && !found.length && html`<p class="dim">${t('models.find.none')}</p>`}
-      <ul class="cards">${found.map((m) => html`<${Here} key=${m.name} m=${m} may=${may} show=${setShown} room=${cat?.here?.find((h) => h.name === m.name)} run=${s?.models?.find((x) => x.name === m.name)} />`)}</ul></section>
+      <ul class="cards">${found.map((m) => html`<${Here} key=${m.name} m=${m} may=${may} show=${setShown} look=${setLook} room=${cat?.here?.find((h) => h.name === m.name)} run=${s?.models?.find((x) => x.name === m.name)} />`)}</ul></section>
     <${Catalogue} cat=${cat} under=${under} here=${here} may=${may} /></div>
-    ${shown && html`<${Show} name=${shown} close=${() => setShown(null)} />`}${compare && html`<${Compare} list=${talk} close=${() => setCompare(false)} />`}`;
+    ${shown && html`<${Show} name=${shown} close=${() => setShown(null)} />`}${look && html`<${Detect} name=${look} close=${() => setLook(null)} />`}${compare && html`<${Compare} list=${talk} close=${() => setCompare(false)} />`}`;
 }

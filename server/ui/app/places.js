@@ -37,11 +37,22 @@ function Mark({ p, i, width, height, on }) {
     <text x=${Math.min(p.point ? x + size / 2 : x, width - Math.min(width, 0.6 * size * name.length))} y=${up ? y - size / 3 : y + size} font-size=${size}>${name}</text></g>`;
 }
 
-export function Places({ x, now }) {
-  const [parts, setParts] = useState(null);
+// Drawn is a picture with places over it, and the list of them.
+export function Drawn({ picture, list }) {
   const [size, setSize] = useState(null);
   const [held, hold] = useState(null);
   const [over, point] = useState(null);
+  const on = over ?? held;
+  return html`<figure class="places" aria-label=${t('places')}>
+    <div class="ground"><img src=${`data:${picture.type};base64,${picture.data}`} alt=${picture.name || t('picture')} onLoad=${(e) => setSize([e.target.naturalWidth, e.target.naturalHeight])} />
+      ${size && html`<svg viewBox=${`0 0 ${size[0]} ${size[1]}`} class=${on === null ? '' : 'one'} aria-hidden="true">${list.map((p, i) => html`<${Mark} key=${i} p=${p} i=${i} width=${size[0]} height=${size[1]} on=${i === on} />`)}</svg>`}</div>
+    <figcaption><ol>${list.map((p, i) => html`<li key=${i}><button type="button" class="place" aria-pressed=${i === held} onClick=${() => hold(i === held ? null : i)} onMouseEnter=${() => point(i)}
+      onMouseLeave=${() => point(null)} onFocus=${() => point(i)} onBlur=${() => point(null)}><i class=${`key k${(i % colours) + 1}`}></i><bdi>${p.label || number(i + 1)}</bdi><small>${told(p)}</small></button></li>`)}</ol></figcaption></figure>`;
+}
+
+// Places is an answer's, where it tells some.
+export function Places({ x, now }) {
+  const [parts, setParts] = useState(null);
   const picture = asked(now, x);
   const ask = !!picture && counted(x.text);
   useEffect(() => {
@@ -50,11 +61,5 @@ export function Places({ x, now }) {
     return () => { gone = true; };
   }, [ask, x.model]);
   const list = picture ? places(x.text, parts) : [];
-  if (!list.length) return null;
-  const on = over ?? held;
-  return html`<figure class="places" aria-label=${t('places')}>
-    <div class="ground"><img src=${`data:${picture.type};base64,${picture.data}`} alt=${picture.name || t('picture')} onLoad=${(e) => setSize([e.target.naturalWidth, e.target.naturalHeight])} />
-      ${size && html`<svg viewBox=${`0 0 ${size[0]} ${size[1]}`} class=${on === null ? '' : 'one'} aria-hidden="true">${list.map((p, i) => html`<${Mark} key=${i} p=${p} i=${i} width=${size[0]} height=${size[1]} on=${i === on} />`)}</svg>`}</div>
-    <figcaption><ol>${list.map((p, i) => html`<li key=${i}><button type="button" class="place" aria-pressed=${i === held} onClick=${() => hold(i === held ? null : i)} onMouseEnter=${() => point(i)}
-      onMouseLeave=${() => point(null)} onFocus=${() => point(i)} onBlur=${() => point(null)}><i class=${`key k${(i % colours) + 1}`}></i><bdi>${p.label || number(i + 1)}</bdi><small>${told(p)}</small></button></li>`)}</ol></figcaption></figure>`;
+  return list.length ? html`<${Drawn} picture=${picture} list=${list} />` : null;
 }
