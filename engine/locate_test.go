@@ -48,8 +48,9 @@ func testLocate(t *testing.T, open func() (axcl.Device, string, error)) {
 	if err != nil || len(images) != 1 {
 		t.Fatal(len(images), err)
 	}
-	if want := "user\n<image 1><img>" + strings.Repeat("<IMG_CONTEXT>", 400) + "</img>" + words + "<|im_end|>"; !strings.Contains(
-		join(pieces), want) {
+	want := "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n<image 1><img>" +
+		strings.Repeat("<IMG_CONTEXT>", 400) + "</img>" + words + "<|im_end|>"
+	if !strings.Contains(join(pieces), want) {
 		t.Errorf("the prompt is %q", join(pieces))
 	}
 	// Words of a user stay words, whatever they look like.

@@ -11,7 +11,7 @@ import (
 // the vendor's tokenizer_type that serves it. Longer and later models come before what they
 // contain: the first match wins.
 var families = []struct{ key, family, tokenizer string }{
-	{"locateanything", "locateanything", "Qwen2_5"},
+	{"locateanything", "locateanything", "LocateAnything"},
 	{"qwen3omni", "qwen3omni", "Qwen3Omni"},
 	{"qwen35", "qwen35", "Qwen3_5"},
 	{"qwen3vl", "qwen3vl", "Qwen3VL"},

@@ -114,7 +114,8 @@ func (pkg *Package) pictureFamilyByPlaces(m *axmodel.Meta) *pictureFamily {
 			continue
 		}
 		if _, err := f.resolve(words); err == nil {
-			pkg.Family, pkg.p.family = f.hints[0], f.hints[0]
+			pkg.Family, pkg.TokenizerType = lookFamily(f.hints[0])
+			pkg.p.family = pkg.Family
 			pkg.p.note("the encoder is of %s, by its patches and by the tokenizer's tokens for places", f.name)
 			return f
 		}

@@ -391,7 +391,7 @@ func TestLocateAnything(t *testing.T) {
 	if err != nil || v == nil || v.Rows != 400 || v.MRope || v.Family != "LocateAnythingVL" || p.Family != "locateanything" {
 		t.Fatalf("%+v, %v, family %s", v, err, p.Family)
 	}
-	if tpl, err := p.Template(); err != nil || !strings.Contains(fmt.Sprintf("%T", tpl)+tpl.Source(), "im_start") {
+	if tpl, err := p.Template(); err != nil || !strings.Contains(tpl.Source(), "system\\nYou are a helpful assistant.") {
 		t.Errorf("template %v, %v", tpl, err)
 	}
 	if s := p.Sampling; s.Temperature == nil || *s.Temperature != 0 || v.Most != 1 {
@@ -403,7 +403,8 @@ func TestLocateAnything(t *testing.T) {
 	b.write("config.json", bare)
 	p = b.open()
 	if v, err = p.Vision(); err != nil || v == nil || v.Family != "LocateAnythingVL" || v.Most != 1 || p.Family != "locateanything" ||
-		p.Sampling.Temperature == nil || *p.Sampling.Temperature != 0 || !noted(p, "by its patches") {
+		p.Sampling.Temperature == nil || *p.Sampling.Temperature != 0 || !noted(p, "by its patches") ||
+		p.TokenizerType != "LocateAnything" {
 		t.Errorf("%+v, %v, family %s, sampling %+v, notes %q", v, err, p.Family, p.Sampling, p.Notes)
 	}
 	b.words(places[:len(places)-1]...)

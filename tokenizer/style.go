@@ -57,7 +57,8 @@ func styleOf(v *vocab, c Config, listed map[int]bool) style {
 	switch n := typeName(c.Type); {
 	case strings.HasPrefix(n, "qwen35"):
 		return styleQwen35
-	case n == "qwen25", n == "qwen3", n == "qwen3vl", n == "qwen3omni", n == "internvl3", n == "internvl35":
+	case n == "qwen25", n == "qwen3", n == "qwen3vl", n == "qwen3omni", n == "internvl3", n == "internvl35",
+		n == "locateanything":
 		return styleQwen2
 	case n == "smollm2", n == "smolvlm2":
 		return styleSmolLM

@@ -83,7 +83,7 @@ func (c *chatRequest) request() (*prompt.Request, error) {
 		return nil, err
 	}
 	r := &prompt.Request{Model: c.Model, Unnamed: prompt.ErrUnnamed, Chat: true, Loads: len(messages) == 0, RenderOnly: c.DebugRenderOnly,
-		Options: options(c.Stop, c.Temperature, c.TopP)}
+		Options: options(c.Stop, c.Temperature, c.TopP), Assumes: c.Temperature == nil}
 	set(r.Options, "num_predict", c.MaxTokens)
 	set(r.Options, "seed", c.Seed)
 	set(r.Options, "frequency_penalty", c.FrequencyPenalty)

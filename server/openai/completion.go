@@ -37,7 +37,8 @@ func readCompletion(_ prompt.From, b []byte) (*prompt.Request, prompt.Encoder, e
 		}
 	}
 	r := &prompt.Request{Model: c.Model, Unnamed: prompt.ErrMissing(prompt.Missing, c.Model), MaxTokens: c.MaxCompletionTokens,
-		Options: options(c.Stop, nil, nil), RenderOnly: c.DebugRenderOnly, Loads: c.Prompt == "" && c.Suffix == ""}
+		Options: options(c.Stop, nil, nil), Assumes: c.Temperature == nil, RenderOnly: c.DebugRenderOnly,
+		Loads: c.Prompt == "" && c.Suffix == ""}
 	set(r.Options, "num_predict", c.MaxTokens)
 	set(r.Options, "temperature", c.Temperature)
 	set(r.Options, "seed", c.Seed)

@@ -190,6 +190,24 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// TestGreedyModel: OpenAI's usual temperature is taken where the client says none, but for models
+// whose package says that they answer greedily. What the client says counts for all.
+func TestGreedyModel(t *testing.T) {
+	usual, greedy := sampler.Defaults(), sampler.Defaults()
+	greedy.Temperature = 0
+	for said, want := range map[string][2]float32{"": {1, 0}, `,"temperature":0.5`: {0.5, 0.5}, `,"temperature":0`: {0, 0}} {
+		c, _, err := readChat(from{}, []byte(`{"model":"m","messages":[{"role":"user","content":"x"}]`+said+"}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, base := range []sampler.Params{usual, greedy} {
+			if r, _, _, err := c.Engine(base, prompt.Model{}); err != nil || r.Sampling.Temperature != want[i] || r.Sampling.TopP != 1 {
+				t.Errorf("%q, model %d: %+v, %v", said, i, r.Sampling, err)
+			}
+		}
+	}
+}
+
 func TestToolChoice(t *testing.T) {
 	const head = `{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":`
 	for in, want := range map[string]string{`null`: "", `"auto"`: "auto", `"none"`: "none", `"required"`: "required",

@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -32,8 +33,11 @@ type Request struct {
 	Chat    bool  // Ask.Messages are asked, else Ask.Prompt
 	// Ask is what is asked, without what the model, its Modelfile and the options add: see
 	// [Request.Engine].
-	Ask       ask.Request
-	Options   map[string]any // by the names that Ollama has for them
+	Ask     ask.Request
+	Options map[string]any // by the names that Ollama has for them
+	// Assumes: the option temperature is what the dialect has where the client says none. A model
+	// whose package says that its answers are greedy stays so.
+	Assumes   bool
 	MaxTokens *int           // instead of the option num_predict
 	KeepAlive *time.Duration // nil: the server's; negative: for ever
 	Format    json.RawMessage
@@ -218,7 +222,12 @@ func (r *Request) options(er *ask.Request, base sampler.Params, m Model) (unknow
 	if _, err = o.Set(m.Params); err != nil {
 		return nil, err
 	}
-	if unknown, err = o.Set(r.Options); err != nil {
+	said := r.Options
+	if r.Assumes && base.Temperature == 0 {
+		said = maps.Clone(said)
+		delete(said, "temperature")
+	}
+	if unknown, err = o.Set(said); err != nil {
 		return unknown, err
 	}
 	if r.MaxTokens != nil {

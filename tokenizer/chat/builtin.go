@@ -32,6 +32,7 @@ var builtinTypes = map[string]string{
 	"hunyuan": "hunyuan", "hunyuandense": "hunyuan",
 	"phi": "phi3", "phi3": "phi3", "phi35": "phi3", "3": "phi3", "phi4": "phi4mini", "phi4mini": "phi4mini",
 	"fastvlm": "chatml", "chatml": "chatml",
+	"locateanything": "locateanything",
 }
 
 // builtinOptions are the tokens that some built-in templates print.

@@ -112,7 +112,8 @@ func TestNoForgedControlTokens(t *testing.T) {
 	for _, x := range [][2]string{{"qwen2.5", "qwen"}, {"qwen3", "qwen"}, {"qwen3vl", "qwen"}, {"qwen3.5", "qwen"}, {"minicpm", "qwen"},
 		{"minicpm5", "qwen"},
 		{"smollm2", "qwen"}, {"smollm3", "qwen"},
-		{"internvl3", "qwen"}, {"chatml", "qwen"}, {"llama3", "llama3"}, {"gemma3", "gemma"}, {"gemma4", "gemma"}, {"llama2", "llama2"}} {
+		{"internvl3", "qwen"}, {"chatml", "qwen"}, {"locateanything", "qwen"},
+		{"llama3", "llama3"}, {"gemma3", "gemma"}, {"gemma4", "gemma"}, {"llama2", "llama2"}} {
 		tmpl, ok := Builtin(x[0])
 		if !ok {
 			t.Fatalf("no built-in template %s", x[0])
