@@ -24,7 +24,7 @@ import (
 	"github.com/axle-llm/axle/internal/lane"
 )
 
-// TestDetections5Hz: a camera sends 1,000 pictures, five a second, while four clients chat or a
+// TestDetections5Hz: a camera sends 1,000 pictures, five a second, while four chats run or a
 // recogniser works without a pause, on a Raspberry Pi 5's clock. How many are answered within 100
 // ms, and how long a chat waits for a token, are as the tables in docs say, and near what the usual
 // piece lets expect. No picture waits for more than the longest piece and a look at the card.
@@ -56,9 +56,7 @@ func TestDetections5Hz(t *testing.T) {
 				}
 				for i, cell := range strings.Fields(strings.NewReplacer("|", "", "%", "", "ms", "", "-", "0").Replace(string(row[1]))) {
 					said, err := strconv.ParseInt(cell, 10, 64)
-					// Which answers share a pass depends on when clients ask again.
-					off := map[int]int64{1: said / 10, 2: 1, 3: 6, 4: said / 5, 5: said / 2}[i]
-					if off = max(off, said/50); err != nil || got[i] < said-off || got[i] > said+off {
+					if off := max(1, said/50); err != nil || got[i] < said-off || got[i] > said+off {
 						t.Errorf("column %d is %d, %s says %s", i+1, got[i], doc, cell)
 					}
 				}
@@ -102,39 +100,38 @@ func fiveHertz(t *testing.T, shape *axmodel.Shape, call time.Duration) (got [6]i
 	var gap, longest time.Duration
 	var text Backend
 	if shape != nil {
-		if text, err = OpenShape(t.Context(), c, t.TempDir(), *shape, OpenOptions{Head: HeadCard}); err != nil {
+		if text, err = OpenShape(t.Context(), c, t.TempDir(), *shape, OpenOptions{Head: HeadCard, Parallel: 4}); err != nil {
 			t.Fatal(err)
 		}
 		defer text.Close()
+		// All requests are there from the beginning, so what runs does not depend on this machine.
 		free := hold(text.(*cardBackend))
-		for i := range int32(4) {
+		for i := range int32(100) {
 			chats.Go(func() {
-				for turn := int32(0); ctx.Err() == nil; turn++ {
-					job := greedy(nil, 60)
-					job.Speculate, job.IgnoreStop = new(bool), true
-					for k := range int32(150 + 30*i) {
-						job.IDs = append(job.IDs, 1000*(4*turn+i)%100_000+k)
-					}
-					before := time.Duration(-1)
-					for tok, err := range text.Complete(ctx, job) {
-						if err != nil {
-							if ctx.Err() == nil {
-								t.Error(err)
-							}
-							return
+				job := greedy(nil, 60)
+				job.Speculate, job.IgnoreStop = new(bool), true
+				for k := range 150 + 30*(i%4) {
+					job.IDs = append(job.IDs, 1000*i+k)
+				}
+				before := time.Duration(-1)
+				for tok, err := range text.Complete(ctx, job) {
+					if err != nil {
+						if ctx.Err() == nil {
+							t.Error(err)
 						}
-						if before >= 0 {
-							mu.Lock()
-							gap = max(gap, tok.Usage.Decode-before)
-							mu.Unlock()
-						}
-						before = tok.Usage.Decode
+						return
 					}
+					if before >= 0 {
+						mu.Lock()
+						gap = max(gap, tok.Usage.Decode-before)
+						mu.Unlock()
+					}
+					before = tok.Usage.Decode
 				}
 			})
-		}
-		for text.Stats().Queued < 4 {
-			runtime.Gosched()
+			for text.Stats().Queued <= int(i) {
+				runtime.Gosched()
+			}
 		}
 		free()
 	}
@@ -167,6 +164,9 @@ func fiveHertz(t *testing.T, shape *axmodel.Shape, call time.Duration) (got [6]i
 		t.Fatal(err)
 	}
 	<-eye.done
+	if text != nil && text.Stats().Queued == 0 {
+		t.Error("the chats ended before the pictures did")
+	}
 	stop()
 	chats.Wait()
 	if err := c.Do(context.Background(), func(axcl.Device) error {
@@ -194,8 +194,8 @@ func fiveHertz(t *testing.T, shape *axmodel.Shape, call time.Duration) (got [6]i
 	if text != nil {
 		got[1] = text.Stats().Piece.Milliseconds()
 		// A pass whose new rows lie in many runs takes longer.
-		if common := time.Duration(got[1]) * time.Millisecond * 11 / 10; !others.below(common, 99) {
-			t.Errorf("one in a hundred pieces takes longer than %v", common)
+		if common := time.Duration(got[1]) * time.Millisecond * 11 / 10; !others.below(common, 97) {
+			t.Errorf("three in a hundred pieces take longer than %v", common)
 		}
 	}
 	slices.Sort(eye.took)
