@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/engine/card"
@@ -97,43 +96,25 @@ func (b *detector) Detect(ctx context.Context, r DetectRequest) ([]Detection, er
 	return b.found(out, fit, r.Least)
 }
 
-// read makes what the net takes of a picture. Pictures are decoded by turns of their keys, within
-// the memory that all models have for it.
+// read makes what the net takes of a picture.
 func (b *detector) read(ctx context.Context, r DetectRequest) (pixels []byte, fit vision.Fit, err error) {
-	turn := &reader{r: decoding(), key: r.Key}
-	defer turn.close()
-	limits := vision.Limits{Memory: turn.r.most}
-	h, err := vision.Look(r.Picture, limits)
-	if err != nil {
-		return nil, fit, unread(err)
-	}
-	done, err := turn.begin(ctx, h)
-	if err != nil {
-		return nil, fit, err
-	}
-	defer done()
-	p, err := vision.Decode(r.Picture, limits)
-	if err != nil {
-		return nil, fit, unread(err)
-	}
-	l := b.p.Layout
-	boxed, fit := p.Letterbox(l.Width, l.Height, detectGrey)
-	if !b.p.RGB {
-		for i := 0; i < len(boxed.Pix); i += 3 {
-			boxed.Pix[i], boxed.Pix[i+2] = boxed.Pix[i+2], boxed.Pix[i]
+	err = decodePicture(ctx, r.Key, r.Picture, func(p *vision.Picture) (err error) {
+		l := b.p.Layout
+		boxed, at := p.Letterbox(l.Width, l.Height, detectGrey)
+		fit = at
+		if !b.p.RGB {
+			for i := 0; i < len(boxed.Pix); i += 3 {
+				boxed.Pix[i], boxed.Pix[i+2] = boxed.Pix[i+2], boxed.Pix[i]
+			}
 		}
-	}
-	norm := vision.Own
-	if l.Type == vision.F32 {
-		norm = vision.Unit
-	}
-	pixels, err = l.Append(nil, boxed, norm)
+		norm := vision.Own
+		if l.Type == vision.F32 {
+			norm = vision.Unit
+		}
+		pixels, err = l.Append(nil, boxed, norm)
+		return err
+	})
 	return pixels, fit, err
-}
-
-// unread is a picture that cannot be read.
-func unread(err error) error {
-	return fmt.Errorf("%w: the picture cannot be read: %s", ErrRequest, strings.TrimPrefix(err.Error(), "vision: "))
 }
 
 // found reads the net's outputs.

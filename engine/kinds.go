@@ -35,6 +35,8 @@ func OpenAny(ctx context.Context, p models.Opened, o OpenOptions) (*Model, error
 		return openZipformer(ctx, p, o)
 	case *models.QwenASR:
 		return openQwenASR(ctx, p, o)
+	case *models.CLIP:
+		return openCLIP(ctx, p, o)
 	case *models.Detector:
 		return openDetector(ctx, p, o)
 	case *models.Diffusion:

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	"github.com/axle-llm/axle/internal/budget"
@@ -44,6 +46,32 @@ type reader struct {
 	r    *reading
 	key  string
 	work int64 // of the current picture; 0: none
+}
+
+// decodePicture decodes one picture of a key, in the key's turn and within the memory that all
+// models have for it, and calls use with it. Errors: ErrRequest, for what cannot be read; ctx's;
+// use's.
+func decodePicture(ctx context.Context, key string, file []byte, use func(p *vision.Picture) error) error {
+	unread := func(err error) error {
+		return fmt.Errorf("%w: the picture cannot be read: %s", ErrRequest, strings.TrimPrefix(err.Error(), "vision: "))
+	}
+	turn := &reader{r: decoding(), key: key}
+	defer turn.close()
+	limits := vision.Limits{Memory: turn.r.most}
+	h, err := vision.Look(file, limits)
+	if err != nil {
+		return unread(err)
+	}
+	done, err := turn.begin(ctx, h)
+	if err != nil {
+		return err
+	}
+	defer done()
+	p, err := vision.Decode(file, limits)
+	if err != nil {
+		return unread(err)
+	}
+	return use(p)
 }
 
 // begin waits for the turn of a picture with this header. The caller calls done when the picture is

@@ -110,12 +110,17 @@ func (b *textEncoder) encode(ctx context.Context, ids []int32) ([]float32, error
 	if err := b.call(ctx, map[string][]byte{b.p.Input.Name: in}, map[string][]byte{b.p.Output.Name: out}); err != nil {
 		return nil, err
 	}
-	v := make([]float32, b.p.Output.Shape[len(b.p.Output.Shape)-1])
+	return vectorOf(out, b.p.Output.Shape[len(b.p.Output.Shape)-1], b.info.Name)
+}
+
+// vectorOf reads the first n numbers of an output. Errors: ErrNonsense.
+func vectorOf(out []byte, n int, name string) ([]float32, error) {
+	v := make([]float32, n)
 	for i := range v {
 		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(out[4*i:]))
 		if x := float64(v[i]); math.IsNaN(x) || math.IsInf(x, 0) {
-			// No strike against the card: a text may cause this, and can be sent on purpose.
-			return nil, fmt.Errorf("%w: %s", ErrNonsense, b.info.Name)
+			// No strike against the card: an input may cause this, and can be sent on purpose.
+			return nil, fmt.Errorf("%w: %s", ErrNonsense, name)
 		}
 	}
 	return v, nil

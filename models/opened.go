@@ -13,10 +13,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Opened is a package of a kind that axle runs. A *Package is a language model, a *TextEncoder
-// gives vectors, a *SenseVoice, a *Whisper, a *Zipformer or a *QwenASR writes speech down, a
-// *Kokoro speaks, a *Detector finds things in pictures, a *Diffusion draws them. Package engine says
-// how each kind is put on a card.
+// Opened is a package of a kind that axle runs: a *Package is a language model, and the other types say
+// what they are. Package engine says how each kind is put on a card.
 type Opened interface {
 	// Info is what there is to say of it.
 	Info() Info

@@ -74,7 +74,7 @@ var kinds = []kind{
 	})},
 
 	// Search and sight.
-	{name: "CLIP", does: "search by pictures and texts", nets: clip},
+	{name: "CLIP", does: "search by pictures and texts", nets: clip, open: openCLIP},
 	{name: "Insightface", does: "faces", nets: single(func(n net) bool {
 		return len(n.in) == 1 && len(n.out) == 1 && n.in[0].Type == axcl.Uint8 && elements(n.in[0]) == 3*112*112 &&
 			shaped(n.out[0], 1, 512)
@@ -113,23 +113,6 @@ func whisper(n net) bool {
 	}
 	layers := len(n.out) >= 8 && len(n.out)%2 == 0 // K and V of each layer
 	return n.gives("n_layer_cross_k", "n_layer_cross_v") || n.gives("cross_k", "cross_v") || layers
-}
-
-// clip is a pair of nets whose vectors are as long: one of pictures, one of texts.
-func clip(e *evidence) bool {
-	one := func(n net) bool { return len(n.in) == 1 && len(n.out) > 0 && shaped(n.out[0], 1, -1) }
-	for _, text := range e.nets() {
-		if !one(text) || !integer(text.in[0]) || !shaped(text.in[0], 1, -1) || text.in[0].Shape[1] > 256 {
-			continue
-		}
-		if e.any(func(n net) bool {
-			return one(n) && !integer(n.in[0]) && (shaped(n.in[0], 1, 3, -1, -1) || shaped(n.in[0], 1, -1, -1, 3)) &&
-				n.out[0].Shape[1] == text.out[0].Shape[1]
-		}) {
-			return true
-		}
-	}
-	return false
 }
 
 // detects is a net that takes one picture and gives a detector's heads: at strides 8, 16 and 32, or

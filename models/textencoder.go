@@ -100,11 +100,9 @@ func (e *TextEncoder) readTokenizer(p *plan) error {
 		return &Error{Path: p.t.where(at), What: err.Error(), Fix: "take the tokenizer.json of the model that the net was made of",
 			Err: err}
 	}
-	for _, word := range []string{"<pad>", "[PAD]"} {
-		if id, ok := e.tok.ID(word); ok {
-			e.Pad = id
-			return nil
-		}
+	if pad, ok := padOf(e.tok); ok {
+		e.Pad = pad
+		return nil
 	}
 	return &Error{Path: p.t.where(at), What: "has neither <pad> nor [PAD], and the net takes texts of one length",
 		Fix: "take the tokenizer.json of the model that the net was made of", Err: ErrMismatch}

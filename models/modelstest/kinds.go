@@ -137,6 +137,28 @@ func Recognisers() []Kind {
 	}
 }
 
+// Pairs are packages of two encoders, of texts and of pictures, as the vendor has them, whole but
+// for the weights and most of the words.
+func Pairs() []Kind {
+	texts := func(layout string) map[string]string { return CLIP{Layout: layout}.tokenizer() }
+	vendor := func(text, picture string) map[string][]byte {
+		return nets(text+": text i32 1,77 -> features f32 1,768", picture+": image f32 1,3,336,336 -> features f32 1,768")
+	}
+	return []Kind{
+		Kind{"CLIP", "CLIP", vendor("clip_vit_l14_336px_text_encoder_u16",
+			"clip_vit_l14_336px_image_encoder_all_u16_fc_u8")}.with(texts("CLIP")),
+		Kind{"CLIP", "CN-CLIP", nets("cnclip_vit_l14_336px_text_u16: text i32 1,52 -> features f32 1,768",
+			"cnclip_vit_l14_336px_vision_u16: image f32 1,3,336,336 -> features f32 1,768")}.with(texts("CN-CLIP")),
+		Kind{"CLIP", "jina", nets("text_encoder: inputs_id i32 1,50 -> text f32 1,1024",
+			"image_encoder: pixel_values f32 1,3,512,512 -> image f32 1,1024")}.with(texts("jina")),
+		Kind{"CLIP", "SigLIP2", nets("siglip2_text: input_ids i32 1,64 -> last_hidden_state f32 1,64,768; pooler_output f32 1,768",
+			"siglip2_vision: pixel_values f32 1,3,224,224 -> last_hidden_state f32 1,196,768; pooler_output f32 1,768")}.
+			with(texts("SigLIP2")),
+		Kind{"CLIP", "Immich", vendor("textual/model", "visual/model")}.with(texts("Immich")).
+			with(map[string]string{"textual/config.json": "{}", "visual/config.json": "{}"}),
+	}
+}
+
 // Detectors are packages of detectors as the vendor and Frigate have them, whole but for the
 // weights.
 func Detectors() []Kind {
@@ -312,10 +334,6 @@ func Kinds() []Kind {
 		{"openWakeWord", "", nets("models/650/alexa: embeddings f32 1,16,96 -> score f32 1,1")},
 		Kind{"image generation", "", nets("vae/decoder: latent f32 1,16,64,64 -> image f32 1,3,512,512")}.
 			layers("text_encoder_axmodel/qwen3_p128_l%d_together.axmodel", 2, 20),
-		{"CLIP", "", nets("clip_vit_l14_336px_text_encoder_u16: text i32 1,77 -> features f32 1,768",
-			"clip_vit_l14_336px_image_encoder_all_u16_fc_u8: image f32 1,3,336,336 -> features f32 1,768")},
-		{"CLIP", "", nets("text_encoder: inputs_id i32 1,50 -> text f32 1,1024",
-			"image_encoder: pixel_values f32 1,3,512,512 -> image f32 1,1024")},
 		{"Insightface", "", nets("w600k_r50: image u8 1,112,112,3 -> vector f32 1,512")},
 		{"EmbeddingGemma 2", "", nets("encoder_128: inputs_embeds f32 1,128,512; valid f32 1,128 -> embedding f32 1,768",
 			"encoder_512: inputs_embeds f32 1,512,512; valid f32 1,512 -> embedding f32 1,768")},
@@ -330,7 +348,6 @@ func Kinds() []Kind {
 			"filename_image_encoder_axmodel": "encoder.axmodel"}, "qwen3_p256_l%d_together.axmodel", 2)},
 		"openWakeWord":     {"config/openwakeword_mel_weights.npz": "PK"},
 		"image generation": {"model_index.json": "{}"},
-		"CLIP":             {"vocab.txt": "a\n"},
 		"EmbeddingGemma 2": {"config.json": text(map[string]any{"model_type": "embedding_gemma2", "tokens_embed_num": 262144,
 			"tokens_embed_size": 512, "encoder_axmodels": []string{"encoder_128.axmodel", "encoder_512.axmodel"}})},
 		"jina-embeddings-v5-omni": {"config.json": vendor(map[string]any{"filename_post_axmodel": "jina_embeddings_v5_omni_post.axmodel"},

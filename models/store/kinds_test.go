@@ -307,6 +307,50 @@ func TestDetectors(t *testing.T) {
 	}
 }
 
+// TestPairs: a pair of encoders is one model, pulled and in place, also where each has a folder
+// with a configuration, as Immich keeps them.
+func TestPairs(t *testing.T) {
+	h, c := testHub(t)
+	place := t.TempDir()
+	layouts := map[string]string{"CLIP": "clip", "CN-CLIP": "cn", "Immich": "ViT-L-14-336__axera"}
+	for layout, name := range layouts {
+		dir := filepath.Join(place, name)
+		if err := errors.Join(modelstest.CLIP{Seed: 1, Layout: layout}.Write(dir), h.AddDir("axle/pulled-"+name, dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Open(Options{Dir: t.TempDir(), Paths: []string{place}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for layout, name := range layouts {
+		if err := s.Pull(t.Context(), "axle/pulled-"+name, c, func(Progress) {}); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"axle/pulled-" + name, name} {
+			m, err := s.Get(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := m.OpenAny()
+			if err != nil {
+				t.Fatalf("%s: %v", layout, err)
+			}
+			p := o.(*models.CLIP)
+			if p.Text == nil || p.Picture == nil || !slices.Equal(p.Info().Capabilities, []string{"embedding", "vision"}) {
+				t.Errorf("%s: %+v", m.Name, p)
+			}
+			if err := o.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if list, err := s.List(t.Context()); err != nil || len(list) != 2*len(layouts) {
+		t.Errorf("%d models, %v", len(list), err)
+	}
+}
+
 // TestBuiltinKind: a package inside the program that is no language model has its own name, not
 // that of the folder that it is written to.
 func TestBuiltinKind(t *testing.T) {

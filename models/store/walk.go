@@ -47,7 +47,7 @@ func (w *walk) packages(dir string, rel []string) {
 		return
 	}
 	hub := strings.HasPrefix(filepath.Base(dir), "models--") // a repository in a Hugging Face cache
-	if hub || marked(list) || w.pointsOutside(dir, list) || w.isSplit(dir, list, len(rel) > 0) {
+	if hub || marked(list) || w.pointsOutside(dir, list) || w.isPair(dir, list) || w.isSplit(dir, list, len(rel) > 0) {
 		if len(rel) == 0 {
 			rel = []string{filepath.Base(dir)}
 		}
@@ -87,6 +87,22 @@ func marked(list []os.DirEntry) bool {
 // tokens says whether a file lists tokens, or a detector's labels.
 func tokens(name string) bool {
 	return slices.Contains([]string{"tokenizer.json", "tokens.txt", "labels.txt", "labelmap.txt", "classes.txt"}, name)
+}
+
+// isPair says whether a folder keeps its encoders of texts and of pictures in folders of their own,
+// as Immich does.
+func (w *walk) isPair(dir string, list []os.DirEntry) bool {
+	return slices.ContainsFunc(list, func(e os.DirEntry) bool {
+		if !e.IsDir() || e.Name() != "textual" && e.Name() != "visual" {
+			return false
+		}
+		sub := filepath.Join(dir, e.Name())
+		w.look(sub)
+		in, err := os.ReadDir(sub)
+		return err == nil && len(in) <= 1000 && slices.ContainsFunc(in, func(e os.DirEntry) bool {
+			return strings.HasSuffix(e.Name(), ".axmodel")
+		})
+	})
 }
 
 // isSplit says whether a folder keeps nets in one sub-folder, without a configuration, and the
