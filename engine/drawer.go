@@ -424,30 +424,17 @@ func (g *drawing) picture(ctx context.Context, noise *diffusion.Noise) ([]float3
 // planes is the picture to begin with as the encoder takes it: its middle, in the form of what is
 // drawn. Pictures are decoded by turns of their keys, within the memory that all models have for
 // it, and not before the drawing's turn.
-func (g *drawing) planes(ctx context.Context) ([]float32, error) {
-	turn := &reader{r: decoding(), key: g.r.Key}
-	defer turn.close()
-	limits := vision.Limits{Memory: turn.r.most}
-	h, err := vision.Look(g.r.Picture, limits)
-	if err != nil {
-		return nil, unread(err)
-	}
-	done, err := turn.begin(ctx, h)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	p, err := vision.Decode(g.r.Picture, limits)
-	if err != nil {
-		return nil, unread(err)
-	}
-	p = p.Fill(g.p.Width, g.p.Height)
-	n := g.p.Width * g.p.Height
-	planes := make([]float32, 3*n)
-	for i, v := range p.Pix {
-		planes[i%3*n+i/3] = float32(float64(v)/127.5 - 1)
-	}
-	return planes, nil
+func (g *drawing) planes(ctx context.Context) (planes []float32, err error) {
+	err = decodePicture(ctx, g.r.Key, g.r.Picture, func(p *vision.Picture) error {
+		p = p.Fill(g.p.Width, g.p.Height)
+		n := g.p.Width * g.p.Height
+		planes = make([]float32, 3*n)
+		for i, v := range p.Pix {
+			planes[i%3*n+i/3] = float32(float64(v)/127.5 - 1)
+		}
+		return nil
+	})
+	return planes, err
 }
 
 func count(t axcl.Tensor) int {

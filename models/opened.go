@@ -13,8 +13,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Opened is a package of a kind that axle runs: a *Package is a language model, and the other types say
-// what they are. Package engine says how each kind is put on a card.
+// Opened is a package of a kind that axle runs: a *Package is a language model, and the other types
+// say what they are. Package engine says how each kind is put on a card.
 type Opened interface {
 	// Info is what there is to say of it.
 	Info() Info
