@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
 
 	"github.com/axle-llm/axle/ask"
+	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/card"
 	"github.com/axle-llm/axle/internal/fair"
 	"github.com/axle-llm/axle/models"
@@ -68,8 +70,8 @@ func openDetector(ctx context.Context, p *models.Detector, o OpenOptions) (*Mode
 
 // Detect finds things in a picture. Keys take turns, one picture each.
 func (b *detector) Detect(ctx context.Context, r DetectRequest) ([]Detection, error) {
-	if !(r.Least >= 0 && r.Least <= 1) {
-		return nil, fmt.Errorf("%w: a confidence is between 0 and 1, not %g", ErrRequest, r.Least)
+	if err := sure(r.Least); err != nil {
+		return nil, err
 	}
 	leave, err := b.waiting.enter()
 	if err != nil {
@@ -82,52 +84,73 @@ func (b *detector) Detect(ctx context.Context, r DetectRequest) ([]Detection, er
 		return nil, err
 	}
 	defer done()
-	pixels, fit, err := b.read(ctx, r)
-	if err != nil {
+	var pixels []byte
+	var fit vision.Fit
+	if err := decodePicture(ctx, r.Key, r.Picture, func(p *vision.Picture) (err error) {
+		pixels, fit, err = boxed(p, b.p.Layout, detectGrey, b.p.RGB)
+		return err
+	}); err != nil {
 		return nil, err
 	}
-	out := map[string][]byte{}
-	for _, t := range b.p.Outputs {
-		out[t.Name] = make([]byte, t.Size)
-	}
+	out := buffersFor(b.p.Outputs)
 	if err := b.call(ctx, map[string][]byte{b.p.Image.Name: pixels}, out); err != nil {
 		return nil, err
 	}
 	return b.found(out, fit, r.Least)
 }
 
-// read makes what the net takes of a picture.
-func (b *detector) read(ctx context.Context, r DetectRequest) (pixels []byte, fit vision.Fit, err error) {
-	err = decodePicture(ctx, r.Key, r.Picture, func(p *vision.Picture) (err error) {
-		l := b.p.Layout
-		boxed, at := p.Letterbox(l.Width, l.Height, detectGrey)
-		fit = at
-		if !b.p.RGB {
-			for i := 0; i < len(boxed.Pix); i += 3 {
-				boxed.Pix[i], boxed.Pix[i+2] = boxed.Pix[i+2], boxed.Pix[i]
-			}
+// sure refuses what is no confidence.
+func sure(least float64) error {
+	if !(least >= 0 && least <= 1) {
+		return fmt.Errorf("%w: a confidence is between 0 and 1, not %g", ErrRequest, least)
+	}
+	return nil
+}
+
+// boxed is what a net takes of a picture: as large as it fits, with grey beside it. rgb: the net
+// takes red first.
+func boxed(p *vision.Picture, l vision.Layout, grey byte, rgb bool) (pixels []byte, fit vision.Fit, err error) {
+	small, fit := p.Letterbox(l.Width, l.Height, grey)
+	if !rgb {
+		if small == p {
+			small = &vision.Picture{Width: p.Width, Height: p.Height, Pix: bytes.Clone(p.Pix)}
 		}
-		norm := vision.Own
-		if l.Type == vision.F32 {
-			norm = vision.Unit
+		for i := 0; i < len(small.Pix); i += 3 {
+			small.Pix[i], small.Pix[i+2] = small.Pix[i+2], small.Pix[i]
 		}
-		pixels, err = l.Append(nil, boxed, norm)
-		return err
-	})
+	}
+	norm := vision.Own
+	if l.Type == vision.F32 {
+		norm = vision.Unit
+	}
+	pixels, err = l.Append(nil, small, norm)
 	return pixels, fit, err
 }
 
-// found reads the net's outputs.
-func (b *detector) found(out map[string][]byte, fit vision.Fit, least float64) ([]Detection, error) {
-	var values [][]float32
-	for _, t := range b.p.Outputs {
+// buffersFor makes what a net's outputs are written to, by their names.
+func buffersFor(all []axcl.Tensor) map[string][]byte {
+	out := map[string][]byte{}
+	for _, t := range all {
+		out[t.Name] = make([]byte, t.Size)
+	}
+	return out
+}
+
+// numbersOf returns the numbers of outputs, in the order of the tensors.
+func numbersOf(all []axcl.Tensor, out map[string][]byte) (values [][]float32) {
+	for _, t := range all {
 		v := make([]float32, len(out[t.Name])/4)
 		for i := range v {
 			v[i] = math.Float32frombits(binary.LittleEndian.Uint32(out[t.Name][4*i:]))
 		}
 		values = append(values, v)
 	}
-	boxes, err := b.p.Form.Decode(values, least)
+	return values
+}
+
+// found reads the net's outputs.
+func (b *detector) found(out map[string][]byte, fit vision.Fit, least float64) ([]Detection, error) {
+	boxes, err := b.p.Form.Decode(numbersOf(b.p.Outputs, out), least)
 	if err != nil {
 		// No strike against the card: a picture may cause this, and can be sent on purpose.
 		return nil, fmt.Errorf("%w: %s", err, b.info.Name)

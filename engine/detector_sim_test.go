@@ -24,6 +24,13 @@ func TestDetectorNative(t *testing.T) {
 	testDetector(t, open)
 }
 
+// TestFacesNative is TestFaces through the vendor's ABI.
+func TestFacesNative(t *testing.T) {
+	lane.NoRace(t)
+	open, _ := onSim(t, "hazards=strict")
+	testFaces(t, open)
+}
+
 // TestDetectUrgent: four cameras send a picture each, five times a second of the card's clock,
 // beside four answers that are written by two models. Each picture waits for the piece that runs
 // when it comes, and for no other.

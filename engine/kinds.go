@@ -39,6 +39,8 @@ func OpenAny(ctx context.Context, p models.Opened, o OpenOptions) (*Model, error
 		return openCLIP(ctx, p, o)
 	case *models.Detector:
 		return openDetector(ctx, p, o)
+	case *models.Faces:
+		return openFaces(ctx, p, o)
 	case *models.Diffusion:
 		return openDiffusion(ctx, p, o)
 	}

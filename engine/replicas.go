@@ -188,7 +188,7 @@ func (r *replicas) Detect(ctx context.Context, q DetectRequest) (found []Detecti
 // Faces has the replica with the least load find the faces in a picture.
 func (r *replicas) Faces(ctx context.Context, q FaceRequest) (found []Face, err error) {
 	for v, e := range through(r, nil, nil, func(b Backend) iter.Seq2[[]Face, error] {
-		return func(yield func([]Face, error) bool) { yield(faces(ctx, b, q, b.Info().Name)) }
+		return func(yield func([]Face, error) bool) { yield(findFaces(ctx, b, q, b.Info().Name)) }
 	}) {
 		found, err = v, e
 	}

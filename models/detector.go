@@ -50,7 +50,8 @@ func openDetector(k *KindError) (other, error) {
 	if err := d.readLabels(t); err != nil {
 		return nil, err
 	}
-	if err := d.readColours(k.plan); err != nil {
+	// The vendor's builds of detectors and Frigate's take blue first.
+	if d.RGB, err = readColours(k.plan, false); err != nil {
 		return nil, err
 	}
 	d.describe()
@@ -140,26 +141,26 @@ func labelList(text string, classes int) (labels []string, err error) {
 	return labels, nil
 }
 
-// readColours reads which colour comes first: input_pixel_format of config.json, as Frigate's
-// setting is called. No tensor tells it; the vendor's builds and Frigate's take blue first.
-func (d *Detector) readColours(p *plan) error {
+// readColours reads whether red comes first: input_pixel_format of config.json, as Frigate's
+// setting is called. No tensor tells it. usual is what holds where nothing is said.
+func readColours(p *plan, usual bool) (rgb bool, err error) {
 	at := p.t.named("config.json")
 	if at == "" {
-		return nil
+		return usual, nil
 	}
 	o, err := p.object(at)
 	if err != nil {
-		return nil // another program's file says nothing of the net
+		return usual, nil // another program's file says nothing of the net
 	}
 	switch format := strings.ToLower(o.str("input_pixel_format")); format {
-	case "", "bgr":
-	case "rgb":
-		d.RGB = true
+	case "":
+		return usual, nil
+	case "bgr", "rgb":
+		return format == "rgb", nil
 	default:
-		return &Error{Path: p.t.where(at), What: fmt.Sprintf("input_pixel_format is %q", format), Fix: "write rgb or bgr",
+		return false, &Error{Path: p.t.where(at), What: fmt.Sprintf("input_pixel_format is %q", format), Fix: "write rgb or bgr",
 			Err: ErrMalformed}
 	}
-	return nil
 }
 
 // describe says what is known.

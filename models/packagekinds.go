@@ -75,10 +75,7 @@ var kinds = []kind{
 
 	// Search and sight.
 	{name: "CLIP", does: "search by pictures and texts", nets: clip, open: openCLIP},
-	{name: "Insightface", does: "faces", nets: single(func(n net) bool {
-		return len(n.in) == 1 && len(n.out) == 1 && n.in[0].Type == axcl.Uint8 && elements(n.in[0]) == 3*112*112 &&
-			shaped(n.out[0], 1, 512)
-	})},
+	{name: "Insightface", does: "faces", nets: single(faceTeller), open: openFaces},
 	{name: "YOLO", does: "object detection", nets: single(detects), open: openDetector},
 	{name: "text encoder", does: "embedding", nets: single(encodesText), open: openTextEncoder},
 }

@@ -33,8 +33,12 @@ func (p *Picture) Letterbox(width, height int, grey byte) (*Picture, Fit) {
 // Back is the point of the picture that a point of the larger one shows. A point beside the picture
 // becomes the nearest of its edge.
 func (f Fit) Back(x, y float64) (float64, float64) {
-	back := func(v float64, at, size, of int) float64 {
-		return min(max((v-float64(at))*float64(of)/float64(size), 0), float64(of))
-	}
+	x, y = f.Beyond(x, y)
+	return min(max(x, 0), float64(f.ofWidth)), min(max(y, 0), float64(f.ofHeight))
+}
+
+// Beyond is [Fit.Back] for points that may lie beside the picture and stay there.
+func (f Fit) Beyond(x, y float64) (float64, float64) {
+	back := func(v float64, at, size, of int) float64 { return (v - float64(at)) * float64(of) / float64(size) }
 	return back(x, f.left, f.width, f.ofWidth), back(y, f.top, f.height, f.ofHeight)
 }

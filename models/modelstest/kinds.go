@@ -210,6 +210,36 @@ func Diffusions() (all []Kind) {
 	return all
 }
 
+// FaceTellers are packages for faces as Insightface's buffalo_l is, whole but for the weights: its
+// five nets, in the folders of Immich and in one.
+func FaceTellers() (all []Kind) {
+	for _, layout := range []string{"rows", "maps"} {
+		image, outs := "1,%d,%[1]d,3", ""
+		if layout == "maps" {
+			image = "1,3,%d,%[1]d"
+		}
+		for k, each := range []int{1, 4, 10} {
+			for i, cells := range []int{80, 40, 20} {
+				shape := fmt.Sprintf("%d,%d", 2*cells*cells, each)
+				if layout == "maps" {
+					shape = fmt.Sprintf("1,%d,%[1]d,%d", cells, 2*each)
+				}
+				outs += fmt.Sprintf("; %d f32 %s", 448+23*i+3*k, shape)
+			}
+		}
+		picture := func(side int) string { return "data u8 " + fmt.Sprintf(image, side) }
+		files := nets("det_10g: "+picture(640)+" -> "+outs[2:], "w600k_r50: "+picture(112)+" -> 683 f32 1,512",
+			"2d106det: "+picture(192)+" -> fc1 f32 1,212", "1k3d68: "+picture(192)+" -> fc1 f32 1,3309",
+			"genderage: "+picture(96)+" -> fc1 f32 1,3")
+		if layout == "maps" {
+			files = map[string][]byte{"detection/model.axmodel": files["det_10g.axmodel"],
+				"recognition/model.axmodel": files["w600k_r50.axmodel"]}
+		}
+		all = append(all, Kind{"Insightface", layout, files})
+	}
+	return all
+}
+
 // Speakers are Kokoro's packages in its two layouts, whole but for the weights.
 func Speakers() (all []Kind) {
 	for _, layout := range []string{"A", "B"} {
@@ -334,7 +364,6 @@ func Kinds() []Kind {
 		{"openWakeWord", "", nets("models/650/alexa: embeddings f32 1,16,96 -> score f32 1,1")},
 		Kind{"image generation", "", nets("vae/decoder: latent f32 1,16,64,64 -> image f32 1,3,512,512")}.
 			layers("text_encoder_axmodel/qwen3_p128_l%d_together.axmodel", 2, 20),
-		{"Insightface", "", nets("w600k_r50: image u8 1,112,112,3 -> vector f32 1,512")},
 		{"EmbeddingGemma 2", "", nets("encoder_128: inputs_embeds f32 1,128,512; valid f32 1,128 -> embedding f32 1,768",
 			"encoder_512: inputs_embeds f32 1,512,512; valid f32 1,512 -> embedding f32 1,768")},
 		Kind{"jina-embeddings-v5-omni", "", map[string][]byte{}}.

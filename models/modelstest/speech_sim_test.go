@@ -24,7 +24,7 @@ func TestSpeechNative(t *testing.T) {
 			name string
 			test func(*testing.T, axcl.Device)
 		}{{"SenseVoice", testSenseVoice}, {"Whisper", testWhisper}, {"Kokoro", testKokoro}, {"Zipformer", testZipformer},
-			{"QwenASR", testQwenASR}, {"Detector", testDetector}, {"CLIP", testCLIP}} {
+			{"QwenASR", testQwenASR}, {"Detector", testDetector}, {"CLIP", testCLIP}, {"Faces", testFaces}} {
 			t.Run(kind+" "+c.name, func(t *testing.T) { c.test(t, simCard(t, kind)) })
 		}
 	}

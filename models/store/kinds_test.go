@@ -351,6 +351,45 @@ func TestPairs(t *testing.T) {
 	}
 }
 
+// TestFaces: a package for faces is one model, pulled and in place; pulled also where each of its
+// nets has a folder.
+func TestFaces(t *testing.T) {
+	h, c := testHub(t)
+	place := t.TempDir()
+	one, two := filepath.Join(place, "faces-one"), t.TempDir()
+	if err := errors.Join(modelstest.Faces{Seed: 1, Layout: "rows"}.Write(one), modelstest.FaceTellers()[1].Write(two),
+		h.AddDir("axle/pulled-faces-one", one), h.AddDir("axle/pulled-faces-two", two)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(Options{Dir: t.TempDir(), Paths: []string{place}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, name := range []string{"axle/pulled-faces-one", "axle/pulled-faces-two", "faces-one"} {
+		if strings.HasPrefix(name, "axle/") {
+			if err := s.Pull(t.Context(), name, c, func(Progress) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err := s.Get(name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		o, err := m.OpenAny()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := o.(*models.Faces); len(f.Outputs) != 9 || f.Vector.Shape[1] != 512 {
+			t.Errorf("%s: %+v", m.Name, f)
+		}
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestBuiltinKind: a package inside the program that is no language model has its own name, not
 // that of the folder that it is written to.
 func TestBuiltinKind(t *testing.T) {

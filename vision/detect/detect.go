@@ -3,8 +3,8 @@
 // on numbers, and knows no picture, no card and no package.
 //
 // [Read] gives the [Form] of a net's outputs, [Form.Decode] the boxes that are sure enough, and
-// [Suppress] those that are left. A Form is not changed once it is read: all functions may be
-// called from any goroutine.
+// [Suppress] those that are left. [ReadFaces], [FaceForm.Decode] and [SuppressFaces] are the same
+// for faces. A form is not changed once it is read: all functions may be called from any goroutine.
 //
 // Two families of nets are read:
 //
@@ -16,7 +16,6 @@
 package detect
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -203,17 +202,7 @@ func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 // The best are first, and of equals the one that was first. At most the first most of them are
 // returned.
 func Suppress(found []Box, share float64, most int) (left []Box) {
-	order := slices.Clone(found)
-	slices.SortStableFunc(order, func(a, b Box) int { return cmp.Compare(b.Score, a.Score) })
-	for _, b := range order {
-		if len(left) == most {
-			break
-		}
-		if !slices.ContainsFunc(left, func(a Box) bool { return a.Class == b.Class && overlap(a, b) > share }) {
-			left = append(left, b)
-		}
-	}
-	return left
+	return suppress(found, func(b Box) Box { return b }, share, most)
 }
 
 // overlap is the part that two boxes have in common of what they cover.
