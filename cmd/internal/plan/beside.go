@@ -132,7 +132,7 @@ func (d *Detection) write(w io.Writer) error {
 		fmt.Fprintf(&b, "longest piece beside it: %v, %s of\n  %s\n", round(d.Piece), d.What, d.Of)
 	}
 	for _, name := range d.Unknown {
-		fmt.Fprintf(&b, "not known: the pieces of %s; 'axle bench' measures them\n", name)
+		fmt.Fprintf(&b, "not known: the pieces of %s; 'axle bench FILE.axmodel' times a net\n", name)
 	}
 	switch {
 	case d.Within > detectWithin:
