@@ -36,11 +36,11 @@ card must be free: stop a server that holds it.`,
 			if err := free(c.Context(), device, "running a net"); err != nil {
 				return err
 			}
-			n, cards, err := singlenet.Open(c.Context(), device, args[0])
+			n, err := singlenet.Open(c.Context(), device, args[0])
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, n.Close(), cards.Close()) }()
+			defer func() { err = errors.Join(err, n.Close()) }()
 			in, err := singlenet.Inputs(n, group, inputs, zeros)
 			if err != nil {
 				return usageError("%w", err)
@@ -83,17 +83,17 @@ func benchNet(c *cobra.Command, file, device string, calls int, asJSON bool) (er
 	if err := free(c.Context(), device, "measuring"); err != nil {
 		return err
 	}
-	n, cards, err := singlenet.Open(c.Context(), device, file)
+	n, err := singlenet.Open(c.Context(), device, file)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, n.Close(), cards.Close()) }()
-	all, err := singlenet.Time(c.Context(), n, calls)
+	defer func() { err = errors.Join(err, n.Close()) }()
+	r, err := n.Measure(c.Context(), calls)
 	if err != nil {
 		return err
 	}
 	if !asJSON {
-		return singlenet.PrintTimes(c.OutOrStdout(), file, n, all)
+		return r.Text(c.OutOrStdout(), n)
 	}
-	return printJSON(c.OutOrStdout(), all)
+	return printJSON(c.OutOrStdout(), r)
 }

@@ -85,14 +85,19 @@ func TestRunNet(t *testing.T) {
 	}
 
 	text, err = soft("bench", net, "-r", "4")
-	if err != nil || !strings.Contains(text, "MEDIAN") || !strings.Contains(text, "input_ids (int32 [1 128])") {
+	if err != nil || !strings.Contains(text, "MEDIAN") || !strings.Contains(text, "input_ids (int32 [1 128])") ||
+		!strings.Contains(text, "on soft") || !strings.Contains(text, ", loaded in ") || strings.Contains(text, "card memory") {
 		t.Errorf("%v\n%s", err, text)
 	}
 	text, err = soft("bench", net, "-r", "4", "--json")
-	var all []singlenet.Timing
-	if jerr := json.Unmarshal([]byte(text), &all); err != nil || jerr != nil || len(all) != 1 || all[0].Calls != 4 || all[0].Least <= 0 ||
-		all[0].Least > all[0].Median || all[0].Median > all[0].Largest || all[0].Bytes != 4*(128+16+128+127*16) {
-		t.Errorf("%v %v %+v", err, jerr, all)
+	var all singlenet.Report
+	if jerr := json.Unmarshal([]byte(text), &all); err != nil || jerr != nil || all.Net != net || all.Device == "" || all.Load <= 0 ||
+		all.Card != 0 || all.Warm != 3 || len(all.Groups) != 1 {
+		t.Fatalf("%v %v %+v", err, jerr, all)
+	}
+	if g := all.Groups[0]; g.Calls != 4 || g.Least <= 0 || g.Least > g.Median || g.Median > g.Largest || g.Mean < g.Least ||
+		g.Mean > g.Largest || g.Bytes != 4*(128+16+128+127*16) {
+		t.Errorf("%+v", g)
 	}
 	if _, err := soft("bench", net, "-r", "0"); err == nil || !strings.Contains(err.Error(), "between 1 and 100000") {
 		t.Errorf("no calls: %v", err)

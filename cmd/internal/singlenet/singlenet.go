@@ -21,6 +21,7 @@ import (
 
 	"github.com/x448/float16"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/internal/npy"
@@ -222,7 +223,17 @@ type Timing struct {
 // warm is how many calls come before those that are timed.
 const warm = 3
 
-// Time times calls of each group, with zeros for inputs.
+// Report is how a net was loaded, and how long calls of its groups took.
+type Report struct {
+	Net    string        `json:"net"` // its file
+	Device string        `json:"device"`
+	Load   time.Duration `json:"load_ns"`
+	Card   int64         `json:"card_memory_bytes"` // that the load took; 0: the device has none of its own, or does not tell
+	Warm   int           `json:"calls_before"`      // that are not timed
+	Groups []Timing      `json:"groups"`
+}
+
+// Time times calls of each group, with zeros for inputs. A call is timed with its transfers.
 func Time(ctx context.Context, n Net, calls int) (all []Timing, err error) {
 	for g := range n.Groups() {
 		in, err := Inputs(n, g, nil, true)
@@ -252,12 +263,23 @@ func Time(ctx context.Context, n Net, calls int) (all []Timing, err error) {
 	return all, nil
 }
 
-// PrintTimes writes them for people.
-func PrintTimes(w io.Writer, name string, n Net, all []Timing) error {
-	fmt.Fprintf(w, "%s: calls of a single net with zeros for inputs, %d before them not counted\n\n", plain.Line(name), warm)
+// Measure times calls of the net that was loaded from the file.
+func (l *Loaded) Measure(ctx context.Context, calls int) (Report, error) {
+	all, err := Time(ctx, l, calls)
+	return Report{Net: l.path, Device: l.device, Load: l.took, Card: l.card, Warm: warm, Groups: all}, err
+}
+
+// Text writes the report for people. n is the net.
+func (r Report) Text(w io.Writer, n Net) error {
+	fmt.Fprintf(w, "%s: calls of a single net with zeros for inputs, %d before them not counted\n\n", plain.Line(r.Net), r.Warm)
+	memory := ""
+	if r.Card > 0 {
+		memory = ", which took " + ask.HumanBytes(r.Card) + " of card memory"
+	}
+	fmt.Fprintf(w, "on %s, loaded in %v%s\n\n", plain.Line(r.Device), r.Load.Round(time.Millisecond), memory)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "GROUP\tCALLS\tLEAST\tMEDIAN\tMEAN\tLARGEST\tLINK\tINPUTS\t\n")
-	for _, g := range all {
+	for _, g := range r.Groups {
 		in, _ := n.Tensors(g.Group)
 		us := func(d time.Duration) time.Duration { return d.Round(time.Microsecond) }
 		fmt.Fprintf(t, "%d\t%d\t%v\t%v\t%v\t%v\t%.1f KB\t%s\t\n", g.Group, g.Calls, us(g.Least), us(g.Median), us(g.Mean), us(g.Largest),
@@ -266,15 +288,43 @@ func PrintTimes(w io.Writer, name string, n Net, all []Timing) error {
 	return t.Flush()
 }
 
-// Open opens the device for one net, and loads it. Close both.
-func Open(ctx context.Context, device, path string) (*engine.Net, *engine.Cards, error) {
+// Loaded is a net on a card that was opened for it. Close it.
+type Loaded struct {
+	*engine.Net
+	cards        *engine.Cards
+	path, device string
+	took         time.Duration
+	card         int64 // bytes of its memory
+}
+
+// Open opens the device for one net, and loads it.
+func Open(ctx context.Context, device, path string) (*Loaded, error) {
 	cards, err := engine.OpenCards(device, engine.CardOptions{})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	n, err := engine.LoadNet(ctx, cards.Copies[0], path)
+	c := cards.Copies[0]
+	free := func() (n int64, err error) {
+		err = c.Do(ctx, func(axcl.Device) error { return c.Refresh() })
+		return c.Info().FreeCMM, err
+	}
+	l := &Loaded{cards: cards, path: path, device: c.Info().ID}
+	before, err := free()
+	if err == nil {
+		begun := c.Now()
+		if l.Net, err = engine.LoadNet(ctx, c, path); err == nil {
+			l.took = c.Now() - begun
+			after, lost := free()
+			if l.card, err = max(before-after, 0), lost; err != nil {
+				err = errors.Join(err, l.Net.Close())
+			}
+		}
+	}
 	if err != nil {
-		return nil, nil, errors.Join(err, cards.Close())
+		return nil, errors.Join(err, cards.Close())
 	}
-	return n, cards, nil
+	return l, nil
 }
+
+// Close takes the net off the card, and closes the card.
+func (l *Loaded) Close() error { return errors.Join(l.Net.Close(), l.cards.Close()) }
