@@ -116,6 +116,13 @@ func TestDetectRefused(t *testing.T) {
 	if _, err := m.Detect(t.Context(), DetectRequest{Picture: good}); !errors.Is(err, axcl.ErrLost) || c.Err() == nil {
 		t.Errorf("a lost card: %v", err)
 	}
+	d.fail.Store(nil)
+	if _, err := m.Detect(t.Context(), DetectRequest{Picture: []byte("no picture")}); !errors.Is(err, axcl.ErrLost) {
+		t.Errorf("a picture is read for a card that is lost: %v", err)
+	}
+	if n := m.b.(*detector).waiting.Load(); n != 0 {
+		t.Errorf("%d requests that were answered count as waiting", n)
+	}
 }
 
 // TestDetectTogether: pictures of several keys at once are looked at as each alone, and no more

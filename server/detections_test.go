@@ -70,6 +70,19 @@ func TestDetections(t *testing.T) {
 	}
 }
 
+// TestDetectionIsSeen: a picture that is looked at is in the list of what runs.
+func TestDetectionIsSeen(t *testing.T) {
+	var r *rig
+	var state string
+	r = newRig(t, func(_ *server.Options, c *scripted.Config) {
+		c.Asked = func(string) { state = r.do("GET", "/api/axle/state", "").body }
+	})
+	if a := r.do("POST", detection, pictureField("image", drawnPNG(40, 20))+"--x--\r\n", "Content-Type", formKind); a.code != 200 ||
+		!strings.Contains(state, `"route":"`+detection+`"`) {
+		t.Errorf("%d, and meanwhile %s", a.code, state)
+	}
+}
+
 // TestDetectorIsSet: a request that names no model is for the detector that is set, and not for
 // another where that is none.
 func TestDetectorIsSet(t *testing.T) {

@@ -91,9 +91,15 @@ func TestPlanCard(t *testing.T) {
 			t.Errorf("%s takes %d, %d while it is loaded; files of %d, published %d, %v", name, m.Card, m.Most, m.Files, seen, m.Published)
 		}
 	}
-	listed := 0
+	listed, larger := 0, 0 // larger: downloads than what goes to the card
 	for _, e := range hub.Catalogue {
 		m := Listed(e)
+		if size, known := e.Size(); m.Net && known && size > m.Card {
+			larger++
+		}
+		if m.Net && (m.Files > m.Card || m.Files == 0) {
+			t.Errorf("%s: %d bytes to load for %d on the card", e.Name, m.Files, m.Card)
+		}
 		need, _ := e.CardMemory()
 		r := Make(m, mustProfile(t), 7040<<20, 256, Keep{})
 		if m.Card < need || m.Name != e.Name || r.Fits != (m.Most <= 7040<<20) || len(r.Holds) == 0 || !r.Net && r.Context < 1000 ||
@@ -108,6 +114,9 @@ func TestPlanCard(t *testing.T) {
 		if r.Alone > 0 {
 			listed++
 		}
+	}
+	if larger == 0 {
+		t.Error("no net of the catalogue is downloaded with more than goes to the card")
 	}
 	if listed < len(hub.Catalogue)*3/4 {
 		t.Errorf("times of %d models alone can be told", listed)
