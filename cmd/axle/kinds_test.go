@@ -121,6 +121,36 @@ func TestKindsAreTold(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
+// TestFacesTold: a package for faces is told as one by every command, and refused where it cannot do
+// what is asked.
+func TestFacesTold(t *testing.T) {
+	place := t.TempDir()
+	dir := filepath.Join(place, "buffalo")
+	if err := (modelstest.Faces{Seed: 1, Layout: "rows"}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AXLE_MODELS", t.TempDir())
+	t.Setenv("AXLE_MODEL_PATH", place)
+	t.Setenv("AXLE_HOST", "127.0.0.1:1")
+	for _, c := range []struct{ args, want string }{
+		{"inspect " + dir, "pictures of 160×160 pixels, a vector of 512 values for each face"},
+		{"list", "buffalo"},
+		{"show buffalo", "faces"},
+		{"plan " + dir, "a call of its nets"},
+		{"plan " + dir + " --with qwen3-0.6b", "together"},
+		{"run buffalo hello", "does not support generate: it finds faces in pictures"},
+		{"detect -m buffalo ../../docs/ui.png", "does not find things in pictures"},
+	} {
+		got, _, err := command(t, strings.Fields(c.args)...)
+		if err != nil {
+			got += err.Error()
+		}
+		if !strings.Contains(got, c.want) || strings.Contains(got, "a detection by") {
+			t.Errorf("%s: %s, want %q", c.args, got, c.want)
+		}
+	}
+}
+
 // TestTextEncoderServed: a text encoder is pulled, listed and shown as an embedding model, and its
 // vectors come over Ollama's and OpenAI's API, from the hub's package and from a folder in place.
 func TestTextEncoderServed(t *testing.T) {
