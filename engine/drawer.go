@@ -78,8 +78,37 @@ func openDiffusion(ctx context.Context, p *models.Diffusion, o OpenOptions) (*Mo
 	return openNets(ctx, p, p.Files(), info, o, func(n *netBackend) (Backend, error) {
 		n.called = "draw"
 		b := &drawer{netBackend: n, p: p}
+		if err := b.believe(); err != nil {
+			return nil, err
+		}
 		return b, n.keep(ctx, b.bind)
 	})
+}
+
+// believe takes the tensors' sizes from the card: their bytes tell what numbers a net takes, also
+// where a file calls them otherwise.
+func (b *drawer) believe() error {
+	p := *b.p
+	for i, f := range []*models.NetFile{&p.Text, &p.Denoiser, &p.Decoder, &p.Encoder}[:len(b.nets)] {
+		ins, outs := b.nets[i].Tensors(0)
+		for _, side := range []struct {
+			ours *[]axcl.Tensor
+			card []axcl.Tensor
+		}{{&f.In, ins}, {&f.Out, outs}} {
+			*side.ours = slices.Clone(*side.ours)
+			for k := range *side.ours {
+				t := &(*side.ours)[k]
+				t.Size = side.card[slices.IndexFunc(side.card, func(c axcl.Tensor) bool { return c.Name == t.Name })].Size
+				whole := t.Type == axcl.Int32 || t.Type == axcl.Uint32 || t.Type == axcl.Int64
+				if n := count(*t); t.Size != 4*n && (whole || t.Size != 2*n) && (!whole || t.Size != 8*n) {
+					return fmt.Errorf("engine: %w: %s: the card takes %d bytes for %s of %v", axcl.ErrModel, b.info.Name, t.Size, t.Name,
+						t.Shape)
+				}
+			}
+		}
+	}
+	b.p = &p
+	return nil
 }
 
 // bind makes the buffers of what stays on the card.
@@ -278,6 +307,9 @@ func (g *drawing) draw(ctx context.Context, tell func(Drawing)) error {
 // piece is a piece of work for the card, with calls of a net: after it others may have their turn,
 // and ctx may end the drawing.
 func (g *drawing) piece(ctx context.Context, net int, f func(n axcl.Net) error) error {
+	if ctx.Err() != nil { // else the call might begin before it is seen that ctx has ended
+		return context.Cause(ctx)
+	}
 	_, err := g.nets[net].piece(ctx, func(axcl.Device) error {
 		err := f(g.nets[net].net)
 		if err == nil {
