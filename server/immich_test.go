@@ -203,6 +203,29 @@ func TestImmichKeys(t *testing.T) {
 	}
 }
 
+// TestImmichWeighed: pictures that are announced take room before they come. More of them than
+// there is room for may come again, and a small one is answered all the same.
+func TestImmichWeighed(t *testing.T) {
+	//proves:T7
+	r := newImmich(t)
+	head := fmt.Sprintf("POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", immichKind, 33<<20,
+		strings.TrimSuffix(immichFile("image", "blob", strings.Repeat("x", 1<<20)), "\r\n"))
+	const each = 32 << 20 * 3 / 2
+	for range 3 {
+		defer r.dial(head).Close()
+	}
+	for end := time.Now().Add(patience); r.Room() < 3*each && time.Now().Before(end); <-time.After(time.Millisecond) {
+	}
+	large := immichFile("image", "blob", strings.Repeat("x", 32<<20))
+	if a := r.predict(immichField("entries", encodeImage) + large); a.code != 503 || a.header.Get("Retry-After") == "" {
+		t.Errorf("without room: %d %.200s", a.code, a.body)
+	}
+	small := immichFile("image", "blob", drawnPNG(4, 4))
+	if a := r.predict(immichField("entries", encodeImage) + small); a.code != 200 {
+		t.Errorf("a small one: %d %.200s", a.code, a.body)
+	}
+}
+
 // TestImmichMany: 64 pictures at once are each answered, or told to come again, and their memory is
 // given back.
 func TestImmichMany(t *testing.T) {
