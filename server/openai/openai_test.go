@@ -196,13 +196,25 @@ func TestGreedyModel(t *testing.T) {
 	usual, greedy := sampler.Defaults(), sampler.Defaults()
 	greedy.Temperature = 0
 	for said, want := range map[string][2]float32{"": {1, 0}, `,"temperature":0.5`: {0.5, 0.5}, `,"temperature":0`: {0, 0}} {
-		c, _, err := readChat(from{}, []byte(`{"model":"m","messages":[{"role":"user","content":"x"}]`+said+"}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, base := range []sampler.Params{usual, greedy} {
-			if r, _, _, err := c.Engine(base, prompt.Model{}); err != nil || r.Sampling.Temperature != want[i] || r.Sampling.TopP != 1 {
-				t.Errorf("%q, model %d: %+v, %v", said, i, r.Sampling, err)
+		for name, read := range map[string]func() (*prompt.Request, prompt.Encoder, error){
+			"chat": func() (*prompt.Request, prompt.Encoder, error) {
+				return readChat(from{}, []byte(`{"model":"m","messages":[{"role":"user","content":"x"}]`+said+"}"))
+			},
+			"completion": func() (*prompt.Request, prompt.Encoder, error) {
+				return readCompletion(from{}, []byte(`{"model":"m","prompt":"x"`+said+"}"))
+			},
+			"responses": func() (*prompt.Request, prompt.Encoder, error) {
+				return new(API).readResponses(from{}, []byte(`{"model":"m","input":"x"`+said+"}"))
+			},
+		} {
+			c, _, err := read()
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			for i, base := range []sampler.Params{usual, greedy} {
+				if r, _, _, err := c.Engine(base, prompt.Model{}); err != nil || r.Sampling.Temperature != want[i] {
+					t.Errorf("%s %q, model %d: %+v, %v", name, said, i, r.Sampling, err)
+				}
 			}
 		}
 	}

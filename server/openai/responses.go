@@ -196,7 +196,7 @@ func (r *responses) request() (*prompt.Request, error) {
 		return nil, err
 	}
 	out := &prompt.Request{Model: native.Model, Unnamed: prompt.ErrUnnamed, Chat: true, Options: native.Options, Format: native.Format,
-		Loads: len(native.Messages) == 0}
+		Assumes: r.Temperature == nil, Loads: len(native.Messages) == 0}
 	if r.Text != nil && r.Text.Format != nil {
 		if r.Text.Format.Type == "json_object" { // Ollama's conversion passes it over
 			if out.Format, err = jsonObject("text.format", r.Text.Format.Schema); err != nil {
