@@ -11,7 +11,7 @@ CROSS    := aarch64-linux-gnu-gcc
 .DEFAULT_GOAL := help
 GOBUILD   = $(GO) build -trimpath -buildvcs=false -buildmode=pie -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
-.PHONY: help build run test quick ci ci-long lint race nocgo asan sweep mutants fuzz rules sim scripted clients-ci clients arm64 bench bench-check bench-torch bench-llamacpp bench-profile ui ui-quick ui-soak ui-vendor proxies settings template-goldens template-truth soak kill-loops valgrind tokenizer-truth pocket hearing pocket-goldens build-arm64 deb deb-arm64 deb-test dist
+.PHONY: help build run test quick ci ci-long lint race nocgo asan sweep mutants fuzz rules sim scripted clients-ci clients arm64 bench bench-check bench-torch bench-llamacpp bench-profile ui ui-quick ui-soak ui-vendor proxies settings template-goldens template-truth soak kill-loops valgrind tokenizer-truth pocket hearing search pocket-goldens build-arm64 deb deb-arm64 deb-test dist
 ##@ Everyday
 
 build: ## bin/axle (needs Go and gcc, no SDK and no card)
@@ -213,6 +213,14 @@ hearing: ## train the built-in recogniser of speech: 45 minutes, needs python3-t
 	OMP_NUM_THREADS=1 /usr/bin/python3 testdata/hearing/train.py --out $(BUILD)/hearing --minutes $(HEARING)
 	OMP_NUM_THREADS=1 /usr/bin/python3 testdata/hearing/recordings.py $(BUILD)/hearing
 	$(GO) run -tags '$(TAGS)' ./testdata/hearing $(BUILD)/hearing $(HEARD)/pocket-hearing $(HEARD)/testdata
+
+SEARCH ?= 7
+FOUND  ?= models/search
+search: ## train the built-in pair of encoders of pictures and texts: minutes of the processor, needs python3-torch (SEARCH=1 FOUND=build/try to try)
+	@/usr/bin/python3 -c 'import torch, PIL' || { echo "search: apt-get install python3-torch libopenblas0-pthread python3-numpy python3-pil"; exit 1; }
+	@test "$(SEARCH)" = 7 || test "$(FOUND)" != models/search || { echo "search: with other minutes than what ships took, say FOUND=build/try"; exit 1; }
+	OMP_NUM_THREADS=1 /usr/bin/python3 testdata/search/train.py --out $(BUILD)/search --minutes $(SEARCH)
+	$(GO) run -tags '$(TAGS)' ./testdata/search $(BUILD)/search $(FOUND)/pocket-search $(FOUND)/testdata
 
 pocket-goldens: ## pocket's golden answers, from the weights in the tree
 	$(GO) test -tags '$(TAGS)' -count=1 ./models/pocket -run 'TestGoldens$$|TestReferenceAnswers$$' -v -update

@@ -10,6 +10,7 @@ import (
 	"github.com/axle-llm/axle/models/hearing"
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/pocket"
+	"github.com/axle-llm/axle/models/search"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/catalog"
 )
@@ -17,7 +18,7 @@ import (
 // storeOptions are the store of this machine, with the models that ship inside the program.
 func storeOptions() store.Options {
 	o := store.FromEnv()
-	o.Builtin = map[string]fs.FS{pocket.Name: pocket.FS(), hearing.Name: hearing.FS()}
+	o.Builtin = map[string]fs.FS{pocket.Name: pocket.FS(), hearing.Name: hearing.FS(), search.Name: search.FS()}
 	return o
 }
 
