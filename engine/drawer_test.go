@@ -198,8 +198,8 @@ func TestDrawRefused(t *testing.T) {
 	}
 }
 
-// TestDrawEnds: a drawing whose ctx ends, or whose model is closed, ends with the call that the card
-// is at, whatever call that is; then others have the card.
+// TestDrawEnds: a drawing whose ctx ends, or whose model is closed, ends with the call that the
+// card is at, whatever call that is; then others have the card.
 func TestDrawEnds(t *testing.T) {
 	good := scene(1, 64, 48)
 	for _, closes := range []bool{false, true} {

@@ -121,8 +121,8 @@ func TestKindsAreTold(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestFacesTold: a package for faces is told as one by every command, and refused where it cannot do
-// what is asked.
+// TestFacesTold: a package for faces is told as one by every command, and refused where it cannot
+// do what is asked.
 func TestFacesTold(t *testing.T) {
 	place := t.TempDir()
 	dir := filepath.Join(place, "buffalo")
