@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/cache"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer"
@@ -259,6 +260,7 @@ func (b *cardBackend) Close() error {
 			b.card.ours.Add(-b.took)
 			b.m.Fail(ErrClosed)
 			b.m.ramTier.close()
+			cache.Unlisten(b.m.cells)
 			err := errors.Join(b.card.Watched(0, b.m.pictures.encoder.close), b.card.Unload(b.m.model))
 			if b.draft != nil {
 				err = errors.Join(err, b.card.Unload(b.draft.model))

@@ -34,6 +34,7 @@ type diskTier struct {
 	*core
 	ramTier *ramTier // nil: nothing is kept in memory
 	disk    cache.Medium
+	told    *cache.Blocks // nil: no listener is told of blocks
 	owner   cache.Owner
 	up      float64      // seconds to restore a row to the card, measured at load
 	state   float64      // seconds to restore a state; 0: the model has none
@@ -166,17 +167,22 @@ func (d *diskTier) startRead(s *seq) bool {
 	d.leave(s)
 	d.reading = append(d.reading, r)
 	ids := slices.Clone(s.ids[:end])
-	d.tasks.Go(func() { d.read(r, d.on(r.s.Key, ids), from, d.card) })
+	found := d.told.Saved(s.Key, ids)
+	d.tasks.Go(func() { d.read(r, d.on(r.s.Key, ids), from, d.card, found) })
 	return true
 }
 
-// read reads the blocks of r, from block from on, and closes got after the last one there is. If
+// read reads the blocks of r, from block from on, and closes got after the last one there is. found
+// is told of each. If
 // they lead to a state, the state is read first, because without it the blocks are of no use.
-func (d *diskTier) read(r *diskRead, text cache.Text, from int, card *Card) {
+func (d *diskTier) read(r *diskRead, text cache.Text, from int, card *Card, found func(i int)) {
 	defer card.Wake()
 	defer close(r.got)
 	size := d.disk.Block()
 	blocks := r.to / size
+	for i := range min(from, blocks) {
+		found(i)
+	}
 	give := func(p *part) bool {
 		select {
 		case r.got <- p:
@@ -208,7 +214,10 @@ func (d *diskTier) read(r *diskRead, text cache.Text, from int, card *Card) {
 	}
 	for i := from; i < blocks; i++ {
 		p := &part{from: i * size, to: (i + 1) * size, rows: make([]byte, size*d.owner.Row)}
-		if !timed(p, func() bool { return text.Load(i, p.rows) }) || !give(p) {
+		if !timed(p, func() bool { return text.Load(i, p.rows) }) {
+			return
+		}
+		if found(i); !give(p) {
 			return
 		}
 	}
@@ -381,6 +390,10 @@ func (d *diskTier) saveBlock(v *saving, path []int32) error {
 				return -1
 			}
 			d.out.Add(int64(len(v.block)))
+			saved := d.told.Saved(v.key, v.ids)
+			for i := range next {
+				saved(i) // those before it may have been there already
+			}
 			return next
 		})
 	}

@@ -82,6 +82,9 @@ type OpenOptions struct {
 	// Medium, when not nil, keeps them instead of Rows. Model.Close waits for its methods to
 	// return.
 	Medium cache.Medium
+	// Events, when not nil, is called for each copy of the model, and returns who is told which
+	// whole blocks of texts the copy's caches hold. The listener is closed with the model.
+	Events func(model string) Listener
 	// Proven, when not nil, says what the card can do. Then nothing is probed.
 	Proven *Proven
 	// Remember is a folder that keeps the results of probes, by package, card and driver. Empty
@@ -537,6 +540,7 @@ func (m *lm) ready(ctx context.Context, dev axcl.Device, p *models.Package, name
 	if err := m.heads.open(p, o); err != nil {
 		return err
 	}
+	m.listen(p.Digest(), name, o)
 	if err := m.openRAM(o.CacheRAM); err != nil || m.pictures.blind != nil {
 		return err
 	}

@@ -97,6 +97,19 @@ func (c *Chain) Blocks(ids []int32, beside func(i int) []byte) []Name {
 	return names
 }
 
+// Next gives the name of a block of tokens behind the one that before names. A nil before is for
+// the first block of a text. Blocks gives the same name to it, where no token holds a place.
+func (c *Chain) Next(before *Name, block []int32) (n Name) {
+	if before == nil {
+		before = &c.seed
+	}
+	h := hmac.New(sha256.New, c.secret)
+	_, _ = h.Write(before[:])
+	tokens(h, block)
+	h.Sum(n[:0])
+	return n
+}
+
 func tokens(h hash.Hash, ids []int32) {
 	var b [4 * 64]byte
 	for len(ids) > 0 {

@@ -58,7 +58,12 @@ func TestByHand(t *testing.T) {
 		if len(names) != len(ids)/block || c.block != block {
 			t.Fatalf("%d names of %d tokens in blocks of %d", len(names), len(ids), block)
 		}
+		var last *Name
 		for k, n := range names {
+			if next := c.Next(last, ids[k*block:(k+1)*block]); next != n {
+				t.Fatalf("block %d of %d tokens each, by itself: %v, want %v", k, block, next, n)
+			}
+			last = &n
 			if before = sum(before, ids[k*block:(k+1)*block]); n != before {
 				t.Fatalf("block %d of %d tokens each: %v, want %v", k, block, n, before)
 			}

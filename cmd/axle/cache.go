@@ -151,7 +151,10 @@ func (o machineOptions) openRows(dir string) *rows.Disk {
 	if o.cacheDisk == 0 {
 		return nil
 	}
-	off := func(err error) { o.log.Warn("rows are no longer kept on disk", zap.Error(err)) }
+	off := func(err error) {
+		o.log.Warn("rows are no longer kept on disk", zap.Error(err))
+		o.events.NoDisk()
+	}
 	full := func(err error) {
 		if err != nil {
 			o.log.Warn("nothing new is kept on disk until it has room again", zap.Error(err))
@@ -159,7 +162,7 @@ func (o machineOptions) openRows(dir string) *rows.Disk {
 			o.log.Info("rows are kept on disk again")
 		}
 	}
-	d, err := rows.Open(rows.Options{Dir: rowsDir(dir), Size: o.cacheDisk, Off: off, Full: full})
+	d, err := rows.Open(rows.Options{Dir: rowsDir(dir), Size: o.cacheDisk, Off: off, Full: full, Gone: o.events.Gone})
 	if err != nil {
 		off(err)
 		return nil

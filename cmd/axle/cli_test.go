@@ -290,6 +290,12 @@ func TestSettings(t *testing.T) {
 		{nil, []string{"--node", strings.Repeat("a", 254)}, nil, "--node"},
 		{nil, []string{"--metrics", "prometheus"}, nil, "--metrics: \"prometheus\" is neither axle"},
 		{nil, []string{"--metrics-addr", "9091"}, nil, "--metrics-addr: \"9091\" is not host:port"},
+		{map[string]string{"AXLE_KV_EVENTS": ":5557", "AXLE_KV_EVENTS_ALLOW": "10.1.2.3/24"},
+			[]string{"--kv-events-allow", "::1, 10.0.0.7"}, func(e settings) bool {
+				return e.events.addr == ":5557" && fmt.Sprint(e.events.allow) == "[10.1.2.0/24 ::1/128 10.0.0.7/32]"
+			}, ""},
+		{nil, []string{"--kv-events", "5557"}, nil, "--kv-events: \"5557\" is not host:port"},
+		{nil, []string{"--kv-events-allow", "all"}, nil, "--kv-events-allow: \"all\" is neither an address nor a network"},
 		{map[string]string{"AXLE_WYOMING": ":10300", "AXLE_WYOMING_MODEL": "ears"}, nil,
 			func(e settings) bool { return e.wyoming == ":10300" && e.server.WyomingModel == "ears" }, ""},
 		{map[string]string{"AXLE_WYOMING": ":10300"}, []string{"--wyoming", ""}, func(e settings) bool { return e.wyoming == "" }, ""},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/kvevents"
 	"github.com/axle-llm/axle/server/pool"
 )
 
@@ -39,5 +40,6 @@ type machineOptions struct {
 	lost       func(error)
 	fewer      func(error)           // a card was lost, others go on
 	loading    func(engine.Progress) // a file of a model was loaded; it may be nil
+	events     *kvevents.Publisher   // is told what the caches hold; nil: none
 	log        *zap.Logger
 }

@@ -51,6 +51,9 @@ func newMachine(o machineOptions) (*machine, error) {
 		},
 		Progress: logProgress(o.log), Loaded: logProven(o.log),
 		HeadKnown: logHead(o.log)}
+	if o.events != nil {
+		lo.Events = func(model string) engine.Listener { return o.events.Open(model) }
+	}
 	if say := lo.Progress; o.loading != nil {
 		lo.Progress = func(p engine.Progress) { say(p); o.loading(p) }
 	}

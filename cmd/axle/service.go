@@ -47,11 +47,12 @@ type serviceOptions struct {
 type service struct {
 	serviceOptions
 	main    net.Listener
-	old     net.Listener  // the vendor's API's; nil: none
-	figures net.Listener  // of metrics and health; nil: none of their own
-	rooms   net.Listener  // of voice satellites that are heard; nil: none
-	said    net.Listener  // of those for which text is spoken; nil: none, or rooms answers them too
-	photos  net.Listener  // of Immich; nil: none
+	old     net.Listener // the vendor's API's; nil: none
+	figures net.Listener // of metrics and health; nil: none of their own
+	rooms   net.Listener // of voice satellites that are heard; nil: none
+	said    net.Listener // of those for which text is spoken; nil: none, or rooms answers them too
+	photos  net.Listener // of Immich; nil: none
+	eventPorts
 	lost    chan error    // the card is lost
 	ending  chan struct{} // closed when no more work is taken
 	machine *machine
@@ -177,7 +178,12 @@ func (s *service) listen() (err error) {
 		}
 		opened = append(opened, *at.ln)
 	}
-	return nil
+	if s.eventPorts, err = s.settings.events.open(); err != nil {
+		for _, ln := range opened {
+			err = errors.Join(err, ln.Close())
+		}
+	}
+	return err
 }
 
 // build makes the machine, and the server on it. It opens no card.
@@ -194,9 +200,12 @@ func (s *service) build() (err error) {
 	}
 	o.fewer = func(err error) { s.server.SetFewer(err) }
 	o.loading = func(p engine.Progress) { s.server.Loading(p) }
+	o.events = s.publisher()
 	if s.machine, err = newMachine(o); err != nil {
-		return err
+		return errors.Join(err, o.events.Close())
 	}
+	closed := s.machine.close
+	s.machine.close = func() error { return errors.Join(closed(), o.events.Close()) }
 	if s.keys != nil {
 		s.reloads = append(s.reloads, reloading{"keys", s.keys.Reload})
 	} else {

@@ -30,6 +30,7 @@ type settings struct {
 	mdns        bool   // announce both on the local network
 	immich      string // address of Immich's machine-learning service; "": it is not answered
 	metricsAddr string // address of metrics and health apart from the API; "": there is none
+	events      eventSettings
 	keysFile    string
 	tlsCert     string
 	tlsKey      string
@@ -170,6 +171,15 @@ var table = []setting{
 		text:    "also serve /metrics, /health, /livez and /readyz on this address, without the API, its keys and TLS",
 		example: "127.0.0.1:9091",
 		read:    as(func(s *settings) *string { return &s.metricsAddr }, orNone(server.ParseAddr))},
+	{flag: "kv-events", kind: "address",
+		text: "tell a router which texts the caches hold: vLLM's events over ZeroMQ, on this address and the next port",
+		more: "The events have the tokens of everything that people write, in clear. Beyond loopback, --kv-events-allow says who may " +
+			"connect. docs/cluster.md says how.",
+		example: "127.0.0.1:5557",
+		read:    as(func(s *settings) *string { return &s.events.addr }, orNone(server.ParseAddr))},
+	{flag: "kv-events-allow", kind: "networks", text: "addresses and networks that may connect to the port of --kv-events",
+		example: "10.0.0.7,10.0.1.0/24", many: true,
+		read: func(s *settings, v string) error { return s.events.parseNetworks(v) }},
 	{flag: "wyoming", kind: "address",
 		text:    "also write speech down for voice satellites on this address: the Wyoming protocol, without keys and TLS",
 		more:    "Home Assistant dials it; docs/home-assistant.md says how. Everyone who reaches the port may have speech written down.",

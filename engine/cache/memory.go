@@ -90,6 +90,9 @@ func (m *Memory) Open(bytes, piece int, card *Tree) *RAM {
 	r.buf = make([]byte, r.piece*bytes)
 	r.tree = New(n)
 	r.tree.clock = &m.tick
+	if card.told != nil {
+		card.told.listen(r.tree, InMemory)
+	}
 	r.copyOf, r.back = make([]int32, card.Size()), make([]int32, n)
 	for i := range r.copyOf {
 		r.copyOf[i] = none

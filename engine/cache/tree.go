@@ -33,6 +33,7 @@ type Tree struct {
 	left    []bool         // a tier has considered the text that ends here, and does not copy it
 	dropped func(n int32)  // called for each dropped node; may be nil
 	chart   chart
+	told    *told // nil: no listener is told of blocks
 	// snapshots hang on the tree's nodes; nil: the model has no states
 	snapshots *Snapshots
 }
@@ -307,6 +308,7 @@ func (t *Tree) attach(n, parent, token int32) {
 		t.prev[head] = n
 	}
 	t.setFirst(parent, n)
+	t.told.add(t, n)
 }
 
 func (t *Tree) setFirst(parent, n int32) {
@@ -322,6 +324,7 @@ func (t *Tree) drop(n int32) {
 	if t.dropped != nil {
 		t.dropped(n)
 	}
+	t.told.remove(n)
 	if t.prev[n] != none {
 		t.next[t.prev[n]] = t.next[n]
 	} else {
@@ -409,6 +412,7 @@ func (t *Tree) Relocate(n, to int32) {
 	for k := t.child[to]; k != none; k = t.next[k] {
 		t.parent[k] = to
 	}
+	t.told.move(n, to)
 	t.refs[n] = 0
 	t.Give(n)
 }

@@ -47,6 +47,9 @@ type (
 	Realtime struct{} // server/realtime: what was said in a session
 
 	Templates struct{} // engine: templates that requests brought
+
+	EventsOut struct{} // server/kvevents: what is published
+	Events    struct{} // server/kvevents: which blocks there are
 )
 
 func (Loader) place() (int, string)     { return 0, "loader" }
@@ -82,3 +85,6 @@ func (Wyoming) place() (int, string)  { return 26, "satellite" }
 func (Realtime) place() (int, string) { return 27, "voice conversation" }
 
 func (Templates) place() (int, string) { return 28, "templates" }
+
+func (EventsOut) place() (int, string) { return 29, "published events" }
+func (Events) place() (int, string)    { return 30, "blocks for events" }

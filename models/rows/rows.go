@@ -66,6 +66,10 @@ type Options struct {
 	Off   func(err error)  // told once, when the disk is switched off, and why; it may be nil
 	Full  func(err error)  // told when the disk is full, so that nothing new is kept, and with nil when something is again; it may be nil
 	Now   func() time.Time // nil: the system's clock
+	// Gone is told the name of each block that this process removes, or finds damaged. It is called
+	// under the folder's lock and must not wait. It may be nil. What another process removes from a
+	// shared folder is not told.
+	Gone func(name prefix.Name)
 
 	disk disk // a test's
 }
@@ -111,6 +115,9 @@ func Open(o Options) (*Disk, error) {
 		if d.disk, err = openFolder(o.Dir, true); err != nil {
 			return nil, fmt.Errorf("rows: %w", err)
 		}
+	}
+	if o.Gone != nil {
+		d.disk = telling{d.disk, o.Gone}
 	}
 	err := locked(d.disk, func() error {
 		var err error
@@ -187,6 +194,9 @@ func (d *Disk) Space(o Owner) *Space {
 		//rule:T17 TestKeysOnDisk , o.Key =>
 		names: prefix.New(d.secret, d.o.Block, []string{magic, o.Package, o.Card, o.Key}, uint64(o.Row))}
 }
+
+// Names gives the names of the owner's blocks, which their files have.
+func (s *Space) Names() *prefix.Chain { return s.names }
 
 func packageDir(digest string) string {
 	sum := sha256.Sum256([]byte(digest))

@@ -41,6 +41,9 @@ type LoaderOptions struct {
 	// Holds is told, of a model on a device that computes in this machine's memory, how many bytes
 	// of it the model takes in addition to its weights, which are mapped.
 	Holds func(model string, bytes int64)
+	// Events, when not nil, returns who is told which blocks of texts a model's caches hold: see
+	// engine.OpenOptions.Events.
+	Events func(model string) engine.Listener
 	// Loaded is told of each model once it is loaded, with what the card was proven to do with it.
 	Loaded func(model string, st ask.Stats)
 }
@@ -143,6 +146,7 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) 
 	}
 	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Rows: l.o.Rows,
 		CacheRAM:   l.memory,
+		Events:     l.o.Events,
 		Repeatable: l.o.Repeatable, Head: l.o.Head, Draft: l.o.Drafts[e.Name.Full()], Progress: l.o.Progress}
 	if told := l.o.HeadKnown; told != nil {
 		o.HeadKnown = func(h ask.HeadStats) { told(o.Name, h) }
