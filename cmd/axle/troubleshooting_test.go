@@ -38,7 +38,7 @@ func TestTroubleshooting(t *testing.T) {
 		"server/openai", "server/anthropic", "server/vendor", "server/wyoming", "server/immich", "server/mdns", "server/realtime",
 		"server/local", "cmd/internal/benchmark", "cmd/internal/call", "cmd/internal/diagnosis",
 		"cmd/internal/inspection", "cmd/internal/singlenet", "cmd/internal/sound",
-		"cmd/internal/transcript", "cmd/internal/watch", "cmd/axle"} {
+		"cmd/internal/transcript", "cmd/internal/watch", "cmd/internal/cluster", "cmd/axle"} {
 		for _, r := range texts(t, dir) {
 			seen[r.text] = true
 			// Quotes are the headings' own, and the package's prefix is left out in them.
