@@ -51,6 +51,8 @@ func TestCommands(t *testing.T) {
 		{"", "run scripted-embed", nil, "embedding models need something"},
 		{"", "run nope x", nil, "model 'nope:latest' not found"},
 		{"", "cluster", []string{"endpoints"}, ""},
+		{"", "top --hosts a/b", nil, `--hosts: "a/b" is no server`},
+		{"", "top --once --every 100ms --hosts 127.0.0.1:1", []string{"SERVER", "all"}, "127.0.0.1:1: "},
 		{"", "cluster endpoints", nil, "--hosts: 0 servers are named"},
 		{"", "cluster endpoints --hosts 127.0.0.1:1 --every 1ms", nil, "--every must be between"},
 		{"", "cluster endpoints --hosts 127.0.0.1:1", []string{"endpoints: []"}, "no server is ready"},

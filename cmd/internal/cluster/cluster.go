@@ -37,6 +37,12 @@ type Host struct {
 	port string
 }
 
+// Name is the server as it was given.
+func (h Host) Name() string { return h.name }
+
+// URL is where its API is.
+func (h Host) URL() string { return strings.TrimSuffix(h.url, "/readyz") }
+
 // ParseHosts reads servers, separated by commas: host, host:port, or a URL. The port is 11434 where
 // none is given, and a URL's own otherwise.
 func ParseHosts(list string) (all []Host, err error) {
