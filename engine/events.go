@@ -28,7 +28,7 @@ type namer interface {
 func (d disk) Names(o cache.Owner) *prefix.Chain { return d.Space(rows.Owner(o)).Names() }
 
 // listen has the model's blocks told to the listener that o.Events returns. Blocks on disk have the
-// names of their files, and all others the same, so that whoever is told knows them again.
+// names of their files, and all others the same, so that a listener knows them again.
 func (m *lm) listen(digest, model string, o OpenOptions) {
 	if o.Events == nil {
 		return

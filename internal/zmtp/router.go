@@ -7,7 +7,7 @@ type Router struct{ socket }
 
 // NewRouter returns a ROUTER socket that accepts peers from ln, which it closes: REQ or DEALER.
 // answer is called for each request, on a goroutine of the peer, with the frames behind the empty
-// one that ends a REQ's address. It returns the messages to send, each of which gets that frame
+// one that ends a REQ's address. It returns the messages to send; each gets that frame
 // where the request had it: a DEALER may leave it out. An error ends the connection.
 func NewRouter(ln net.Listener, o Options, answer func(request [][]byte) (reply [][][]byte, err error)) *Router {
 	r := &Router{socket{o: o, kind: "ROUTER", peers: []string{"REQ", "DEALER"}}}

@@ -8,16 +8,16 @@
 //	["BlockRemoved", [name], medium]
 //	["AllBlocksCleared"]
 //
-// The media are "GPU" (the card), "CPU" (this machine's memory) and "DISK". A name is a keyed hash
-// of the text up to the block's end, of which eight bytes are sent. The salt stands for the API key
-// whose texts the block is of: other keys' requests do not find it.
+// The media are "GPU" (the card), "CPU" (this machine's memory) and "DISK". A name is the first
+// eight bytes of a keyed hash of the text up to the block's end. The salt stands for the API key
+// whose text it is: other keys' requests do not find the block.
 //
 // A second socket answers who missed something. It takes the number of the first missing message as
 // 8 bytes, and sends it and all that follow, each with its topic, then one with the sequence −1 and
-// no payload. Only so many messages are kept. Who asks for older ones gets every number all the
-// same: empty messages, and in the last ones AllBlocksCleared and everything that is there.
+// no payload. The last thousand messages are kept. Who asks for older ones gets every number all
+// the same: empty messages, and in the last ones AllBlocksCleared and everything that is there.
 //
-// The tokens of a block are what somebody wrote, in clear. [Allowed] says who may connect.
+// The tokens of a block are what somebody wrote, in clear. Options.Allowed says who may connect.
 //
 // A [Publisher] and its feeds are used from any goroutine. The caches call a [Feed] and never wait
 // for a subscriber: a feed only notes what changed, and what came and went between two messages is

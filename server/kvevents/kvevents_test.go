@@ -174,7 +174,7 @@ func TestReplay(t *testing.T) {
 	if s.apply(t, list[0]); len(s.is) != 0 {
 		t.Errorf("%d blocks", len(s.is))
 	}
-	// However many numbers there were, a replay has at most so many.
+	// However many numbers there were, a replay has a limit.
 	p.out.Lock()
 	p.next = 1 << 40
 	p.publish("a", nil)

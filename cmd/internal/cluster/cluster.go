@@ -1,5 +1,5 @@
 // Package cluster looks which of several servers may be sent requests, and writes that down for a
-// router that reads a file of endpoints and checks nobody's health.
+// router that reads a file of endpoints and checks no server's health.
 //
 // [Watch] may be called from any goroutine.
 package cluster
