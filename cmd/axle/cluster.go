@@ -27,7 +27,7 @@ are set up.`,
 		Use:   "endpoints --hosts A,B,C",
 		Short: "Write the endpoints file of llm-d's picker",
 		Long: `Endpoints asks /readyz of each server, and writes those that are ready as the
-endpoints file of llm-d's picker (file-discovery), which checks no server's health.
+endpoints file of llm-d's picker (file-discovery), which checks no health.
 
 With --watch it goes on until it is ended, and replaces the file when something
 has changed. A server that drains, or whose card is lost, is left out at once,
