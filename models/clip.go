@@ -38,6 +38,7 @@ type CLIP struct {
 type Encoder struct {
 	Net           NetFile
 	Input, Output axcl.Tensor
+	name          string // in the package
 }
 
 // Most is how many tokens a text may have, with those around it; 0 where texts are not read.
@@ -141,10 +142,10 @@ func openCLIP(k *KindError) (other, error) {
 		switch {
 		case e == nil:
 		case e.Output.Type != axcl.FP32:
-			return nil, &Error{Path: t.where(e.Net.Path), What: fmt.Sprintf("%s is %v: fp32 is expected", e.Output.Name, e.Output.Type),
+			return nil, &Error{Path: t.where(e.name), What: fmt.Sprintf("%s is %v: fp32 is expected", e.Output.Name, e.Output.Type),
 				Err: ErrMismatch}
 		case c.Dims > 0 && e.Output.Shape[1] != c.Dims:
-			return nil, &Error{Path: t.where(e.Net.Path), What: fmt.Sprintf("its vectors have %d values, those of texts %d",
+			return nil, &Error{Path: t.where(e.name), What: fmt.Sprintf("its vectors have %d values, those of texts %d",
 				e.Output.Shape[1], c.Dims), Fix: "keep the nets of one model in the folder", Err: ErrMismatch}
 		default:
 			c.Dims = e.Output.Shape[1]
@@ -200,7 +201,7 @@ func (c *CLIP) part(k *KindError, is func(net) bool) (*Encoder, error) {
 			listed(left, " and ")))
 	}
 	f, err := k.file(it)
-	e := &Encoder{Net: f, Input: it.in[0], Output: *vectorIn(*it)}
+	e := &Encoder{Net: f, Input: it.in[0], Output: *vectorIn(*it), name: it.name}
 	e.Net.In, e.Net.Out = []axcl.Tensor{e.Input}, []axcl.Tensor{e.Output}
 	return e, err
 }
@@ -209,7 +210,7 @@ func (c *CLIP) part(k *KindError, is func(net) bool) (*Encoder, error) {
 func (c *CLIP) readTokenizer(p *plan, f clipFamily) error {
 	t := p.t
 	if typ := c.Text.Input.Type; typ != axcl.Int32 && typ != axcl.Uint32 {
-		return &Error{Path: t.where(c.Text.Net.Path), What: fmt.Sprintf("its input is %s %v %v: int32 ids of one text are expected",
+		return &Error{Path: t.where(c.Text.name), What: fmt.Sprintf("its input is %s %v %v: int32 ids of one text are expected",
 			c.Text.Input.Name, typ, c.Text.Input.Shape), Err: ErrMismatch}
 	}
 	at := ""
@@ -267,7 +268,7 @@ func padOf(tok *tokenizer.Tokenizer) (id int32, ok bool) {
 func (c *CLIP) readPictures(p *plan, f clipFamily, known bool) error {
 	image := c.Picture.Input
 	bad := func(what string, args ...any) error {
-		return &Error{Path: p.t.where(c.Picture.Net.Path), What: fmt.Sprintf(what, args...), Fix: "take another build of the net",
+		return &Error{Path: p.t.where(c.Picture.name), What: fmt.Sprintf(what, args...), Fix: "take another build of the net",
 			Err: ErrMismatch}
 	}
 	s := image.Shape

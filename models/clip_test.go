@@ -161,4 +161,16 @@ func TestCLIPFiles(t *testing.T) {
 	} {
 		refused(t, name, tt.k, tt.change, tt.want)
 	}
+	// A net is named by its place in the package.
+	k := all[4]
+	k.Files = maps.Clone(k.Files)
+	k.Files["visual/model.axmodel"] = modelstest.Net("image bf16 1,3,336,336", "features f32 1,768")
+	dir := t.TempDir()
+	if err := k.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := models.OpenAny(dir); err == nil ||
+		!strings.Contains(err.Error(), " "+filepath.Join(dir, "visual/model.axmodel")+": image is bf16") {
+		t.Errorf("%v", err)
+	}
 }
