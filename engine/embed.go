@@ -14,6 +14,15 @@ import (
 // Embed returns one vector for each input, of length one unless Raw is set. Errors: *ContextError,
 // ErrRequest, and as Chat.
 func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
+	before, err := m.o.Prompts.Before(r.PromptName, r.Instruction)
+	if err != nil && m.info.Context > 0 {
+		return Embeddings{}, fmt.Errorf("%w: %s %w", ErrRequest, m.info.Name, err)
+	}
+	return embedTexts(ctx, m, r, before)
+}
+
+// embedTexts is Embed with what stands before each text.
+func embedTexts(ctx context.Context, m *Model, r EmbedRequest, before string) (Embeddings, error) {
 	start := time.Now()
 	var out Embeddings
 	shown := slices.ContainsFunc(r.Pictures, func(p []byte) bool { return p != nil })
@@ -24,11 +33,12 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	if r.Dimensions < 0 || r.Dimensions > m.info.Hidden {
 		return out, fmt.Errorf("%w: dimensions must be between 0 and %d, got %d", ErrRequest, m.info.Hidden, r.Dimensions)
 	}
-	if r.PromptName != "" && !slices.Contains(m.info.Prompts, r.PromptName) {
-		return out, fmt.Errorf("%w: %s has no prompt %q: %s", ErrRequest, m.info.Name, r.PromptName, promptNames(m.info.Prompts))
-	}
 	if shown {
 		return embedShown(ctx, m, r)
+	}
+	if sizes := m.o.Sizes; r.Dimensions > 0 && len(sizes) > 0 && !slices.Contains(sizes, r.Dimensions) {
+		return out, fmt.Errorf("%w: dimensions must be one of %s for %s, got %d", ErrRequest,
+			strings.Trim(strings.Join(strings.Fields(fmt.Sprint(sizes)), ", "), "[]"), m.info.Name, r.Dimensions)
 	}
 	ends := m.b.Ends()
 	most := m.info.Context
@@ -40,6 +50,7 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	}
 	batch := make([][]int32, len(r.Input))
 	for i, text := range r.Input {
+		text = before + text
 		if text == "" && len(ends) == 0 {
 			continue // a vector of zeros, as in Ollama: there is no row to take one from
 		}
@@ -77,14 +88,6 @@ func finished(v []float32, r EmbedRequest) []float32 {
 		normalise(v)
 	}
 	return v
-}
-
-// promptNames says which prompts there are.
-func promptNames(names []string) string {
-	if len(names) == 0 {
-		return "it has none"
-	}
-	return "it has " + strings.Join(names, ", ")
 }
 
 func normalise(v []float32) {

@@ -25,6 +25,8 @@ func OpenAny(ctx context.Context, p models.Opened, o OpenOptions) (*Model, error
 		return OpenPackage(ctx, p, o)
 	case *models.TextEncoder:
 		return openTextEncoder(ctx, p, o)
+	case *models.EmbeddingGemma:
+		return openEmbeddingGemma(ctx, p, o)
 	case *models.SenseVoice:
 		return openSenseVoice(ctx, p, o)
 	case *models.Whisper:
@@ -68,6 +70,12 @@ type netBackend struct {
 // returns the backend. Whatever it put on the card is taken off again if it fails.
 func openNets(ctx context.Context, p models.Opened, files []models.NetFile, info Info, o OpenOptions,
 	set func(n *netBackend) (Backend, error)) (*Model, error) {
+	return openNetsWith(ctx, p, files, info, o, Options{}, set)
+}
+
+// openNetsWith is openNets for a model that adds something to its backend.
+func openNetsWith(ctx context.Context, p models.Opened, files []models.NetFile, info Info, o OpenOptions, adds Options,
+	set func(n *netBackend) (Backend, error)) (*Model, error) {
 	if o.Draft != nil {
 		return nil, fmt.Errorf("%w: %s takes no draft model: it writes no text", ErrUnsupported, info.Name)
 	}
@@ -95,7 +103,8 @@ func openNets(ctx context.Context, p models.Opened, files []models.NetFile, info
 		}); err != nil {
 			return nil, err
 		}
-		return New(b, Options{Name: info.Name}), nil
+		adds.Name = info.Name
+		return New(b, adds), nil
 	}
 	choose := func(all []*Card) *Card { return cmp.Or(Place(all, info.Memory.Load), all[0]) }
 	return openOn(p, o, choose, one, one)
@@ -273,11 +282,50 @@ func (b *netBackend) step(ctx context.Context, f func(called func(error) error) 
 
 // call calls the first net.
 func (b *netBackend) call(ctx context.Context, in, out map[string][]byte) error {
-	if _, err := b.nets[0].run(ctx, 0, in, out); err != nil {
+	return b.callNet(ctx, 0, in, out)
+}
+
+// callNet calls net i.
+func (b *netBackend) callNet(ctx context.Context, i int, in, out map[string][]byte) error {
+	if _, err := b.nets[i].run(ctx, 0, in, out); err != nil {
 		return err
 	}
 	b.calls.Add(1)
 	return nil
+}
+
+// encodeTexts has a vector made for each text. Keys take turns, one text each.
+func (b *netBackend) encodeTexts(ctx context.Context, inputs [][]int32, most int, key string,
+	encode func(ctx context.Context, ids []int32) ([]float32, error)) ([][]float32, error) {
+	for i, ids := range inputs {
+		if len(ids) == 0 || len(ids) > most {
+			return nil, fmt.Errorf("%w: text %d has %d tokens, %s takes 1 to %d", ErrRequest, i, len(ids), b.info.Name, most)
+		}
+	}
+	leave, err := b.waiting.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if err := b.turns.Take(ctx, key, 0, 1); err != nil {
+		return nil, err
+	}
+	out := make([][]float32, len(inputs))
+	for i, ids := range inputs {
+		//rule:T16 TestTextEncoderTurns$ false
+		if i > 0 {
+			if err := b.turns.Next(ctx, key, 1, 1, 0, 1); err != nil {
+				return nil, err
+			}
+		}
+		var err error
+		if out[i], err = encode(ctx, ids); err != nil {
+			b.turns.Done(key, 1, 1)
+			return nil, err
+		}
+	}
+	b.turns.Done(key, 1, 1)
+	return out, nil
 }
 
 func (b *netBackend) Encode(context.Context, []chat.Piece, bool) ([]int32, error) {

@@ -27,6 +27,8 @@ type Options struct {
 	Vocabulary grammar.Vocabulary // formats are compiled for it; nil: formats are checked, but not enforced
 	Stop       []string           // stop strings of every request, in addition to its own
 	Sees       *models.Vision     // how prompts contain pictures; nil: the backend gets them as they are
+	Prompts    models.Prompts     // what stands before texts that become vectors
+	Sizes      []int              // that vectors may be cut to; nil: any
 }
 
 // Model answers requests: it takes conversations and returns events. [Open], [OpenPackage] and
@@ -44,6 +46,9 @@ func New(b Backend, o Options) *Model {
 	m := &Model{b: b, o: o, info: b.Info()}
 	if o.Name != "" {
 		m.info.Name = o.Name
+	}
+	if names := o.Prompts.Names(); names != nil {
+		m.info.Prompts = names
 	}
 	if o.Template != nil {
 		m.info.Capabilities = o.Template.Capabilities()

@@ -54,11 +54,17 @@ func rankByVectors(ctx context.Context, m *Model, r RerankRequest) (Ranking, err
 	if task == "" && models.TellsTask(m.info.Family) {
 		task = rerankTask
 	}
-	if task != "" {
+	texts := slices.Clone(r.Documents)
+	if p := m.o.Prompts.Named; task != "" {
 		query = "Instruct: " + task + "\nQuery:" + query
+	} else {
+		query = p[models.QueryPrompt] + query
+		for i := range texts {
+			texts[i] = p[models.DocumentPrompt] + texts[i]
+		}
 	}
-	e, err := m.Embed(ctx, EmbedRequest{Input: append([]string{query}, r.Documents...), Truncate: r.Truncate, NumCtx: r.NumCtx,
-		Key: r.Key})
+	e, err := embedTexts(ctx, m, EmbedRequest{Input: append([]string{query}, texts...), Truncate: r.Truncate, NumCtx: r.NumCtx,
+		Key: r.Key}, "")
 	if err != nil {
 		return Ranking{}, err
 	}

@@ -40,6 +40,13 @@ func TestTextEncoderNative(t *testing.T) {
 	testTextEncoder(t, open)
 }
 
+// TestEmbeddingGemmaNative is TestEmbeddingGemma through the vendor's ABI.
+func TestEmbeddingGemmaNative(t *testing.T) {
+	lane.NoRace(t)
+	open, _ := onSim(t, "hazards=strict")
+	testEmbeddingGemma(t, open)
+}
+
 // onSim configures the simulated card for one test, and gives what opens it.
 func onSim(t testing.TB, config string) (open func() (axcl.Device, string, error), sim *simhook.Sim) {
 	t.Helper()

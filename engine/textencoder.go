@@ -66,35 +66,7 @@ func (b *textEncoder) Complete(context.Context, Job) iter.Seq2[Token, error] {
 
 // Embed returns a vector for each text, as the net gives it. Keys take turns, one text each.
 func (b *textEncoder) Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error) {
-	for i, ids := range inputs {
-		if most := b.p.Most(); len(ids) == 0 || len(ids) > most {
-			return nil, fmt.Errorf("%w: text %d has %d tokens, %s takes 1 to %d", ErrRequest, i, len(ids), b.info.Name, most)
-		}
-	}
-	leave, err := b.waiting.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	if err := b.turns.Take(ctx, key, 0, 1); err != nil {
-		return nil, err
-	}
-	out := make([][]float32, len(inputs))
-	for i, ids := range inputs {
-		//rule:T16 TestTextEncoderTurns$ false
-		if i > 0 {
-			if err := b.turns.Next(ctx, key, 1, 1, 0, 1); err != nil {
-				return nil, err
-			}
-		}
-		var err error
-		if out[i], err = b.encode(ctx, ids); err != nil {
-			b.turns.Done(key, 1, 1)
-			return nil, err
-		}
-	}
-	b.turns.Done(key, 1, 1)
-	return out, nil
+	return b.encodeTexts(ctx, inputs, b.p.Most(), key, b.encode)
 }
 
 // encode returns a text's vector. If the net gives a row for each token, it is the first row.

@@ -199,6 +199,7 @@ type Info struct {
 	Live          bool        `json:"-"`                   // a recogniser writes down while somebody speaks
 	Voices        []ask.Voice `json:"-"`                   // that it speaks with
 	Pooling       string      `json:"pooling,omitempty"`
+	Prompts       []string    `json:"prompts,omitempty"`  // names of what may stand before a text that becomes a vector
 	Encoder       string      `json:"encoder,omitempty"`  // of pictures or of sound, in a line; empty where there is none
 	Pictures      string      `json:"pictures,omitempty"` // what a picture costs, or why none is read
 	Places        []int       `json:"places,omitempty"`   // parts of a picture's width and height that an answer's coordinates count; empty where that is not known
@@ -409,6 +410,7 @@ func (i Info) Write(w io.Writer) error {
 	row("capabilities", strings.Join(i.Capabilities, ", "))
 	row("voices", voices(i.Voices))
 	row("pooling", i.Pooling)
+	row("prompts", strings.Join(i.Prompts, ", "))
 	row("encoder", i.Encoder)
 	row("pictures", i.Pictures)
 	row("size on disk", HumanBytes(i.Size))

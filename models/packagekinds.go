@@ -34,7 +34,7 @@ var kinds = []kind{
 	{name: "EmbeddingGemma 2", does: "embedding", says: func(o object) bool {
 		_, listed := o["encoder_axmodels"]
 		return listed || calls("embeddinggemma2")(o)
-	}, nets: single(func(n net) bool { return n.takes("inputs_embeds", "valid") && n.gives("embedding") })},
+	}, nets: single(embedsWhole), open: openEmbeddingGemma},
 	{name: "jina-embeddings-v5-omni", does: "embedding", says: calls("jinaembeddingsv5omni"), named: true,
 		nets: func(e *evidence) bool {
 			return e.any(adapted) && e.any(func(n net) bool { return n.gives("output_norm") })

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -161,7 +162,8 @@ func TestTextEncoderServed(t *testing.T) {
 	if err := (modelstest.TextEncoder{Seed: 7, Length: 128, Dims: 32, Layers: 1}).Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.AddDir("axle/encoder", dir); err != nil {
+	gemma := modelstest.EmbeddingGemma{Seed: 1}
+	if err := errors.Join(h.AddDir("axle/encoder", dir), gemma.Write(filepath.Join(place, "gemma"))); err != nil {
 		t.Fatal(err)
 	}
 	folder := filepath.Join(t.TempDir(), "models")
@@ -218,6 +220,22 @@ func TestTextEncoderServed(t *testing.T) {
 		if out, _, err := command(t, "ps"); err != nil || !strings.Contains(out, name) {
 			t.Errorf("ps: %v %s", err, out)
 		}
+	}
+	for _, args := range [][]string{{"list"}, {"show", "gemma"}, {"inspect", "gemma"}, {"plan", "gemma"}} {
+		out, _, err := command(t, args...)
+		want := map[string]string{"list": "gemma", "show": "document, none, query", "inspect": "document, none, query",
+			"plan": "a call of its nets"}[args[0]]
+		if err != nil || !strings.Contains(out, want) || strings.Contains(out, "does not run") || strings.Contains(out, "completion") {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+	if code, text := ask("/api/embed", `{"model":"gemma","input":"the cat sat","dimensions":16}`); code != 200 ||
+		strings.Count(text, ",") < 15 {
+		t.Errorf("%d %s", code, text)
+	}
+	if code, text := ask("/v1/embeddings", `{"model":"gemma","input":"x","dimensions":4}`); code != 400 ||
+		!strings.Contains(text, "dimensions must be one of 24, 16, 8") {
+		t.Errorf("%d %s", code, text)
 	}
 	if vectors[0] != vectors[1] {
 		t.Error("the package from the hub and its folder give different vectors")

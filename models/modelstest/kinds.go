@@ -364,8 +364,6 @@ func Kinds() []Kind {
 		{"openWakeWord", "", nets("models/650/alexa: embeddings f32 1,16,96 -> score f32 1,1")},
 		Kind{"image generation", "", nets("vae/decoder: latent f32 1,16,64,64 -> image f32 1,3,512,512")}.
 			layers("text_encoder_axmodel/qwen3_p128_l%d_together.axmodel", 2, 20),
-		{"EmbeddingGemma 2", "", nets("encoder_128: inputs_embeds f32 1,128,512; valid f32 1,128 -> embedding f32 1,768",
-			"encoder_512: inputs_embeds f32 1,512,512; valid f32 1,512 -> embedding f32 1,768")},
 		Kind{"jina-embeddings-v5-omni", "", map[string][]byte{}}.
 			layers("jina_embeddings_v5_omni_p128_l%d_together.axmodel", 2, 8, lora()...),
 		Kind{"LoRA", "", map[string][]byte{}}.layers("qwen3_vl_text_p128_l%d_together.axmodel", 2, 20, lora()...),
@@ -377,8 +375,6 @@ func Kinds() []Kind {
 			"filename_image_encoder_axmodel": "encoder.axmodel"}, "qwen3_p256_l%d_together.axmodel", 2)},
 		"openWakeWord":     {"config/openwakeword_mel_weights.npz": "PK"},
 		"image generation": {"model_index.json": "{}"},
-		"EmbeddingGemma 2": {"config.json": text(map[string]any{"model_type": "embedding_gemma2", "tokens_embed_num": 262144,
-			"tokens_embed_size": 512, "encoder_axmodels": []string{"encoder_128.axmodel", "encoder_512.axmodel"}})},
 		"jina-embeddings-v5-omni": {"config.json": vendor(map[string]any{"filename_post_axmodel": "jina_embeddings_v5_omni_post.axmodel"},
 			"jina_embeddings_v5_omni_p128_l%d_together.axmodel", 2), "lora/retrieval/manifest.json": `{"rank": 4}`,
 			"lora/retrieval/layer_00.bf16.bin": "0123"},

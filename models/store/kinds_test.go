@@ -390,6 +390,40 @@ func TestFaces(t *testing.T) {
 	}
 }
 
+// TestEmbeddingGemma: an EmbeddingGemma 2 with all its nets is one model, pulled and in place.
+func TestEmbeddingGemma(t *testing.T) {
+	h, c := testHub(t)
+	place := t.TempDir()
+	dir := filepath.Join(place, "vectors")
+	if err := errors.Join(modelstest.EmbeddingGemma{Seed: 1}.Write(dir), h.AddDir("axle/pulled-vectors", dir)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(Options{Dir: t.TempDir(), Paths: []string{place}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Pull(t.Context(), "axle/pulled-vectors", c, func(Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.List(t.Context())
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	for _, m := range list {
+		o, err := m.OpenAny()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g := o.(*models.EmbeddingGemma); len(g.Nets) != 3 || g.Prompts.Named["query"] != "Q: " || g.Embed.Rows != 259 {
+			t.Errorf("%s: %+v", m.Name, g)
+		}
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestBuiltinKind: a package inside the program that is no language model has its own name, not
 // that of the folder that it is written to.
 func TestBuiltinKind(t *testing.T) {

@@ -50,6 +50,9 @@ func Show(w io.Writer, r *api.ShowResponse, part string, verbose bool) error {
 	if says == "" && r.Details.QuantizationLevel != "" {
 		model = append(model, []string{"quantization", r.Details.QuantizationLevel})
 	}
+	if names, _ := r.ModelInfo["axle.prompts"].(string); names != "" {
+		model = append(model, []string{"prompts", names})
+	}
 	switch with, _ := r.ModelInfo["axle.compared"].(string); with {
 	case "known":
 		model = append(model, []string{"answers", "as on a healthy card"})
