@@ -127,7 +127,8 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 			sees, b.info.Memory = b.m.pictures.encoder.sees, p.Memory()
 			b.info.CardBytes = b.info.Memory.Card
 		}
-		m := New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{b.tokenizer, b.m.stop}, Sees: sees})
+		m := New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{b.tokenizer, b.m.stop}, Sees: sees,
+			Prompts: p.Prompts()})
 		m.info.Capabilities.Vision = sees != nil // whether or not its template knows pictures
 		return m
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	rerankSystem = "Judge whether the Document meets the requirements based on the Query and the Instruct provided. " +
 		`Note that the answer can only be "yes" or "no".`
-	rerankTask = "Given a web search query, retrieve relevant passages that answer the query"
+	rerankTask = models.SearchTask
 )
 
 // scorer is the optional interface behind [Model.Rerank]. It runs n prompts, and returns for each
@@ -50,20 +50,23 @@ func (m *Model) Rerank(ctx context.Context, r RerankRequest) (Ranking, error) {
 
 // rankByVectors compares vectors.
 func rankByVectors(ctx context.Context, m *Model, r RerankRequest) (Ranking, error) {
-	query, task := r.Query, r.Instruction
-	if task == "" && models.TellsTask(m.info.Family) {
-		task = rerankTask
-	}
-	texts := slices.Clone(r.Documents)
-	if p := m.o.Prompts.Named; task != "" {
-		query = "Instruct: " + task + "\nQuery:" + query
-	} else {
-		query = p[models.QueryPrompt] + query
-		for i := range texts {
-			texts[i] = p[models.DocumentPrompt] + texts[i]
+	p, texts := m.o.Prompts, append([]string{r.Query}, r.Documents...)
+	for i, text := range texts {
+		name, task := models.DocumentPrompt, ""
+		if i == 0 {
+			name, task = models.QueryPrompt, r.Instruction
+		}
+		if task != "" && p.Task == "" { // as Qwen3's; other models understand it too
+			texts[i] = "Instruct: " + task + "\nQuery:" + text
+		} else if _, ok := p.Named[name]; ok {
+			before, err := p.Before(name, task)
+			if err != nil {
+				return Ranking{}, err
+			}
+			texts[i] = before + text
 		}
 	}
-	e, err := embedTexts(ctx, m, EmbedRequest{Input: append([]string{query}, texts...), Truncate: r.Truncate, NumCtx: r.NumCtx,
+	e, err := embedTexts(ctx, m, EmbedRequest{Input: texts, Truncate: r.Truncate, NumCtx: r.NumCtx,
 		Key: r.Key}, "")
 	if err != nil {
 		return Ranking{}, err

@@ -186,6 +186,20 @@ func TestRerankElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if i := m.Info(); !slices.Equal(i.Prompts, []string{"document", "query"}) {
+			t.Errorf("prompts %q", i.Prompts)
+		}
+		for _, tt := range []struct {
+			name, task string
+			vector     int
+			text       string
+		}{{"query", "", 0, "WHO"}, {"", rerankTask, 0, "WHO"}, {"document", "", 1, "A FOX"}, {"", "", 1, "A FOX"},
+			{"", "", 0, "Instruct: " + rerankTask + "\nQuery:WHO"}} {
+			one, err := m.Embed(t.Context(), EmbedRequest{Input: []string{tt.text}, PromptName: tt.name, Instruction: tt.task})
+			if err != nil || cosine(one.Vectors[0], e.Vectors[tt.vector]) < 0.999999 {
+				t.Errorf("%+v: %v", tt, err)
+			}
+		}
 		for i, s := range got.Scores {
 			var want float64
 			for k, v := range e.Vectors[0] {

@@ -223,8 +223,8 @@ func (p *Package) Info() Info {
 		TokenizerType: p.TokenizerType, Context: p.Context, Hidden: p.Hidden, Layers: len(p.Layers), Heads: f.heads, KVHeads: f.kv,
 		HeadDim:     f.headDim,
 		FeedForward: f.intermediate, Vocab: p.Vocab, Cells: p.Shape.Cells, KV: p.Shape.KV, Capabilities: p.Capabilities(),
-		Pooling: p.Pooling,
-		Size:    p.Size, Memory: p.Memory(), Notes: p.Notes,
+		Pooling: p.Pooling, Prompts: p.Prompts().Names(),
+		Size: p.Size, Memory: p.Memory(), Notes: p.Notes,
 	}
 	if h := p.softHeader; h != nil {
 		i.Heads, i.KVHeads, i.HeadDim, i.FeedForward = h.Heads, h.KVHeads, h.HeadDim, h.Intermediate

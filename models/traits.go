@@ -39,6 +39,11 @@ func generic(family string) bool { return familyTraits[family].generic }
 // SharesKV says whether the package's family has layers that use the K and V of earlier ones.
 func (pkg *Package) SharesKV() bool { return familyTraits[pkg.Family].shares }
 
-// TellsTask says whether the embedding models of a family take a query with its task before it, as
-// Qwen3's do.
-func TellsTask(family string) bool { return strings.HasPrefix(family, "qwen3") }
+// Prompts are the forms that an embedding package's texts have. Qwen3's take a query with its task
+// before it, and documents as they are; the packages do not say so.
+func (pkg *Package) Prompts() Prompts {
+	if !pkg.Embedding || !strings.HasPrefix(pkg.Family, "qwen3") {
+		return Prompts{}
+	}
+	return Prompts{Named: map[string]string{QueryPrompt: "Instruct: " + taskMark + "\nQuery:", DocumentPrompt: ""}, Task: SearchTask}
+}
