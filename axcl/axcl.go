@@ -73,6 +73,11 @@ type LoadSpec struct {
 	// it, which keeps its own; its files have room for the rows of a call behind those of the
 	// cache. Nil: every layer keeps its own.
 	Source []int
+	// Adapters are LoRA adapters, for a model whose layers take one as inputs. Each gives what the
+	// inputs of a layer hold, one after the other, A and B of q, k, v, o, gate, up and down. They
+	// stay on the card: see Pass.Adapter. It is asked for each layer once, while the model is
+	// loaded. Its error ends the load; so does a size that is not that of the inputs (ErrModel).
+	Adapters []func(layer int) ([]byte, error)
 	// NoInPlace makes the model store new rows by copies, even where a probe shows that binding
 	// them in place works.
 	NoInPlace bool
@@ -178,6 +183,7 @@ type Shape struct {
 	Shared      int     // of Layers, how many use the K and V of one before them, and keep none
 	LayerInputs int     `json:"Given"` // of a row, values that each layer takes beyond the hidden state: Pass.LayerInputs; 0 for none
 	State       int     // bytes that a slot takes: the states of those layers; 0 where there are none
+	Adapters    int     `json:",omitempty"` // that Pass.Adapter may name, from 1 on
 	Slots       int     // slots that passes may use, numbered from 1; 0 where State is
 	Bytes       int64   // card memory the model holds, as far as known
 }

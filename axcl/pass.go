@@ -64,6 +64,10 @@ type Pass struct {
 	// A card that computes rows so in any case does not look at it.
 	Single bool
 
+	// Adapter is the LoRA adapter that the layers compute with, counted from 1 as in
+	// LoadSpec.Adapters; 0: none. It is that of all rows.
+	Adapter int
+
 	// Add lists what is added to rows between layers, ascending by layer and then by row, no pair
 	// twice; Added holds it, len(Add) × Shape.Hidden, bf16, in the same order. What layer
 	// Add[i].Layer gives for row Add[i].Row becomes its [Sum] with Added's row i before the next
@@ -184,6 +188,9 @@ func (p *Pass) Check(s Shape) error {
 	}
 	if err := p.checkLocal(s, n); err != nil {
 		return err
+	}
+	if p.Adapter < 0 || p.Adapter > s.Adapters {
+		return badPass("adapter %d of %d", p.Adapter, s.Adapters)
 	}
 	for i, r := range p.Want {
 		if r < 0 || r >= n || i > 0 && r <= p.Want[i-1] {

@@ -11,10 +11,11 @@ import (
 // rows, cache rows those of `K_cache`.
 type LayerShape struct {
 	Hidden      int
-	KV          int // length of a row of K, or of V
-	Pos         int // position rows: 1, or 3 with multimodal RoPE
-	Cells       int // the most cells any group sees: the cache's length
-	LayerInputs int // values a row of per_layer_input has, which the host makes (Gemma-4); 0 without it
+	KV          int           // length of a row of K, or of V
+	Pos         int           // position rows: 1, or 3 with multimodal RoPE
+	Cells       int           // the most cells any group sees: the cache's length
+	LayerInputs int           // values a row of per_layer_input has, which the host makes (Gemma-4); 0 without it
+	Adapter     []axcl.Tensor // inputs for a LoRA adapter, in the order of LoraParts; nil: it takes none
 	Groups      []LayerGroup
 }
 
@@ -38,7 +39,7 @@ func (l LayerShape) Shape() axcl.Shape {
 // Equal says whether two layers can be in one model.
 func (l LayerShape) Equal(o LayerShape) bool {
 	return l.Hidden == o.Hidden && l.KV == o.KV && l.Pos == o.Pos && l.LayerInputs == o.LayerInputs && l.Cells == o.Cells &&
-		slices.Equal(l.Groups, o.Groups)
+		slices.Equal(l.Groups, o.Groups) && l.sameAdapter(o)
 }
 
 // alike is Equal but for how many rows the caches have: those of a layer that shares another's K
@@ -94,6 +95,10 @@ func (m *Meta) layer(shares bool) (LayerShape, error) {
 				return l, errorf("group %d: %q is %v %v, not a row of bf16 for each of the call's %d", i, per.Name, per.Type, per.Shape, n)
 			}
 		}
+		adapter, err := m.adapter(i)
+		if err != nil {
+			return l, err
+		}
 		want := h
 		if shares {
 			want += n
@@ -118,10 +123,16 @@ func (m *Meta) layer(shares bool) (LayerShape, error) {
 			return l, errorf("group %d: %d positions a row", i, pos)
 		case i > 0 && added != l.LayerInputs:
 			return l, errorf("group %d: %d values a row of \"per_layer_input\", in group 0 %d", i, added, l.LayerInputs)
+		case i > 0 && !l.sameAdapter(LayerShape{Adapter: adapter}):
+			return l, errorf("group %d: takes another LoRA adapter than group 0", i)
+		case len(adapter) > 0 && (last(adapter[0], 0) != hidden || last(adapter[3], 1) != kv):
+			return l, errorf("group %d: a LoRA adapter for rows of %d and K of %d, the layer has %d and %d", i, last(adapter[0], 0),
+				last(adapter[3], 1), hidden, kv)
 		case i > 0 && (hidden != l.Hidden || kv != l.KV):
 			return l, errorf("group %d disagrees with group 0: hidden %d and %d, K and V %d and %d", i, hidden, l.Hidden, kv, l.KV)
 		}
 		l.Hidden, l.KV, l.Pos, l.LayerInputs = hidden, kv, max(l.Pos, pos), added
+		l.Adapter = adapter
 		l.Cells = max(l.Cells, h)
 		l.Groups = append(l.Groups, LayerGroup{axcl.Group{Rows: n, Cells: h}, cache, pos})
 	}
@@ -162,6 +173,7 @@ func layerTensor(group int, ts []axcl.Tensor, name string, t axcl.Type, rank int
 // given: it would run with whatever lies in that buffer.
 func (m *Meta) unbound(i int) error {
 	given := []string{"input", "indices", "mask", "K_cache", "V_cache", "per_layer_input"}
+	given = append(given, loraInputs()...)
 	for _, t := range m.Groups[i].Inputs {
 		if !slices.Contains(given, t.Name) {
 			return errorf("group %d: input %q, %v %v, is none that a decoder layer is given", i, t.Name, t.Type, t.Shape)

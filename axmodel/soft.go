@@ -60,6 +60,7 @@ const (
 	FlagGemma4 // layers: values are normalised too, and layer inputs are added after the MLP
 	FlagShares // layers: K and V are another layer's; this call's rows of them come in behind those of the cache
 	FlagBias   // heads: a bias is added to the logits
+	FlagLoRA   // layers: take an adapter as inputs
 	flagsKnown = 1<<iota - 1
 )
 
@@ -126,6 +127,8 @@ type Header struct {
 	ValueDim int // length of a value head
 	Conv     int // rows that the convolution sees, the newest among them
 	State    State
+
+	Rank int // of the adapter that a layer takes as inputs; 0: it takes none
 
 	// Of encoders.
 	Patch  int // pixels a side
@@ -320,6 +323,9 @@ func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
 		h.Patch, h.Merge, h.Order, h.Blocks, h.Deep = h.ValueDim, h.Conv, Order(h.State), int(min(u(188), maxOut)), h.Period
 		h.ValueDim, h.Conv, h.State, h.Period = 0, 0, 0, 0
 	}
+	if s.Kind == Layer {
+		s.Rank = int(min(u(188), maxOut))
+	}
 	if s.Weights > maxBytes {
 		return nil, errorf("claims %d weight bytes", s.Weights)
 	}
@@ -447,6 +453,11 @@ func (s *Soft) metas() ([]GroupMeta, error) {
 			in("V_cache", axcl.BF16, 1, g.Cache, d)
 			if s.Flags&FlagGemma4 != 0 {
 				in("per_layer_input", axcl.BF16, 1, g.Rows, s.Out)
+			}
+			if s.Flags&FlagLoRA != 0 {
+				for i, d := range s.loraDims() {
+					in(loraInputs()[i], axcl.BF16, d[0], d[1])
+				}
 			}
 			res("K_cache_out", axcl.BF16, 1, g.Rows, d)
 			res("V_cache_out", axcl.BF16, 1, g.Rows, d)

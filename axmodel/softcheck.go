@@ -49,6 +49,8 @@ func (s *Soft) check() error {
 			return errorf("has layer inputs of %d values, with flags 0x%x", s.Out, s.Flags)
 		case s.Flags&FlagShares != 0 && s.Flags&(FlagQKVBias|FlagGate) != 0:
 			return errorf("shares the K and V of another layer, and has flags 0x%x", s.Flags)
+		case (s.Flags&FlagLoRA != 0) != (s.Rank > 0) || s.Rank > maxRank || s.Rank > 0 && s.Flags&(FlagGate|FlagShares|FlagGemma4) != 0:
+			return errorf("takes an adapter of rank %d, with flags 0x%x", s.Rank, s.Flags)
 		}
 		for i, g := range s.Groups {
 			if s.Flags&FlagShares != 0 {
@@ -79,6 +81,8 @@ func (s *Soft) check() error {
 		return errorf("is a %v, and claims a gate", s.Kind)
 	case s.Flags&(FlagGemma4|FlagShares) != 0 && s.Kind != Layer:
 		return errorf("is a %v, and claims to be a layer with inputs of its own, or shares K and V", s.Kind)
+	case s.Flags&FlagLoRA != 0 && s.Kind != Layer:
+		return errorf("is a %v, and claims to take an adapter", s.Kind)
 	case s.Flags&FlagBias != 0 && s.Kind != Head:
 		return errorf("is a %v, and claims a head's bias", s.Kind)
 	case s.Flags&FlagMerger != 0 && s.Kind != Encoder:

@@ -131,6 +131,8 @@ func Write(w io.Writer, h Header, groups []SoftGroup, ts []Tensor) error {
 func encode(h Header, groups []SoftGroup, entries int, size int64) []byte {
 	if h.Kind == Encoder { // in the places of what it has not
 		h.ValueDim, h.Conv, h.State, h.Period = h.Patch, h.Merge, State(h.Order), h.Deep
+	} else if h.Kind == Layer {
+		h.Blocks = h.Rank
 	}
 	le := binary.LittleEndian
 	b := make([]byte, up(headerBytes+int64(len(groups))*groupBytes+int64(entries)*entryBytes))

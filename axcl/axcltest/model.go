@@ -2,6 +2,7 @@ package axcltest
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -37,6 +38,24 @@ type Tiny struct {
 	// each Pattern-th are Far long, and the last Shared use the K and V of the last layer before
 	// those whose heads are as long.
 	LayerInputs, Pattern, Far, Shared int
+
+	Rank int // of the LoRA adapters that layers take as inputs; 0: they take none
+}
+
+// Adapter is a LoRA adapter of random values for such a model, as axcl.LoadSpec.Adapters takes it.
+func (y Tiny) Adapter(seed uint64) func(layer int) ([]byte, error) {
+	y = y.withDefaults()
+	return func(layer int) (b []byte, err error) {
+		rng := rand.New(rand.NewPCG(seed, uint64(layer)))
+		h, q, kv, i := y.Hidden, y.Heads*y.HD, y.KVHeads*y.HD, y.Intermediate
+		for _, d := range [][2]int{{h, q}, {h, kv}, {h, kv}, {q, h}, {h, i}, {h, i}, {i, h}} {
+			for range y.Rank * (d[0] + d[1]) {
+				v := float32(rng.NormFloat64() * math.Pow(float64(d[0]*y.Rank), -0.25))
+				b = binary.LittleEndian.AppendUint16(b, axcl.BFloat16(v))
+			}
+		}
+		return b, nil
+	}
 }
 
 // DefaultStates is DefaultTiny with layers that keep a state: of four the second and the last keep
@@ -105,6 +124,9 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 		Intermediate: y.Intermediate,
 		Eps:          1e-6, Scale: float32(1 / math.Sqrt(float64(y.HD))), Rotary: y.HD, Magnitude: 1, Rope: axmodel.RopeDefault, Pos: y.Pos,
 		Theta: 10000, Tool: "axcltest"}
+	if head.Rank = y.Rank; y.Rank > 0 {
+		head.Flags |= axmodel.FlagLoRA
+	}
 	if y.ShapeOnly {
 		head.Flags |= axmodel.FlagShapeOnly
 		head.Weights = y.Weights

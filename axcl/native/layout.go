@@ -223,7 +223,12 @@ func (m *model) layOut(f *files) {
 	}
 	c.group = array[C.axn_group](m, int(c.masks))
 	c.parts = array[C.axn_parts](m, layers*groups)
-	c.io = ios(m, max(layers, f.layers)*groups, 9)
+	buffers := 9
+	if l.Adapter != nil {
+		buffers += C.AXN_LORA
+		m.layOutAdapters(f)
+	}
+	c.io = ios(m, max(layers, f.layers)*groups, buffers)
 	for i, lg := range l.Groups {
 		g := &unsafe.Slice(c.group, groups)[i]
 		g.rows, g.cells, g.pos = C.uint32_t(lg.Rows), C.uint32_t(lg.Cells), C.uint32_t(cmp.Or(lg.Pos, l.Pos))
@@ -280,19 +285,21 @@ func (m *model) lay(i int, mod *C.axn_module, ts []C.axn_tensor, f files, path s
 	if l.LayerInputs > 0 {
 		ins++
 	}
+	ins += len(l.Adapter)
 	if int(mod.ins) != ins || mod.outs != 3 {
 		return nil, fmt.Errorf("axcl: %w: %s has %d inputs and %d outputs, a decoder layer like it has %d and 3", axcl.ErrModel, path,
 			mod.ins, mod.outs, ins)
 	}
 	parts := make([]C.axn_parts, len(l.Groups))
-	for i := range l.Groups {
-		p, names := &parts[i], &md.Groups[i]
+	for k := range l.Groups {
+		p, names := &parts[k], &md.Groups[k]
 		p.input, p.indices, p.mask = slot(names, "input"), slot(names, "indices"), slot(names, "mask")
 		p.k, p.v = slot(names, "K_cache"), slot(names, "V_cache")
 		p.k_out, p.v_out, p.output = slot(names, "K_cache_out"), slot(names, "V_cache_out"), slot(names, "output")
 		if p.layer_input = C.AXN_NONE; l.LayerInputs > 0 {
 			p.layer_input = slot(names, "per_layer_input")
 		}
+		m.adapterSlots(i, k, names, l)
 	}
 	return parts, nil
 }

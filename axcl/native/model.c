@@ -127,6 +127,7 @@ static int bind_layer(axn_model *m, uint32_t l) {
         int rc = p->io_new(c, mod, io);
         for (size_t n = 0; !rc && n < sizeof parts / sizeof *parts; n++) rc = p->bind(c, io, parts[n].slot, parts[n].mem, 0, parts[n].size);
         if (!rc && m->inputs.width) rc = p->bind(c, io, t->layer_input, &m->inputs.dev[l], 0, (size_t)g->rows * m->inputs.width * 2);
+        if (!rc && m->lora.takes) rc = axn_lora_bind(m, l, i, 0);
         if (rc) return rc;
     }
     return AXN_OK;
@@ -167,6 +168,7 @@ int axn_bind(axn_model *m) {
     }
     if (!rc) rc = axn_state_alloc(m);
     if (!rc) rc = axn_shared_alloc(m);
+    if (!rc) rc = axn_lora_alloc(m);
     c->layer = AXN_NO_LAYER;
     if (!rc) rc = p->alloc(c, &m->turn[0], hidden);
     if (!rc) rc = p->alloc(c, &m->turn[1], hidden);
@@ -300,6 +302,7 @@ int axn_close(axn_model *m) {
     c->layer = AXN_NO_LAYER;
     axn_also(&rc, axn_state_close(m));
     axn_also(&rc, axn_shared_close(m));
+    axn_also(&rc, axn_lora_close(m));
     axn_also(&rc, axn_whole_close(m));
     axn_mem *rest[] = {&m->turn[0], &m->turn[1], &m->indices, &m->k_out, &m->v_out, &m->head_in, &m->logits, &m->argmax};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) axn_also(&rc, p->free(c, rest[i]));

@@ -9,6 +9,7 @@ package native
 import "C"
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type model struct {
 	memory []unsafe.Pointer // what the C structs live in
 	alone  *axcl.Pass       // of a whole decoder that gives the logits of a call's last row alone: see runWhole
 	last   []bool           // of a whole decoder, which groups do
+	held   []*buffer        // adapters
 	closed bool
 	narrow bool // decode groups take one of three positions
 }
@@ -164,6 +166,9 @@ func (l *loader) finish() error {
 			return err
 		}
 	}
+	if err := l.adapters(); err != nil {
+		return err
+	}
 	m.shape.Place = bool(c.place) || c.whole == 0
 	m.shape.Bytes = l.f.weights + m.buffers()
 	return nil
@@ -233,6 +238,7 @@ func (m *model) loadLayer(i int, kinds *[]leader, layers []string, f files) erro
 	}
 	groups := int(m.c.groups)
 	copy(unsafe.Slice(m.c.parts, int(m.c.layers)*groups)[i*groups:], (*kinds)[at].parts)
+	m.copyAdapterSlots(i, (*kinds)[at].layer)
 	return nil
 }
 
@@ -363,6 +369,10 @@ func (m *model) buffers() int64 {
 	for _, b := range m.sharedMems() {
 		add(b)
 	}
+	add(c.lora.zero)
+	for _, b := range m.held {
+		n += int64(b.size)
+	}
 	s := &c.state
 	for i := range unsafe.Slice(s.k, s.layers*s.slots) {
 		add(unsafe.Slice(s.k, s.layers*s.slots)[i])
@@ -464,6 +474,7 @@ func (m *model) run(p *axcl.Pass) error {
 		logits: (*C.uint16_t)(unsafe.SliceData(p.Logits)), argmax: (*C.int32_t)(unsafe.SliceData(p.Argmax)),
 		hidden_out: (*C.uint16_t)(unsafe.SliceData(p.HiddenOut)),
 		unfinished: C.bool(p.Meanwhile != nil),
+		adapter:    C.uint32_t(p.Adapter),
 		slots:      C.axn_slots{from: C.uint32_t(from), to: C.uint32_t(to), single: C.bool(p.Single)},
 	})
 	if rc == C.AXN_OK && p.Meanwhile != nil {
@@ -555,10 +566,13 @@ func (m *model) Close() error {
 	if m.d.lost == nil {
 		err = m.d.wrap(C.axn_close(m.c), "")
 	}
+	for _, b := range m.held {
+		err = cmp.Or(err, b.Close())
+	}
 	for _, p := range m.memory {
 		C.free(p)
 	}
-	m.c, m.memory = nil, nil
+	m.c, m.memory, m.held = nil, nil, nil
 	died(m)
 	return err
 }

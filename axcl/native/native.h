@@ -4,6 +4,7 @@
 // either library; model.c loads, binds and releases with them; pass.c sends a pass through what was
 // bound; linear.c does so for layers that keep a state, whole.c for a whole decoder in one file;
 // sharedkv.c is what some layers read in addition: K and V of another, rows that the host made;
+// lora.c is the adapters that some layers take;
 // rows.c moves rows and states; net.c is a single model called by tensor, and the buffers that
 // tensors can be bound to.
 //
@@ -225,6 +226,18 @@ typedef struct {
     uint16_t *host; // layers × rows × width
 } axn_inputs;
 
+// LoRA adapters, which layers take as inputs: two matrices for each of seven.
+enum { AXN_LORA = 14 };
+typedef struct {
+    bool takes;            // the layers take one
+    uint32_t adapters;
+    uint32_t *slot;        // layers × groups × AXN_LORA
+    size_t at[AXN_LORA], size[AXN_LORA]; // where each input lies in what an adapter has for a layer, and its bytes
+    axn_mem zero;          // for every input where there is no adapter
+    axn_mem *dev;          // adapters × layers: Go's buffers
+    uint32_t *bound;       // of each group, the adapter that all of its layers are bound to, from 1; 0: none; or AXN_UNBOUND
+} axn_lora;
+
 typedef struct {
     axn_card *card;
     uint32_t layers, groups, hidden, kv, pos, rows, kv_rows; // rows: the most a group takes; kv_rows: of the caches; kv: see width
@@ -263,6 +276,7 @@ typedef struct {
     axn_states state;  // of those that keep a state
     axn_shared shared;
     axn_inputs inputs;
+    axn_lora lora;
     axn_whole decoder;
 
     axn_timing time;
@@ -358,6 +372,7 @@ typedef struct {
     uint16_t *hidden_out;    // rows × hidden
     bool unfinished;         // return when hidden_out is there: axn_finish waits for the rest
     axn_slots slots;
+    uint32_t adapter;        // from 1; 0: none
 } axn_pass;
 
 // linear.c
@@ -380,6 +395,12 @@ bool axn_behind(const axn_model *, const axn_group *, uint32_t l);
 int axn_share(axn_model *, const axn_group *, uint32_t l, axn_news);
 int axn_share_placed(axn_model *);
 int axn_inputs_upload(axn_model *, const axn_pass *);
+
+// lora.c
+int axn_lora_alloc(axn_model *);
+int axn_lora_bind(axn_model *, uint32_t l, uint32_t group, uint32_t adapter);
+int axn_lora_begin(axn_model *, const axn_pass *); // binds what the pass computes with
+int axn_lora_close(axn_model *);
 
 // whole.c
 int axn_whole_bind(axn_model *);

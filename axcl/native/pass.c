@@ -316,6 +316,7 @@ int axn_run(axn_model *m, axn_pass of) {
     if (!rc) rc = upload_local(m, pass);
     if (!rc) rc = axn_state_upload(m, pass);
     if (!rc) rc = axn_inputs_upload(m, pass);
+    if (!rc) rc = axn_lora_begin(m, pass);
     int64_t t1 = now();
     m->time.upload = t1 - t0;
     axn_way way;

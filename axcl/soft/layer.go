@@ -19,6 +19,7 @@ type layer struct {
 	rope                      *rope
 	linear                    *linear   // of a layer with a state, which has none of q, k, v, their norms and biases
 	per                       *perLayer // of one that has layer inputs
+	adapters                  []adapter // of the model's, what this layer takes of each
 }
 
 // rope is a table of rotations, shared by the layers that turn alike; filled once a pass.
@@ -136,6 +137,7 @@ type engine struct {
 	kb, vb                       []uint16  // the call's K and V
 	lin                          mixing    // the same of layers with a state
 	per, inputs                  []float32 // of layers that have layer inputs: what is made of them, and they
+	with                         adapter   // the call's; empty: none
 	work                         []workroom
 	products                     []product
 	in                           kernel.Input
@@ -319,9 +321,13 @@ func (e *engine) run(l *layer, n int, out, in []uint16, pos []uint32, kc, vc []u
 	} else {
 		e.multiply(e.a, product{w: &l.q, dst: queries}, product{w: &l.k, dst: e.k}, product{w: &l.v, dst: e.v})
 	}
+	e.adapt(0, e.a, queries)
+	e.adapt(1, e.a, e.k)
+	e.adapt(2, e.a, e.v)
 	e.pool.each(n, 4*l.Heads*l.HeadDim, e.rows)
 	e.pool.each(len(see.runs)*l.KVHeads, l.Heads/l.KVHeads*l.HeadDim*(1+(len(see.cells)+len(see.rows))/len(see.runs)), e.attend)
 	e.multiply(e.att, product{w: &l.o, dst: e.a})
+	e.adapt(3, e.att, e.a)
 	e.mlp()
 }
 
@@ -330,8 +336,11 @@ func (e *engine) mlp() {
 	l, n, h := e.l, e.n, e.l.Hidden
 	e.pool.each(n, 2*h, e.residual)
 	e.multiply(e.a, product{w: &l.gate, dst: e.gate}, product{w: &l.up, dst: e.up})
+	e.adapt(4, e.a, e.gate)
+	e.adapt(5, e.a, e.up)
 	e.pool.each(n, l.Intermediate*4, e.active)
 	e.multiply(e.gate, product{w: &l.down, dst: e.a})
+	e.adapt(6, e.gate, e.a)
 	e.pool.each(n, 2*h, e.finish)
 	if l.per != nil {
 		e.addLayerInputs()

@@ -67,6 +67,14 @@ func (n *net) netInputs(g axmodel.SoftGroup, in map[string][]byte) {
 	if n.layer.per != nil {
 		n.engine.set.Widen(n.engine.inputs[:g.Rows*n.layer.Out], get16(in["per_layer_input"]))
 	}
+	n.engine.with = nil
+	if n.layer.Flags&axmodel.FlagLoRA != 0 {
+		var all []byte
+		for _, t := range n.adapterInputs() {
+			all = append(all, in[t.Name]...)
+		}
+		n.engine.with = newAdapter(n.adapterInputs(), all)
+	}
 	if n.layer.shares() {
 		from := g.Cells * n.layer.KVHeads * n.layer.HeadDim
 		copy(n.engine.kb, get16(in["K_cache"])[from:])

@@ -134,6 +134,9 @@ func (l *loader) finish() error {
 	}
 	m.source = l.spec.Source
 	m.shape.Place = true
+	if err := l.adapters(); err != nil {
+		return err
+	}
 	if slices.Contains(l.spec.Local, true) {
 		if len(l.spec.Local) != len(l.spec.Layers) {
 			return fmt.Errorf("axcl: software card: %w: %d layers, %d of them said to be local or not", axcl.ErrModel, len(l.spec.Layers),

@@ -312,6 +312,9 @@ func (m *Model) Run(p *axcl.Pass) error {
 					copy(vb[r*kv:][:kv], cache[1][int(c)*kv:])
 				}
 			}
+			if m.engine.with = nil; p.Adapter > 0 {
+				m.engine.with = l.adapters[p.Adapter-1]
+			}
 			m.engine.setLayerInputs(p.LayerInputs, n, i, m.shape)
 			m.engine.run(l, n, m.hidden[1-m.at], m.hidden[m.at], p.Pos, cache[0], cache[1], see)
 			m.at = 1 - m.at

@@ -213,6 +213,19 @@ static void layer_inputs(const axm *m, uint32_t n, const uint16_t *inputs, const
 	for (size_t i = 0; i < n * h; i++) s->x[i] *= scalar;
 }
 
+// What an adapter adds to a product: B·(A·x) of n rows of x.
+static void adapt(const axm *m, uint32_t part, const void *const *in, const axm_group *g, const float *x, uint32_t n, float *y) {
+	if (!(m->flags & AXM_LORA)) return;
+	const uint16_t *a = in[IN_LORA + 2 * part], *b = in[IN_LORA + 2 * part + 1];
+	size_t rank = m->rank, from = (size_t)g->in[IN_LORA + 2 * part].dims[1], to = (size_t)g->in[IN_LORA + 2 * part + 1].dims[0];
+	for (size_t r = 0; r < n; r++, x += from, y += to)
+		for (size_t k = 0; k < rank; k++) {
+			float sum = 0;
+			for (size_t i = 0; i < from; i++) sum += axm_from_bf16(a[k * from + i]) * x[i];
+			for (size_t o = 0; o < to; o++) y[o] += axm_from_bf16(b[o * rank + k]) * sum;
+		}
+}
+
 // K and V of the call: the layer's own, or, where it shares those of another, what stands behind
 // the cells of its cache.
 static void keys_values(const axm *m, const axm_group *g, const void *const *in, const axm_quirks *quirks, scratch *s) {
@@ -231,6 +244,8 @@ static void keys_values(const axm *m, const axm_group *g, const void *const *in,
 	}
 	axm_project(&w[W_K], &w[W_K_BIAS], s->a, n, s->k, s->buf);
 	axm_project(&w[W_V], &w[W_V_BIAS], s->a, n, s->v, s->buf);
+	adapt(m, LORA_K, in, g, s->a, n, s->k);
+	adapt(m, LORA_V, in, g, s->a, n, s->v);
 	if (m->flags & AXM_QK_NORM) axm_norm(m, &w[W_K_NORM], s->k, s->k, (size_t)n * m->kv_heads, m->head_dim, s->buf);
 	if (m->flags & AXM_GEMMA4) unit(s->v, (size_t)n * m->kv_heads, m->head_dim, m->eps);
 	if (m->rotary) rope(m, s->k, n, m->kv_heads, s->pos);
@@ -251,6 +266,7 @@ static void layer(const axm *m, const axm_group *g, const void *const *in, void 
 	axm_widen(s->x, in[IN_INPUT], n * h);
 	axm_norm(m, &w[W_INPUT_NORM], s->x, s->a, n, h, s->buf);
 	axm_project(&w[W_Q], &w[W_Q_BIAS], s->a, n, m->flags & AXM_GATE ? s->qg : s->q, s->buf);
+	adapt(m, LORA_Q, in, g, s->a, n, s->q);
 	if (m->flags & AXM_GATE) part(s->q, s->qg, n * m->heads, m->head_dim);
 	if (m->flags & AXM_QK_NORM) axm_norm(m, &w[W_Q_NORM], s->q, s->q, (size_t)n * m->heads, m->head_dim, s->buf);
 	if (m->rotary) rope(m, s->q, n, m->heads, s->pos);
@@ -264,6 +280,7 @@ static void layer(const axm *m, const axm_group *g, const void *const *in, void 
 	if (m->flags & AXM_GATE) gate(s->o, s->qg, n * m->heads, m->head_dim);
 
 	axm_project(&w[W_O], NULL, s->o, n, s->a, s->buf);
+	adapt(m, LORA_O, in, g, s->o, n, s->a);
 	if (m->flags & AXM_EXTRA_NORMS) {
 		axm_norm(m, &w[W_POST_NORM], s->a, s->a, n, h, s->buf);
 		axm_add(s->x, s->a, n * h);
@@ -274,8 +291,11 @@ static void layer(const axm *m, const axm_group *g, const void *const *in, void 
 	}
 	axm_project(&w[W_GATE], NULL, s->a, n, s->g, s->buf);
 	axm_project(&w[W_UP], NULL, s->a, n, s->u, s->buf);
+	adapt(m, LORA_GATE, in, g, s->a, n, s->g);
+	adapt(m, LORA_UP, in, g, s->a, n, s->u);
 	for (size_t i = 0; i < n * inter; i++) s->g[i] = axm_activate(m->activation, s->g[i]) * s->u[i];
 	axm_project(&w[W_DOWN], NULL, s->g, n, s->a, s->buf);
+	adapt(m, LORA_DOWN, in, g, s->g, n, s->a);
 	if (m->flags & AXM_EXTRA_NORMS) axm_norm(m, &w[W_POST_MLP_NORM], s->a, s->a, n, h, s->buf);
 	axm_add(s->x, s->a, n * h);
 	if (m->flags & AXM_GEMMA4) layer_inputs(m, n, in[IN_LAYER_INPUT], quirks, s);

@@ -217,6 +217,7 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 	if (m->kind == AXM_NET) return *tensors == 0 && !(m->flags & ~(uint32_t)AXM_SUFFIX);
 	if ((m->flags & ~(uint32_t)AXM_FLAGS) || m->activation > 1 || !in_range(m->hidden, 1, MAX_DIM)) return false;
 	if (m->flags & AXM_BIAS && m->kind != AXM_HEAD) return false;
+	if (m->flags & AXM_LORA && m->kind != AXM_LAYER) return false;
 	bool shape_only = m->flags & AXM_SHAPE_ONLY;
 	if (m->kind == AXM_ENCODER) return encoder_header(m, p);
 	if (m->kind == AXM_DECODER) {
@@ -235,6 +236,12 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 		if (m->flags & AXM_GEMMA4 && (!(m->flags & AXM_EXTRA_NORMS) || !in_range(m->out, 1, MAX_DIM))) return false;
 		if (m->flags & AXM_SHARES && m->flags & (AXM_QKV_BIAS | AXM_GATE)) return false;
 		if (m->rotary > m->head_dim || m->rotary % 2) return false;
+		m->rank = u32(p + 188);
+		if (m->flags & AXM_LORA) {
+			if (m->flags & (AXM_GATE | AXM_SHARES | AXM_GEMMA4) || !in_range(m->rank, 1, 4096)) return false;
+		} else if (m->rank) {
+			return false;
+		}
 	} else if (m->kind == AXM_LINEAR) {
 		if (!in_range(m->heads, 1, 4096) || !in_range(m->kv_heads, 1, m->heads) || m->heads % m->kv_heads) return false;
 		if (!in_range(m->head_dim, 1, 4096) || !in_range(m->value_dim, 1, 4096) || !in_range(m->conv, 2, 64)) return false;
@@ -309,6 +316,22 @@ static int net(axm *m, const uint8_t *base, bool weights) {
 	return AXM_OK;
 }
 
+// The inputs of an adapter.
+static void lora_inputs(axm *m, axm_group *s, uint32_t g) {
+	uint32_t h = m->hidden, q = m->heads * m->head_dim, kv = m->kv_heads * m->head_dim, i = m->intermediate;
+	struct { const char *a, *b; uint32_t in, out; } parts[LORA_PARTS] = {
+		[LORA_Q] = {"lora_q_proj_a", "lora_q_proj_b", h, q}, [LORA_K] = {"lora_k_proj_a", "lora_k_proj_b", h, kv},
+		[LORA_V] = {"lora_v_proj_a", "lora_v_proj_b", h, kv}, [LORA_O] = {"lora_o_proj_a", "lora_o_proj_b", q, h},
+		[LORA_GATE] = {"lora_gate_proj_a", "lora_gate_proj_b", h, i}, [LORA_UP] = {"lora_up_proj_a", "lora_up_proj_b", h, i},
+		[LORA_DOWN] = {"lora_down_proj_a", "lora_down_proj_b", i, h},
+	};
+	for (uint32_t k = 0; k < LORA_PARTS; k++) {
+		tensor(m, &s->in[IN_LORA + 2 * k], g, parts[k].a, TYPE_BF16, 2, m->rank, parts[k].in, 0);
+		tensor(m, &s->in[IN_LORA + 2 * k + 1], g, parts[k].b, TYPE_BF16, 2, parts[k].out, m->rank, 0);
+	}
+	m->nin += 2 * LORA_PARTS;
+}
+
 static bool group(axm *m, uint32_t g, const uint8_t *p) {
 	axm_group *s = &m->groups[g];
 	s->rows = u32(p);
@@ -334,6 +357,7 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 		tensor(m, &s->out[OUT_OUTPUT], g, "output", TYPE_BF16, 2, 1, n, h);
 		m->nin = IN_LAYER;
 		if (m->flags & AXM_GEMMA4) m->nin++;
+		if (m->flags & AXM_LORA) lora_inputs(m, s, g);
 		m->nout = OUT_LAYER;
 		return true;
 	case AXM_LINEAR: {

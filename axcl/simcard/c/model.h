@@ -28,13 +28,15 @@ enum {
 	AXM_GEMMA4 = 4096,
 	AXM_SHARES = 8192,
 	AXM_BIAS = 16384,
-	AXM_FLAGS = 32767,
+	AXM_LORA = 32768,
+	AXM_FLAGS = 65535,
 };
 
 // Where a layer's tensors stand among its inputs and outputs, and a whole decoder's, whose output
 // is its logits. Some layers have layer inputs beyond the hidden state. A net may have more of
 // both.
-enum { IN_INPUT, IN_INDICES, IN_MASK, IN_K, IN_V, IN_LAYER, IN_LAYER_INPUT = IN_LAYER, IN_MAX = 64 };
+enum { IN_INPUT, IN_INDICES, IN_MASK, IN_K, IN_V, IN_LAYER, IN_LAYER_INPUT = IN_LAYER, IN_LORA = IN_LAYER, IN_MAX = 64 };
+enum { LORA_Q, LORA_K, LORA_V, LORA_O, LORA_GATE, LORA_UP, LORA_DOWN, LORA_PARTS }; // of an adapter, A and B of each
 enum { OUT_K, OUT_V, OUT_OUTPUT, OUT_LAYER, OUT_MAX = 64 };
 
 // AXCL's numbers for element types.
@@ -74,6 +76,7 @@ typedef struct axm {
 	uint32_t kind, flags, activation;
 	uint32_t hidden, heads, kv_heads, head_dim, intermediate, out;
 	uint32_t rotary, period, pos;
+	uint32_t rank; // of the adapter that a layer takes as inputs
 	uint32_t value_dim, conv, state; // of a layer that keeps a state: heads are its value heads, kv_heads its key heads
 	uint32_t patch, merge, order, blocks, deep, down, across; // of an encoder
 	float eps, scale, rope_magnitude;
