@@ -61,6 +61,8 @@ type Memory struct {
 	Cache  int64 `json:"cache_bytes"`            // K and V rows of all layers
 	States int64 `json:"states_bytes,omitempty"` // slots for what layers with a state keep: sequences, and snapshots of them
 	IO     int64 `json:"io_bytes"`               // buffers for inputs and outputs
+	// LoRA adapters, which all stay on the card
+	Adapters int64 `json:"adapters_bytes,omitempty"`
 	// the encoder of pictures with its buffers: 0 where there is none that can be used
 	Encoder int64 `json:"encoder_bytes,omitempty"`
 	Card    int64 `json:"card_bytes"` // the sum of the above

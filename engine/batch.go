@@ -90,7 +90,7 @@ func (m *batch) build() error {
 		p.LocalCells, p.LocalRows = grow(p.LocalCells, rows*cw), grow(p.LocalRows, rows*rw)
 		clear(p.LocalRows)
 	}
-	p.Want, m.placed = p.Want[:0], m.placed[:0]
+	p.Want, m.placed, p.Adapter = p.Want[:0], m.placed[:0], m.shares[0].s.adapter
 	greedy, logits, hidden := false, false, false
 	for i := range m.shares {
 		h := &m.shares[i]

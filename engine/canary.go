@@ -113,7 +113,7 @@ func (m *canary) add(b *batch) {
 		return
 	}
 	m.row.waited++
-	if !m.proven.Mixed || !m.proven.Chunk || b.shares[0].s.repeatable || m.cells.Free() == 0 || n%64 == 0 {
+	if !m.proven.Mixed || !m.proven.Chunk || b.shares[0].s.repeatable || p.Adapter != 0 || m.cells.Free() == 0 || n%64 == 0 {
 		return
 	}
 	reach := p.Reach(m.shape)

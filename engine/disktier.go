@@ -324,12 +324,12 @@ func (d *diskTier) note(s *seq) {
 		return
 	}
 	d.texts = slices.DeleteFunc(d.texts, func(t text) bool {
-		return t.key == s.job.Key && len(t.ids) <= len(ids) && slices.Equal(t.ids, ids[:len(t.ids)])
+		return t.key == s.Key && len(t.ids) <= len(ids) && slices.Equal(t.ids, ids[:len(t.ids)])
 	})
 	if len(d.texts) == diskTexts {
 		d.texts = slices.Delete(d.texts, 0, 1)
 	}
-	d.texts = append(d.texts, text{s.job.Key, ids})
+	d.texts = append(d.texts, text{s.Key, ids})
 }
 
 // save copies a piece of the rows to be saved off the card, the latest text first. It reports

@@ -68,7 +68,7 @@ func embedTexts(ctx context.Context, m *Model, r EmbedRequest, before string) (E
 		batch[i] = append(ids, ends...)
 		out.Prompt += len(batch[i])
 	}
-	vectors, err := m.b.Embed(ctx, batch, r.Key)
+	vectors, err := m.b.Embed(ctx, batch, m.o.key(r.Key))
 	if err != nil {
 		return out, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/cache"
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer"
 )
@@ -37,7 +38,8 @@ type lm struct {
 	pictures *pictureInputs
 
 	stop       map[int32]bool // ids that end an answer
-	repeatable bool           // every sequence is repeatable: see repeatable.go
+	adapters   []*models.Adapter
+	repeatable bool // every sequence is repeatable: see repeatable.go
 	parallel   int
 	admitted   uint64
 	turn       turn
@@ -134,11 +136,17 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) 
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
+	key, client, adapter, err := m.adapted(job.Key)
+	if err != nil {
+		return nil, err
+	}
+	job.Key = client
 	s := &seq{job: job, embed: e, sampler: sm}
+	s.adapter = adapter
 	s.ctx, s.asked = ctx, m.card.Now()
 	s.box.wake = make(chan struct{}, 1)
 	s.ids = append(make([]int32, 0, len(job.IDs)+256), job.IDs...)
-	s.Seq = cache.NewSeq(job.Key, m.shape.Cells, m.shape.Local)
+	s.Seq = cache.NewSeq(key, m.shape.Cells, m.shape.Local)
 	s.greedy = e == nil && sm.Greedy() && job.Mask == nil && !job.Sampling.Logprobs
 	s.repeatable, s.prompt = job.Repeatable || m.repeatable, len(job.IDs)
 	if err := m.pictures.show(s, ps); err != nil {

@@ -28,6 +28,7 @@ type Options struct {
 	Stop       []string           // stop strings of every request, in addition to its own
 	Sees       *models.Vision     // how prompts contain pictures; nil: the backend gets them as they are
 	Prompts    models.Prompts     // what stands before texts that become vectors
+	Adapter    string             // the LoRA adapter that it computes with; empty: none. See [Adapted]
 	Sizes      []int              // that vectors may be cut to; nil: any
 }
 
@@ -355,7 +356,7 @@ func (m *Model) ask(ctx context.Context, r *Request, isChat bool) (*asked, error
 	}
 	a.think = m.thoughts(r, pieces)
 	a.job = Job{IDs: ids, Images: images, Sampling: r.Sampling, NumCtx: r.NumCtx, NumKeep: r.NumKeep, Shift: r.Shift,
-		Speculate: r.Speculate, Repeatable: r.Repeatable, Key: r.Key}
+		Speculate: r.Speculate, Repeatable: r.Repeatable, Key: m.o.key(r.Key)}
 	a.job.Limit, a.mask, a.notes, err = m.bound(ctx, r, isChat, a.think, len(ids))
 	return a, err
 }

@@ -482,7 +482,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	pace := c.Pace(largest)
 	if err := pace.File(0, func() (err error) {
 		loader, err = dev.Loader(axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Slots: slotsFor(p, info),
-			Source: p.Sources()})
+			Source: p.Sources(), Adapters: adapterLayers(p)})
 		return err
 	}); err != nil {
 		return nil, err
@@ -510,7 +510,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 		return nil, err
 	}
 	m := newLM(c, model, p.Embed, tok, stop, o)
-	m.batch.window, m.pause = window, pause
+	m.batch.window, m.pause, m.adapters = window, pause, p.Adapters
 	if p.PerLayer != nil {
 		m.layerInputs = &layerInputRows{from: p.PerLayer}
 	}

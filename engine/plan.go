@@ -66,6 +66,7 @@ func (m *planner) plan() []share {
 		ready = ready[:1]
 	}
 	lead := ready[0]
+	ready = sameAdapter(ready, lead)
 	if m.wide == 0 || lead.Reach() > m.wideReach {
 		return m.alone(lead)
 	}

@@ -123,7 +123,7 @@ func (m *Model) rankByAnswer(ctx context.Context, r RerankRequest, s scorer) (Ra
 		}
 		return ids, err
 	}
-	logits, u, err := s.Scores(ctx, len(r.Documents), prompt, words, r.Key)
+	logits, u, err := s.Scores(ctx, len(r.Documents), prompt, words, m.o.key(r.Key))
 	if err != nil {
 		return Ranking{}, err
 	}

@@ -50,8 +50,10 @@ type answer struct {
 	box     mailbox
 }
 
-// standing is the rank of a sequence among the others: see admit.go.
+// standing is the rank of a sequence among the others, and with whom it may share passes: see
+// admit.go and adapters.go.
 type standing struct {
+	adapter int    // that its rows are computed with, from 1; 0: none
 	admit   uint64 // order of admission: the youngest is preempted first
 	served  uint64 // the last pass with a row of it
 	begun   bool

@@ -47,6 +47,13 @@ func TestEmbeddingGemmaNative(t *testing.T) {
 	testEmbeddingGemma(t, open)
 }
 
+// TestAdaptersNative is TestAdapters through the vendor's ABI.
+func TestAdaptersNative(t *testing.T) {
+	lane.NoRace(t)
+	open, _ := onSim(t, "hazards=strict")
+	testAdapters(t, open)
+}
+
 // onSim configures the simulated card for one test, and gives what opens it.
 func onSim(t testing.TB, config string) (open func() (axcl.Device, string, error), sim *simhook.Sim) {
 	t.Helper()

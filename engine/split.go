@@ -109,6 +109,10 @@ func (j *joined) Loader(spec axcl.LoadSpec) (_ axcl.Loader, err error) {
 		if i == len(shares)-1 {
 			part.Head = spec.Head
 		}
+		for _, give := range spec.Adapters {
+			first := done
+			part.Adapters = append(part.Adapters, func(layer int) ([]byte, error) { return give(first + layer) })
+		}
 		if spec.Local != nil {
 			part.Local = spec.Local[done : done+n]
 		}
@@ -381,7 +385,7 @@ func (m *split) Run(p *axcl.Pass) error {
 	first := 0
 	for i, part := range m.parts {
 		q := axcl.Pass{Hidden: in, Pos: p.Pos, Cell: p.Cell, SeeCells: p.SeeCells, SeeRows: p.SeeRows, LocalCells: p.LocalCells,
-			LocalRows: p.LocalRows, From: p.From, To: p.To, Single: p.Single}
+			LocalRows: p.LocalRows, From: p.From, To: p.To, Single: p.Single, Adapter: p.Adapter}
 		if len(p.Add) > 0 {
 			layers := part.Shape().Layers
 			q.Add, q.Added = p.SplitAdd(m.more, first, first+layers)

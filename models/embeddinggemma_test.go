@@ -2,6 +2,7 @@ package models_test
 
 import (
 	"encoding/json"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -67,16 +68,7 @@ func TestEmbeddingGemmaRefused(t *testing.T) {
 	if err := e.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	k := modelstest.Kind{Files: map[string][]byte{}}
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range list {
-		if k.Files[f.Name()], err = os.ReadFile(filepath.Join(dir, f.Name())); err != nil {
-			t.Fatal(err)
-		}
-	}
+	k := filesIn(t, dir)
 	set := func(key string, v any) func(m map[string][]byte) {
 		return func(m map[string][]byte) {
 			c := e.Config()
@@ -168,4 +160,19 @@ func TestPrompts(t *testing.T) {
 			t.Errorf("%+v, %q, %q: %q, %v", tt.p, tt.name, tt.task, got, err)
 		}
 	}
+}
+
+// filesIn are the files of a folder.
+func filesIn(t *testing.T, dir string) modelstest.Kind {
+	t.Helper()
+	k := modelstest.Kind{Files: map[string][]byte{}}
+	if err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			k.Files[name], err = os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return k
 }

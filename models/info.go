@@ -79,6 +79,8 @@ func (p *Package) layersMemory() Memory {
 		return p.decoderMemory()
 	}
 	shared := p.sharedKV()
+	adapter, zeros := p.adapterMemory()
+	take(&m.IO, zeros)
 	for i, l := range p.Facts {
 		take(&m.Layers, l.Weights)
 		if l.Kind == LinearAttention {
@@ -103,6 +105,9 @@ func (p *Package) layersMemory() Memory {
 			if shared.sources[i] && shared.second > 0 {
 				take(&m.IO, shared.second*row)
 			}
+		}
+		for range p.Adapters {
+			take(&m.Adapters, adapter)
 		}
 		if s.LayerInputs > 0 { // the layer's inputs of a pass's rows
 			take(&m.IO, 2*rows*int64(s.LayerInputs))
@@ -139,7 +144,7 @@ func (p *Package) layersMemory() Memory {
 		take(&m.IO, 2*rows)
 		take(&m.IO, 4*rows)
 	}
-	m.Card = m.Layers + m.Head + m.Cache + m.States + m.IO
+	m.Card = m.Layers + m.Head + m.Cache + m.States + m.Adapters + m.IO
 	//rule:D3 TestMemoryWhileLoading p.loading() => p.loading()*0
 	m.Load = max(m.Card, p.loading())
 	m.Host = p.Embed.Bytes() + p.PerLayer.Bytes()
@@ -199,6 +204,7 @@ type Info struct {
 	Live          bool        `json:"-"`                   // a recogniser writes down while somebody speaks
 	Voices        []ask.Voice `json:"-"`                   // that it speaks with
 	Pooling       string      `json:"pooling,omitempty"`
+	Adapters      []string    `json:"adapters,omitempty"` // LoRA adapters, each a model of its own: NAME:ADAPTER
 	Prompts       []string    `json:"prompts,omitempty"`  // names of what may stand before a text that becomes a vector
 	Encoder       string      `json:"encoder,omitempty"`  // of pictures or of sound, in a line; empty where there is none
 	Pictures      string      `json:"pictures,omitempty"` // what a picture costs, or why none is read
@@ -223,7 +229,7 @@ func (p *Package) Info() Info {
 		TokenizerType: p.TokenizerType, Context: p.Context, Hidden: p.Hidden, Layers: len(p.Layers), Heads: f.heads, KVHeads: f.kv,
 		HeadDim:     f.headDim,
 		FeedForward: f.intermediate, Vocab: p.Vocab, Cells: p.Shape.Cells, KV: p.Shape.KV, Capabilities: p.Capabilities(),
-		Pooling: p.Pooling, Prompts: p.Prompts().Names(),
+		Pooling: p.Pooling, Prompts: p.Prompts().Names(), Adapters: p.adapterNames(),
 		Size: p.Size, Memory: p.Memory(), Notes: p.Notes,
 	}
 	if h := p.softHeader; h != nil {
@@ -410,6 +416,7 @@ func (i Info) Write(w io.Writer) error {
 	row("capabilities", strings.Join(i.Capabilities, ", "))
 	row("voices", voices(i.Voices))
 	row("pooling", i.Pooling)
+	row("adapters", strings.Join(i.Adapters, ", "))
 	row("prompts", strings.Join(i.Prompts, ", "))
 	row("encoder", i.Encoder)
 	row("pictures", i.Pictures)
@@ -418,6 +425,9 @@ func (i Info) Write(w io.Writer) error {
 	states := ""
 	if m.States > 0 {
 		states = ", states " + HumanBytes(m.States)
+	}
+	if m.Adapters > 0 {
+		states += ", adapters " + HumanBytes(m.Adapters)
 	}
 	if m.Encoder > 0 {
 		states += ", encoder " + HumanBytes(m.Encoder)

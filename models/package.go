@@ -60,6 +60,9 @@ type Package struct {
 	Out    int                // length of a row of the head: logits, or Hidden for an embedding package
 	Shape  axmodel.LayerShape // of the first layer that is attention, which all others of that kind share
 	Facts  []Layer            // one for each of Layers
+	// Adapters are those that the layers take as inputs, by name; nil: they take none, or there are
+	// none.
+	Adapters []*Adapter
 	// Whole is set where each of Layers is a whole decoder (layout I): one, or one for tokens and
 	// one for prompts. Head is empty then.
 	Whole *axmodel.DecoderShape
@@ -210,6 +213,9 @@ func (p *plan) open(name string) (*Package, error) {
 		return fail(err)
 	}
 	if err := pkg.agree(); err != nil {
+		return fail(err)
+	}
+	if err := pkg.readAdapters(); err != nil {
 		return fail(err)
 	}
 	pkg.readVision() // it may tell the family

@@ -39,7 +39,6 @@ var kinds = []kind{
 		nets: func(e *evidence) bool {
 			return e.any(adapted) && e.any(func(n net) bool { return n.gives("output_norm") })
 		}},
-	{name: "LoRA", does: "a language model whose layers take adapters as inputs", nets: single(adapted), named: true},
 
 	// Speech. FireRedASR's encoder gives tensors of the same names as Whisper's.
 	{name: "FireRedASR", does: "speech recognition", nets: single(func(n net) bool {

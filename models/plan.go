@@ -636,5 +636,6 @@ func (p *plan) findRest() error {
 			p.extra = append(p.extra, name)
 		}
 	}
+	p.findAdapters()
 	return p.findEncoder()
 }

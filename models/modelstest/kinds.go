@@ -366,7 +366,6 @@ func Kinds() []Kind {
 			layers("text_encoder_axmodel/qwen3_p128_l%d_together.axmodel", 2, 20),
 		Kind{"jina-embeddings-v5-omni", "", map[string][]byte{}}.
 			layers("jina_embeddings_v5_omni_p128_l%d_together.axmodel", 2, 8, lora()...),
-		Kind{"LoRA", "", map[string][]byte{}}.layers("qwen3_vl_text_p128_l%d_together.axmodel", 2, 20, lora()...),
 	}
 	more := map[string]map[string]string{
 		"Qwen3-TTS": {"config.json": "{}"},
@@ -378,10 +377,6 @@ func Kinds() []Kind {
 		"jina-embeddings-v5-omni": {"config.json": vendor(map[string]any{"filename_post_axmodel": "jina_embeddings_v5_omni_post.axmodel"},
 			"jina_embeddings_v5_omni_p128_l%d_together.axmodel", 2), "lora/retrieval/manifest.json": `{"rank": 4}`,
 			"lora/retrieval/layer_00.bf16.bin": "0123"},
-		"LoRA": {"config.json": vendor(map[string]any{"model_name": "axle/Small-VLM",
-			"filename_post_axmodel": "qwen3_vl_text_post.axmodel"},
-			"qwen3_vl_text_p128_l%d_together.axmodel", 2), "lora/chart/manifest.json": `{"rank": 4}`,
-			"lora/chart/layer_00.bf16.bin": "0123", "lora/chart/layer_01.bf16.bin": "4567"},
 	}
 	for i, k := range all {
 		all[i] = k.with(more[k.Name])

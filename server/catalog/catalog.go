@@ -28,6 +28,7 @@ type Entry struct {
 	Size     int64
 	Modified time.Time
 	Parent   string // the model it was created from
+	Adapter  string // the LoRA adapter of the package that it computes with; empty: none
 	Info     models.Info
 
 	Caps      chat.Capabilities

@@ -181,6 +181,14 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) 
 	return m, nil
 }
 
+// Adapted implements pool.Adapting.
+func (l *Loader) Adapted(m ask.Model, e *catalog.Entry) ask.Model {
+	if own, ok := m.(*engine.Model); ok {
+		return engine.Adapted(own, e.Adapter, e.Name.String())
+	}
+	return m
+}
+
 // Close releases the cards. Close the models first.
 func (l *Loader) Close() error {
 	l.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -76,11 +77,29 @@ func (s *Models) List(ctx context.Context) ([]*catalog.Entry, error) {
 		}
 		out = append(out, e)
 	}
+	for _, e := range slices.Clone(out) {
+		for _, a := range adapters(e) {
+			if !slices.ContainsFunc(out, func(e *catalog.Entry) bool { return e.Name.EqualFold(a.Name) }) {
+				out = append(out, a)
+			}
+		}
+	}
 	return out, nil
 }
 
 // Get implements catalog.Store.
 func (s *Models) Get(name models.Name) (*catalog.Entry, error) {
+	e, err := s.stored(name)
+	if errors.Is(err, store.ErrNotFound) {
+		if a := s.adapter(name); a != nil {
+			return a, nil
+		}
+	}
+	return e, err
+}
+
+// stored is Get of the store's own models.
+func (s *Models) stored(name models.Name) (*catalog.Entry, error) {
 	m, err := s.Store.Named(name)
 	if err != nil {
 		return nil, err

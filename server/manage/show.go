@@ -153,6 +153,9 @@ func info(e *catalog.Entry, verbose bool) map[string]any {
 	if len(i.Places) > 0 {
 		m["axle.places"] = i.Places
 	}
+	if len(i.Adapters) > 0 {
+		m["axle.adapters"] = strings.Join(i.Adapters, ", ")
+	}
 	if len(i.Prompts) > 0 {
 		m["axle.prompts"] = strings.Join(i.Prompts, ", ")
 	}

@@ -34,6 +34,13 @@ type Loader interface {
 	Load(ctx context.Context, e *catalog.Entry) (ask.Model, error)
 }
 
+// Adapting is a Loader whose models may have LoRA adapters.
+type Adapting interface {
+	// Adapted is a loaded model that computes with e.Adapter. It shares all that m has, and is not
+	// to be closed.
+	Adapted(m ask.Model, e *catalog.Entry) ask.Model
+}
+
 // Judge is a [Loader] that can tell, without loading it, that a model does not fit even where no
 // other is loaded.
 type Judge interface {
@@ -214,7 +221,11 @@ func (ms *Models) Acquire(ctx context.Context, e *catalog.Entry, keep *time.Dura
 			continue // all was closed
 		}
 		ms.take(s, e, keep, numCtx) // also one that was retired meanwhile: it was kept for us
-		return &Lease{Model: s.model, of: ms, s: s}, nil
+		m := s.model
+		if a, ok := ms.loader.(Adapting); ok && e.Adapter != "" {
+			m = a.Adapted(m, e)
+		}
+		return &Lease{Model: m, of: ms, s: s}, nil
 	}
 }
 

@@ -50,8 +50,10 @@ func Show(w io.Writer, r *api.ShowResponse, part string, verbose bool) error {
 	if says == "" && r.Details.QuantizationLevel != "" {
 		model = append(model, []string{"quantization", r.Details.QuantizationLevel})
 	}
-	if names, _ := r.ModelInfo["axle.prompts"].(string); names != "" {
-		model = append(model, []string{"prompts", names})
+	for _, key := range []string{"adapters", "prompts"} {
+		if names, _ := r.ModelInfo["axle."+key].(string); names != "" {
+			model = append(model, []string{key, names})
+		}
 	}
 	switch with, _ := r.ModelInfo["axle.compared"].(string); with {
 	case "known":
