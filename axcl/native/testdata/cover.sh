@@ -16,7 +16,7 @@ cd "$work/run"
 for f in "$dir"/*.gcno; do gcov -b -c -o "$dir" "${f%.gcno}.o" >/dev/null 2>&1 || true; done
 awk '
 	FNR == 1 { file = FILENAME; sub(/\.gcov$/, "", file) }
-	/^ *-:    0:Source:/ { source = $0; sub(/.*Source:/, "", source); keep = source ~ /(table|table_axcl|table_axengine|model|pass|rows|sharedkv|linear|net|whole)\.c$/; next }
+	/^ *-:    0:Source:/ { source = $0; sub(/.*Source:/, "", source); keep = source ~ /(table|table_axcl|table_axengine|model|pass|rows|sharedkv|lora|linear|net|whole)\.c$/; next }
 	!keep { next }
 	/^ *[0-9#=-]+\*?:/ {
 		split($0, part, ":"); count = part[1]; gsub(/[ *]/, "", count)
