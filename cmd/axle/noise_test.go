@@ -15,6 +15,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl/native"
 	"github.com/axle-llm/axle/axcl/simcard/simcardtest"
+	"github.com/axle-llm/axle/models/modelstest"
 )
 
 // TestJSONUnderNoise: what --json prints is JSON and nothing else, whatever a vendor's library
@@ -28,7 +29,11 @@ func TestJSONUnderNoise(t *testing.T) {
 	pocket := pocketDir(t)
 	u := newUnit(t)
 	u.lib = noisy
-	server := u.start()
+	place := t.TempDir()
+	if err := (modelstest.Detector{Seed: 1, Layout: "heads"}).Write(filepath.Join(place, "eyes")); err != nil {
+		t.Fatal(err)
+	}
+	server := u.start("AXLE_MODEL_PATH=" + place)
 	lines := map[string]struct {
 		args  []string
 		loads bool // the library
@@ -39,6 +44,7 @@ func TestJSONUnderNoise(t *testing.T) {
 		"plan":    {[]string{"qwen3-0.6b"}, false, 0},
 		"inspect": {[]string{pocket}, false, 0},
 		"top":     {[]string{"--once"}, false, 0},
+		"detect":  {[]string{"../../docs/ui.png"}, false, 0},
 	}
 	for _, c := range newRootCmd().Commands() {
 		if c.Flag("json") == nil {
