@@ -356,6 +356,7 @@ func TestDrawingKeys(t *testing.T) {
 	})
 	three := []string{"Authorization", "Bearer secret-of-three"}
 	edit := field("prompt", "x") + pictureField("image", drawnPNG(8, 8)) + end
+	bad := field("prompt", "x") + pictureField("image", "no picture") + end
 	for _, tt := range []struct {
 		name string
 		a    answer
@@ -363,6 +364,12 @@ func TestDrawingKeys(t *testing.T) {
 	}{
 		{"without a key", r.post(generations, `{"prompt":"x"}`), 401},
 		{"four of three", r.post(generations, `{"prompt":"x","n":4}`, three...), 429},
+		// What is refused takes nothing.
+		{"another size", r.post(generations, `{"prompt":"x","n":3,"size":"64x64"}`, three...), 400},
+		{"other steps", r.post(generations, `{"prompt":"x","n":3,"steps":3,"stream":true}`, three...), 400},
+		{"no picture", r.do("POST", edits, bad, append(three, "Content-Type", formKind)...), 400},
+		{"an unload, which is not a matter of this key", r.post("/api/generate", `{"model":"scripted-drawing","prompt":"x","keep_alive":0,"images":["AA=="]}`,
+			three...), 403},
 		{"one", r.post(generations, `{"prompt":"x"}`, three...), 200},
 		{"an edit", r.do("POST", edits, edit, append(three, "Content-Type", formKind)...), 200},
 		{"one too many", r.post("/api/generate", `{"model":"scripted-drawing","prompt":"x","stream":false}`, three...), 429},

@@ -188,6 +188,17 @@ func (k *Key) Pictures(n int) error {
 	return nil
 }
 
+// PutBack gives back n pictures that Pictures took, for a request that nothing was drawn for.
+func (k *Key) PutBack(n int) {
+	if k == nil || k.Limits.Pictures == 0 {
+		return
+	}
+	u := k.use
+	u.mu.Lock()
+	u.pictures = min(float64(k.Limits.Pictures), u.pictures+float64(n))
+	u.mu.Unlock()
+}
+
 // Used is what a key has used since the server started.
 type Used struct {
 	Name    string

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -105,23 +106,34 @@ func (a *Answers) draw(x *request.Exchange, d prompt.Drawing, from bool) error {
 	if from {
 		n++
 	}
+	// Before the model is loaded: a key that has none left does not take another model's place.
 	if err := x.Who().Pictures(n); err != nil {
 		return err
 	}
+	refused := true
+	defer func() {
+		if refused {
+			x.Who().PutBack(n)
+		}
+	}()
 	if _, err := a.acquire(x.Ctx(), q, m, nil, d.KeepAlive()); err != nil {
 		return err
 	}
 	defer q.release()
-	req, err := d.Request(q.lease.Info().Draws)
+	can := q.lease.Info().Draws
+	req, err := d.Request(can)
 	if err == nil {
-		can := q.lease.Info().Draws
 		err = x.DrawingRoom(d.Count(), can.Width, can.Height, req.Partial, d.Streams())
 	}
 	if err != nil {
 		return err
 	}
 	req.Key = x.Owner()
-	x.Answer(d, func(r *request.Reply) error { return a.pictures(x.Ctx(), q, d, req, r) })
+	x.Answer(d, func(r *request.Reply) error {
+		err := a.pictures(x.Ctx(), q, d, req, r)
+		refused = errors.Is(err, ask.ErrRequest) || errors.Is(err, ask.ErrUnsupported)
+		return err
+	})
 	return nil
 }
 
