@@ -113,7 +113,7 @@ func (d *drawing) Add(p prompt.Drawn) (b []byte, err error) {
 	if p.Done {
 		o.Done, o.Reason, o.Seed = true, ask.ReasonStop, &p.Seed
 		o.TotalDuration, o.LoadDuration = p.Total, p.Load
-		if o.Image, err = prompt.AppendPicture(nil, p.Drawing, prompt.PNG, 0); err != nil {
+		if o.Image, err = prompt.PictureFile(p.Drawing, prompt.PNG, 0); err != nil {
 			return nil, err
 		}
 	}

@@ -354,7 +354,7 @@ func (d *Drawing) usage(n int) *drawingUsage {
 // encode makes a file of what a drawing shows.
 func (d *Drawing) encode(p prompt.Drawn) ([]byte, error) {
 	d.width, d.height = p.Width, p.Height
-	return prompt.AppendPicture(nil, p.Drawing, d.f.OutputFormat, max(int(orZero(d.f.Compression, usualQuality)), 1))
+	return prompt.PictureFile(p.Drawing, d.f.OutputFormat, max(int(orZero(d.f.Compression, usualQuality)), 1))
 }
 
 // Add takes an event of a picture's making.

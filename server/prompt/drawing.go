@@ -57,22 +57,21 @@ const (
 	JPEG = "jpeg"
 )
 
-// AppendPicture appends what a drawing shows as a file of that form. quality is a JPEG's, from 1 to
-// 100.
-func AppendPicture(to []byte, d ask.Drawing, form string, quality int) ([]byte, error) {
+// PictureFile is what a drawing shows as a file of that form. quality is a JPEG's, from 1 to 100.
+func PictureFile(d ask.Drawing, form string, quality int) ([]byte, error) {
 	if len(d.Pixels) == 0 || len(d.Pixels) != 3*d.Width*d.Height {
 		return nil, fmt.Errorf("a picture of %dx%d pixels has %d bytes", d.Width, d.Height, len(d.Pixels))
 	}
-	img := image.NewNRGBA(image.Rect(0, 0, d.Width, d.Height))
+	img := image.NewRGBA(image.Rect(0, 0, d.Width, d.Height)) // the kind that image/jpeg reads by rows
 	for from, to := d.Pixels, img.Pix; len(from) > 0; from, to = from[3:], to[4:] {
 		to[0], to[1], to[2], to[3] = from[0], from[1], from[2], 255
 	}
-	b := bytes.NewBuffer(to)
+	var b bytes.Buffer
 	var err error
 	if form == JPEG {
-		err = jpeg.Encode(b, img, &jpeg.Options{Quality: quality})
+		err = jpeg.Encode(&b, img, &jpeg.Options{Quality: quality})
 	} else {
-		err = (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(b, img)
+		err = (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, img)
 	}
 	return b.Bytes(), err
 }
