@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -67,6 +69,7 @@ func TestDrainWork(t *testing.T) {
 		{"POST", "/v1/embeddings", ""},
 		{"POST", "/v1/responses", ""}, {"POST", "/v1/responses/compact", ""}, {"POST", "/v1/audio/transcriptions", ""},
 		{"POST", "/v1/messages", `{"type":"error","error":{"type":"`}, {"POST", "/v1/messages/count_tokens", ""},
+		{"POST", "/v1/images/generations", `{"error":{"message":"the server is shutting down"`}, {"POST", "/v1/images/edits", ""},
 	} {
 		a := r.do(tt.method, tt.path, `{"model":"scripted"}`)
 		if a.code != 503 || a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.body, tt.body) ||
@@ -150,6 +153,9 @@ var workers = []struct{ path, body, whole string }{
 	{"/v1/embeddings", `{"model":"scripted-embed","input":"x"}`, `"embedding":[`},
 	{"/v1/messages/count_tokens", `{"model":"scripted-chat","messages":[{"role":"user","content":"x"}]}`, `"input_tokens":`},
 	{"/v1/chat/completions", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[say:x]]"}]}`, `"finish_reason":"stop"`},
+	{"/v1/images/generations", `{"prompt":"x"}`, `"b64_json":"`},
+	{"/v1/images/edits", `{"prompt":"x","image":"` + base64.StdEncoding.EncodeToString([]byte(drawnPNG(8, 8))) + `"}`, `"b64_json":"`},
+	{"/api/generate", `{"model":"scripted-drawing","prompt":"x","stream":false}`, `"image":"`},
 }
 
 // TestDrainWorkLong: what has not ended when the grace is over is told why, also who still sends.
@@ -184,6 +190,59 @@ func TestDrainWorkLong(t *testing.T) {
 	wg.Wait()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDrainDrawing: a picture that is being drawn is drawn to its end within the grace. One that is
+// not done by then ends with the reason, in the form that is still possible.
+func TestDrainDrawing(t *testing.T) {
+	//proves:D10 whatever else works
+	const closing = "the server is shutting down"
+	for _, tt := range []struct {
+		name         string
+		grace        time.Duration
+		delay        int // milliseconds a step
+		code         int // of what does not stream
+		whole, event string
+	}{
+		{"in time", patience, 50, 200, `"b64_json":"`, `"type":"image_generation.completed"`},
+		{"too late", 300 * time.Millisecond, 200, 503, closing, `data: {"error":{"message":"` + closing},
+	} {
+		r, g, stop, done := ending(t, tt.grace, false)
+		close(g.gate)
+		body := func(delay int, stream bool) string {
+			return fmt.Sprintf(`{"prompt":"x[[delay:%d]]","n":2,"progress":true,"stream":%v}`, delay, stream)
+		}
+		resp, err := http.Post(r.url+"/v1/images/generations", "application/json", strings.NewReader(body(tt.delay, true)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream := bufio.NewReader(resp.Body)
+		if _, err := stream.ReadString('\n'); err != nil { // the first step is done
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			a := r.post("/v1/images/generations", body(tt.delay, false))
+			if a.code != tt.code || !strings.Contains(a.body, tt.whole) {
+				t.Errorf("%s: %d %.200s", tt.name, a.code, a.body)
+			}
+		})
+		r.active(2)
+		stop()
+		b, err := io.ReadAll(stream)
+		_ = resp.Body.Close()
+		all := strings.Split(strings.TrimSpace(string(b)), "\n\n")
+		if last := all[len(all)-1]; err != nil || !strings.Contains(last, tt.event) {
+			t.Errorf("%s: %v, the last event is %.300s", tt.name, err, last)
+		}
+		if got, want := strings.Count(string(b), `"type":"image_generation.completed"`), 2; tt.code == 200 && got != want {
+			t.Errorf("%s: %d pictures, want %d", tt.name, got, want)
+		}
+		wg.Wait()
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
 	}
 }
 
