@@ -80,6 +80,10 @@ export async function draws({ context, url }) {
   await ask(page, '[[say:words]]');
   await page.until('a model that writes, in the same conversation', `(${last}).querySelector('.md').textContent.trim() === 'words' && ${at.idle}`); // it is told nothing of what was drawn: not the error, for one
 
+  const told = await inPage(page, `const turn = (role, text, more) => ({ role, text, pieces: [], ...more });
+    return (await use('talk')).messages({}, [turn('user', 'A'), turn('assistant', ''), turn('user', 'B'), turn('assistant', '', { draws: true }), turn('user', 'C')]).map((m) => m.content);`);
+  equal('what a model that writes is told after a question that failed and one that was drawn', told, ['A\n\nC']);
+
   const phone = await context.page({ wide: 390, high: 844, phone: true });
   await phone.go(url + '/ui');
   await choose(phone, model);

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import { pause } from './browser.mjs';
 import { ask, asked, at, choose, dearTexts, inPage, keepChat, lastAnswer } from './views.mjs';
+import { dropped, placed, tried } from './places.mjs';
 import { permit } from './voice.mjs';
 
 const throttle = 6; // to about the speed of a Raspberry Pi 5
@@ -226,6 +227,16 @@ async function axe({ context, url }) {
       await page.until('what is drawn', `!!document.querySelector('.drawing img:not(.partial)') && !document.querySelector('.turn.live')`);
       await look('drawn');
       await dialog('setup of pictures', `document.querySelector('.bar .setup').click()`);
+      await placed(page, 1, '<ref>a dog</ref><box><250><500><750><1000></box>\n\n<ref>its nose</ref><box><300><600></box>');
+      await page.until('places', `document.querySelectorAll('.ground g').length === 2`);
+      await look('places');
+      await page.run(`document.querySelector('.place').focus()`);
+      await page.until('one of them', `!!document.querySelector('.ground .one')`);
+      await look('one place');
+      await tried(page);
+      await dropped(page);
+      await page.until('what a detector finds', `document.querySelectorAll('dialog .ground g').length === 2`);
+      await look('found');
       page.problems.length = 0;
       await page.close();
     }

@@ -4,8 +4,8 @@ import { at, equal, holds, inPage } from './views.mjs';
 const drawn = `[...document.querySelectorAll('.ground rect:not(.halo), .ground circle:not(.halo)')].map((e) => ['x', 'y', 'width', 'height', 'cx', 'cy'].map((k) => e.getAttribute(k)).filter(Boolean).map(Number))`;
 const listed = `[...document.querySelectorAll('.place')].map((e) => e.innerText.replace(/\\s+/g, ' ').trim())`;
 
-// kept puts a question with pictures of 400 × 200 pixels and its answer into the page's store, and shows them.
-async function kept(page, pictures, text) {
+// placed puts a question with pictures of 400 × 200 pixels and its answer into the page's store, and shows them.
+export async function placed(page, pictures, text) {
   const id = await inPage(page, `
     const store = await use('store');
     const canvas = Object.assign(document.createElement('canvas'), { width: 400, height: 200 });
@@ -24,12 +24,26 @@ async function kept(page, pictures, text) {
   await page.until('the conversation', `document.querySelectorAll('${at.turns}').length === 4 && location.hash.endsWith('${id}')`);
 }
 
+// tried opens the dialog in which a model that finds things is tried.
+export async function tried(page) {
+  await page.run(`location.hash = '#/models'`);
+  await page.until('the model', `[...document.querySelectorAll('.model')].some((e) => e.innerText.includes('scripted-detecting'))`);
+  await page.run(`[...document.querySelectorAll('.model')].find((e) => e.innerText.includes('scripted-detecting')).querySelector('.does .primary').click()`);
+  await page.until('the dialog', `!!document.querySelector('dialog input[type=file]')`);
+}
+
+const yard = `await (async () => { const canvas = Object.assign(document.createElement('canvas'), { width: 400, height: 200 }); canvas.getContext('2d').fillRect(0, 0, 400, 200);
+  return new File([await new Promise((ok) => canvas.toBlob(ok))], 'yard.png', { type: 'image/png' }); })()`;
+
+// dropped drops a file on the page: a picture of 400 × 200 pixels, or what make makes.
+export const dropped = (page, make = yard) => page.run(`(async () => { const data = new DataTransfer(); data.items.add(${make}); dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true })); })()`);
+
 export const places = {
   async places({ context, url }) {
     const page = await context.page();
     await page.go(url + '/ui');
     const marks = '<ref>a dog</ref><box><250><500><750><1000></box>\n\n<ref>its nose</ref><box><300><600></box>';
-    await kept(page, 1, marks);
+    await placed(page, 1, marks);
     await page.until('what is drawn', `(${drawn}).length === 2`);
     equal('a box and a point, in pixels of the picture', await page.run(drawn), [[100, 100, 200, 100], [120, 120]]);
     equal('what is said of them', await page.run(listed), ['a dog box: 25 % from the left, 50 % from the top, 50 % wide, 50 % high', 'its nose point: 30 % from the left, 60 % from the top']);
@@ -48,14 +62,14 @@ export const places = {
 
     // In JSON the model tells what is counted. A label is text, whatever it says.
     await page.answers('*/api/show', () => JSON.stringify({ model_info: { 'axle.places': [800, 800] } }));
-    await kept(page, 1, '```json\n[{"bbox_2d": [80, 160, 400, 400], "label": "<img src=x onerror=alert(1)>"}]\n```');
+    await placed(page, 1, '```json\n[{"bbox_2d": [80, 160, 400, 400], "label": "<img src=x onerror=alert(1)>"}]\n```');
     await page.until('a box of JSON', `(${drawn}).length === 1`);
     equal('a box in eight hundredths', await page.run(drawn), [[40, 40, 160, 60]]);
     holds('its label is text', await page.run(`document.querySelector('.ground text').textContent === '<img src=x onerror=alert(1)>' && !document.querySelector('.ground text img, .place img')`));
 
     // Of two pictures the answer does not say which; without any there is nothing to draw on.
     for (const n of [2, 0]) {
-      await kept(page, n, marks);
+      await placed(page, n, marks);
       await page.until('the answer', `document.querySelector('${at.said}').innerText.includes('<box>')`);
       equal(`drawings for ${n} pictures`, await page.run(drawn), []);
     }
@@ -64,21 +78,16 @@ export const places = {
   // A model that finds things is tried from the list of models: with a chosen picture, a dropped one, and a file that is none.
   async detect({ context, url }) {
     const page = await context.page();
-    await page.go(url + '/ui#/models');
-    await page.until('the model', `[...document.querySelectorAll('.model')].some((e) => e.innerText.includes('scripted-detecting'))`);
-    await page.run(`[...document.querySelectorAll('.model')].find((e) => e.innerText.includes('scripted-detecting')).querySelector('.does .primary').click()`);
-    await page.until('the dialog', `!!document.querySelector('dialog input[type=file]')`);
-    const drop = (make) => page.run(`(async () => { const data = new DataTransfer(); data.items.add(${make}); dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true })); })()`);
-    const picture = `await (async () => { const canvas = Object.assign(document.createElement('canvas'), { width: 400, height: 200 }); canvas.getContext('2d').fillRect(0, 0, 400, 200);
-      return new File([await new Promise((ok) => canvas.toBlob(ok))], 'yard.png', { type: 'image/png' }); })()`;
-    await drop(picture);
+    await page.go(url + '/ui');
+    await tried(page);
+    await dropped(page);
     await page.until('what was found', `(${drawn}).length === 2`);
     equal('the boxes', await page.run(drawn), [[100, 50, 200, 100], [0, 0, 200, 100]]);
     equal('their names', await page.run(`[...document.querySelectorAll('.ground text')].map((e) => e.textContent)`), ['person 90 %', 'cat 46 %']);
-    await drop(`new File(['no picture'], 'bad.png', { type: 'image/png' })`);
+    await dropped(page, `new File(['no picture'], 'bad.png', { type: 'image/png' })`);
     await page.until('what is said of a bad one', `/bad\\.png/.test(document.querySelector('dialog .failed')?.innerText ?? '') && (${drawn}).length === 0`);
     await page.answers('*/v1/vision/detection', () => '{"success":true,"predictions":[]}');
-    await drop(picture);
+    await dropped(page);
     await page.until('that nothing was found', `document.querySelector('dialog [role=status]').innerText === 'Nothing was found in the picture.'`);
     await page.key('Escape');
     await page.until('its end', `!document.querySelector('dialog')`);

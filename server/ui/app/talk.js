@@ -30,8 +30,8 @@ export const sampling = [
 
 export function messages(chat, path) {
   const out = chat.system ? [{ role: 'system', content: chat.system }] : [];
-  for (const x of path) {
-    if (x.draws && out[out.length - 1]?.role === 'user') out.pop(); // what was drawn is no matter of who writes
+  for (const [i, x] of path.entries()) {
+    if (x.role === 'user' && path[i + 1]?.draws) continue; // a model that writes has seen nothing of what was drawn
     if (x.role === 'assistant' && !x.text && !x.calls?.length) continue;
     const before = out[out.length - 1];
     if (x.role === 'user' && before?.role === 'user') { // an answer between them was deleted, or failed
