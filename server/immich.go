@@ -3,9 +3,9 @@ package server
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -102,7 +102,9 @@ func (v *immichAPI) answer(x *request.Exchange) (a immich.Answer, err error) {
 	if picture != nil {
 		h, err := vision.Look(picture, vision.Limits{})
 		if err != nil {
-			return a, fmt.Errorf("%w: the picture cannot be read: %w", ask.ErrRequest, err)
+			// Nothing of the picture is in it, so the log may have it, where Immich's users look.
+			why := body.Ours(strings.TrimPrefix(err.Error(), "vision: "))
+			return a, body.Fail(http.StatusBadRequest, "the picture cannot be read: %s", why)
 		}
 		a.Width, a.Height = h.Width, h.Height
 	}

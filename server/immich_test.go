@@ -203,6 +203,28 @@ func TestImmichKeys(t *testing.T) {
 	}
 }
 
+// TestImmichLog: the log says what was wrong, as Immich's does not. A task that is not served is no
+// error of the server's: Immich asks for it with each photo.
+func TestImmichLog(t *testing.T) {
+	core, log := observer.New(zap.InfoLevel)
+	r := assembled(t, func(o *server.Options, _ *scripted.Config) { o.Log = zap.New(core) }).immich()
+	for i, tt := range []struct{ form, want string }{
+		{immichField("entries", readText) + immichFile("image", "blob", drawnPNG(4, 4)), `the task "ocr" is not served`},
+		{immichField("entries", encodeImage) + immichFile("image", "blob", "a private thing"),
+			"the picture cannot be read: no picture that is read here"},
+		{immichField("entries", encodeImage) + immichFile("image", "blob", "\x00\x00\x00\x18ftypheic"), "this is a heic file"},
+	} {
+		r.predict(tt.form)
+		var lines []observer.LoggedEntry
+		for end := time.Now().Add(patience); len(lines) <= i && time.Now().Before(end); <-time.After(time.Millisecond) {
+			lines = log.FilterMessage("request").All() // a line may come behind its answer
+		}
+		if len(lines) <= i || lines[i].Level != zap.InfoLevel || !strings.Contains(fmt.Sprint(lines[i].ContextMap()["error"]), tt.want) {
+			t.Errorf("%v, want a line with %s", lines, tt.want)
+		}
+	}
+}
+
 // TestImmichWeighed: pictures that are announced take room before they come. More of them than
 // there is room for may come again, and a small one is answered all the same.
 func TestImmichWeighed(t *testing.T) {

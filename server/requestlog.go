@@ -40,6 +40,7 @@ func (s *Server) line(x *request.Exchange, code int, took time.Duration) {
 	r := x.Request
 	level := zap.InfoLevel
 	switch {
+	case code == http.StatusNotImplemented: // asked for what is not served; Immich does so for each photo
 	case code >= 500 && code != http.StatusServiceUnavailable:
 		level = zap.ErrorLevel
 	case r.Method == http.MethodGet && code < 400:
