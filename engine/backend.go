@@ -124,21 +124,24 @@ func (m *lm) forgetCaller(s *seq) {
 const embedAhead = 64
 
 func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error) {
-	// A head that gives logits gives no vector. Then the vector is the output of the last layer,
-	// before the norm, which belongs to the head.
-	hidden := !b.info.Embedding || b.m.shape.Out != b.m.shape.Hidden
 	if b.m.shape.Whole {
 		return nil, fmt.Errorf("%w: %s gives logits and no vectors: it is a whole decoder in one file; take an embedding model",
 			ErrUnsupported, b.info.Name)
 	}
 	out := make([][]float32, len(inputs))
-	_, err := b.collectAll(ctx, out, func(i int) ([]int32, error) { return inputs[i], nil }, key, func() *embedding {
-		return &embedding{pooling: b.pooling, hidden: hidden, sum: make([]float64, b.m.shape.Hidden)}
-	})
+	_, err := b.collectAll(ctx, out, func(i int) ([]int32, []*picture, error) { return inputs[i], nil, nil }, key, b.vector)
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// vector returns an empty vector for a sequence to fill.
+func (b *cardBackend) vector() *embedding {
+	// A head that gives logits gives no vector. Then the vector is the output of the last layer,
+	// before the norm, which belongs to the head.
+	hidden := !b.info.Embedding || b.m.shape.Out != b.m.shape.Hidden
+	return &embedding{pooling: b.pooling, hidden: hidden, sum: make([]float64, b.m.shape.Hidden)}
 }
 
 // Scores implements the optional interface behind [Model.Rerank]. The first prompt runs alone, so
@@ -154,7 +157,11 @@ func (b *cardBackend) Scores(ctx context.Context, n int, prompt func(int) ([]int
 	}
 	out := make([][]float32, n)
 	for _, part := range [][2]int{{0, min(n, 1)}, {min(n, 1), n}} {
-		got, err := b.collectAll(ctx, out[part[0]:part[1]], func(i int) ([]int32, error) { return prompt(part[0] + i) }, key,
+		input := func(i int) ([]int32, []*picture, error) {
+			ids, err := prompt(part[0] + i)
+			return ids, nil, err
+		}
+		got, err := b.collectAll(ctx, out[part[0]:part[1]], input, key,
 			func() *embedding { return &embedding{picks: ids, sum: make([]float64, len(ids))} })
 		if err != nil {
 			return nil, u, err
@@ -165,9 +172,9 @@ func (b *cardBackend) Scores(ctx context.Context, n int, prompt func(int) ([]int
 }
 
 // collectAll runs a sequence for each of out, and fills out with what its embedding collected, or
-// with zeros if there are no ids. input returns the ids when they are needed. The usage has the
-// tokens of all.
-func (b *cardBackend) collectAll(ctx context.Context, out [][]float32, input func(int) ([]int32, error), key string,
+// with zeros if there are no ids. input returns the ids, and the pictures in them, when they are
+// needed. The usage has the tokens of all.
+func (b *cardBackend) collectAll(ctx context.Context, out [][]float32, input func(int) ([]int32, []*picture, error), key string,
 	collect func() *embedding,
 ) (u Usage, err error) {
 	seqs := make([]*seq, len(out))
@@ -180,10 +187,11 @@ func (b *cardBackend) collectAll(ctx context.Context, out [][]float32, input fun
 	}()
 	next := 0
 	var ids []int32 // of next, if the queue had no room for it
+	var ps []*picture
 	for i := range out {
 		for ; next < len(out) && next < i+embedAhead; next++ {
 			if ids == nil {
-				if ids, err = input(next); err != nil {
+				if ids, ps, err = input(next); err != nil {
 					return u, err
 				}
 			}
@@ -192,7 +200,7 @@ func (b *cardBackend) collectAll(ctx context.Context, out [][]float32, input fun
 				out[next], ids = make([]float32, len(e.sum)), nil
 				continue
 			}
-			s, err := b.m.submit(ctx, Job{IDs: ids, Limit: 1, Sampling: sampler.Defaults(), Key: key}, e)
+			s, err := b.m.submit(ctx, Job{IDs: ids, Limit: 1, Sampling: sampler.Defaults(), Key: key}, e, ps...)
 			if errors.Is(err, ErrBusy) && next > i {
 				break // the queue has no room for more now
 			}

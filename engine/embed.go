@@ -18,6 +18,9 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	if err != nil && m.info.Context > 0 {
 		return Embeddings{}, fmt.Errorf("%w: %s %w", ErrRequest, m.info.Name, err)
 	}
+	if m.o.Prompts.Turns {
+		return embedTurns(ctx, m, r, func(int) string { return before })
+	}
 	return embedTexts(ctx, m, r, before)
 }
 

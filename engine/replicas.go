@@ -275,6 +275,20 @@ func (r *replicas) EmbedPictures(ctx context.Context, pictures [][]byte, texts [
 	return out, err
 }
 
+// EmbedTurns implements the optional interface behind [Model.Embed].
+func (r *replicas) EmbedTurns(ctx context.Context, inputs [][]int32, pictures [][]byte, key string) ([][]float32, error) {
+	out := make([][]float32, len(inputs))
+	err := r.share(len(inputs), func(b Backend, lo, hi int) error {
+		part, err := embedTurned(ctx, b, inputs[lo:hi], pictures[lo:hi], key)
+		if pe := (*PictureError)(nil); errors.As(err, &pe) {
+			pe.Index += lo
+		}
+		copy(out[lo:hi], part)
+		return err
+	})
+	return out, err
+}
+
 // Scores implements the optional interface behind [Model.Rerank].
 func (r *replicas) Scores(ctx context.Context, n int, prompt func(int) ([]int32, error), ids []int32, key string) (
 	[][]float32, Usage, error,

@@ -51,6 +51,7 @@ func (m *Model) Rerank(ctx context.Context, r RerankRequest) (Ranking, error) {
 // rankByVectors compares vectors.
 func rankByVectors(ctx context.Context, m *Model, r RerankRequest) (Ranking, error) {
 	p, texts := m.o.Prompts, append([]string{r.Query}, r.Documents...)
+	tasks := make([]string, len(texts))
 	for i, text := range texts {
 		name, task := models.DocumentPrompt, ""
 		if i == 0 {
@@ -63,11 +64,19 @@ func rankByVectors(ctx context.Context, m *Model, r RerankRequest) (Ranking, err
 			if err != nil {
 				return Ranking{}, err
 			}
-			texts[i] = before + text
+			if tasks[i] = before; !p.Turns {
+				texts[i] = before + text
+			}
 		}
 	}
-	e, err := embedTexts(ctx, m, EmbedRequest{Input: texts, Truncate: r.Truncate, NumCtx: r.NumCtx,
-		Key: r.Key}, "")
+	q := EmbedRequest{Input: texts, Truncate: r.Truncate, NumCtx: r.NumCtx, Key: r.Key}
+	var e Embeddings
+	var err error
+	if p.Turns {
+		e, err = embedTurns(ctx, m, q, func(i int) string { return tasks[i] })
+	} else {
+		e, err = embedTexts(ctx, m, q, "")
+	}
 	if err != nil {
 		return Ranking{}, err
 	}

@@ -206,7 +206,22 @@ func judgedRows(t *testing.T, c *axmodeltest.Checkpoint, ids []int32, place int3
 	got []int32,
 ) {
 	t.Helper()
-	var rows []axmodeltest.Row
+	rows := pictureRowsOf(t, append(slices.Clone(ids), got...), place, across, down, c.Section != nil, seen)
+	logits := c.Oracle(rows)
+	for i, id := range got {
+		at := logits[len(ids)+i-1]
+		if best := slices.Max(at); best-at[id] > 0.05*best-0.05*slices.Min(at) {
+			t.Errorf("token %d is %d, with %s; the oracle's best has %.3f", i, id, fmt.Sprintf("%.3f", at[id]), best)
+		}
+	}
+}
+
+// pictureRowsOf are the oracle's rows of ids in which each place is a picture's row. grid says that
+// those of a picture have positions on a grid of across × down.
+func pictureRowsOf(t *testing.T, ids []int32, place int32, across, down int, grid bool, seen []*axmodeltest.Seen) (
+	rows []axmodeltest.Row,
+) {
+	t.Helper()
 	next, put := 0, 0
 	add := func(r axmodeltest.Row) {
 		for j := range rows {
@@ -214,14 +229,14 @@ func judgedRows(t *testing.T, c *axmodeltest.Checkpoint, ids []int32, place int3
 		}
 		rows = append(rows, r)
 	}
-	for _, id := range append(slices.Clone(ids), got...) {
+	for _, id := range ids {
 		if id != place || put == len(seen) {
 			add(axmodeltest.Row{Token: int(id), Pos: next})
 			next++
 			continue
 		}
 		r := axmodeltest.Row{Pos: next, Seen: seen[put]}
-		if k := put % (across * down); c.Section != nil {
+		if k := put % (across * down); grid {
 			r.At = []int{next, next + k/across, next + k%across}
 			if k == across*down-1 {
 				next += max(across, down)
@@ -235,11 +250,5 @@ func judgedRows(t *testing.T, c *axmodeltest.Checkpoint, ids []int32, place int3
 	if put != len(seen) {
 		t.Fatalf("%d places for %d rows", put, len(seen))
 	}
-	logits := c.Oracle(rows)
-	for i, id := range got {
-		at := logits[len(ids)+i-1]
-		if best := slices.Max(at); best-at[id] > 0.05*best-0.05*slices.Min(at) {
-			t.Errorf("token %d is %d, with %s; the oracle's best has %.3f", i, id, fmt.Sprintf("%.3f", at[id]), best)
-		}
-	}
+	return rows
 }

@@ -16,6 +16,9 @@ import (
 // why) has no vision.
 func (p *Package) Capabilities() []string {
 	if p.Embedding {
+		if v, err := p.Vision(); v != nil && err == nil && p.Prompts().Turns {
+			return []string{"embedding", "vision"}
+		}
 		return []string{"embedding"}
 	}
 	out := []string{"completion"}

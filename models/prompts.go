@@ -13,6 +13,7 @@ type Prompts struct {
 	Named   map[string]string // what stands before a text, by the name of the form
 	Default string            // stands before a text whose request names no form
 	Task    string            // what {task} in Named means where the request says nothing; empty: there is no {task}
+	Turns   bool              // a text is a user's turn of a chat, and Named and Default are system texts before it
 }
 
 // Names of the forms that most models have.

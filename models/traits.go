@@ -40,10 +40,16 @@ func generic(family string) bool { return familyTraits[family].generic }
 func (pkg *Package) SharesKV() bool { return familyTraits[pkg.Family].shares }
 
 // Prompts are the forms that an embedding package's texts have. Qwen3's take a query with its task
-// before it, and documents as they are; the packages do not say so.
+// before it, and documents as they are. Qwen3-VL's take a chat's turn, with the task as its system
+// text. The packages do not say so.
 func (pkg *Package) Prompts() Prompts {
-	if !pkg.Embedding || !strings.HasPrefix(pkg.Family, "qwen3") {
+	const represent = "Represent the user's input."
+	switch {
+	case !pkg.Embedding || !strings.HasPrefix(pkg.Family, "qwen3"):
 		return Prompts{}
+	case pkg.Family == "qwen3vl":
+		return Prompts{Named: map[string]string{QueryPrompt: taskMark, DocumentPrompt: represent}, Default: represent,
+			Task: "Retrieve images or text relevant to the user's query.", Turns: true}
 	}
 	return Prompts{Named: map[string]string{QueryPrompt: "Instruct: " + taskMark + "\nQuery:", DocumentPrompt: ""}, Task: SearchTask}
 }
