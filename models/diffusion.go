@@ -235,12 +235,20 @@ func (d *Diffusion) find(k *KindError, unet *net) (err error) {
 
 // apart is how many folders lie between two files.
 func apart(a, b string) int {
-	x, y := strings.Split(path.Dir(a), "/"), strings.Split(path.Dir(b), "/")
+	x, y := folders(a), folders(b)
 	same := 0
 	for same < len(x) && same < len(y) && x[same] == y[same] {
 		same++
 	}
 	return len(x) + len(y) - 2*same
+}
+
+// folders are those that a file lies in; none: it lies beside the configuration.
+func folders(name string) []string {
+	if dir := path.Dir(name); dir != "." {
+		return strings.Split(dir, "/")
+	}
+	return nil
 }
 
 // nearest is the file of such a name that lies nearest to a folder; empty: none.

@@ -171,6 +171,15 @@ func TestDiffusionFiles(t *testing.T) {
 		!strings.Contains(err.Error(), "row 0 sums up to 0.00000, that of lcm-lora-sdv1-5 to 19.93497") {
 		t.Errorf("rows of other weights: %v, %v", o, err)
 	}
+	// A net beside the configuration is nearer to the denoiser's folder than one of another folder.
+	near := one
+	near.Files = maps.Clone(one.Files)
+	const text = "models/text_encoder/sd15_text_encoder_sim.axmodel"
+	near.Files["text.axmodel"], near.Files["other/text.axmodel"] = near.Files[text], near.Files[text]
+	delete(near.Files, text)
+	if d, dir := openedAs[*models.Diffusion](t, near); d.Text.Path != filepath.Join(dir, "text.axmodel") {
+		t.Errorf("the nearest net: %s", d.Text.Path)
+	}
 	// Half floats, by their bytes, and bfloat16 where the text encoder says so.
 	half := func(typ string, config string) *models.Diffusion {
 		k := all[2]
