@@ -9,7 +9,9 @@ import (
 	"image"
 	"image/jpeg"
 	"image/png"
+	"iter"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,8 @@ import (
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
 )
 
@@ -65,6 +69,17 @@ func TestDrawings(t *testing.T) {
 		}
 		if u := got.Usage; u.Output != 32*24*len(tt.want) || u.Input != 5 || u.Total != u.Input+u.Output {
 			t.Errorf("%s: usage %+v", tt.name, u)
+		}
+	}
+	for compression, quality := range map[string]int{"0": 1, "20": 20, "null": 90} {
+		got := drawn(t, r.post(generations, `{"prompt":"x","seed":3,"output_format":"jpeg","output_compression":`+compression+`}`))
+		img := image.NewRGBA(image.Rect(0, 0, scripted.Draws.Width, scripted.Draws.Height))
+		for i, c := range scripted.Drawn(ask.DrawRequest{Prompt: "x", Seed: 3}, true) {
+			img.Pix[i/3*4+i%3] = c
+		}
+		var want bytes.Buffer
+		if err := jpeg.Encode(&want, img, &jpeg.Options{Quality: quality}); err != nil || !bytes.Equal(got.Data[0].B64, want.Bytes()) {
+			t.Errorf("a compression of %s: %d bytes, want %d, %v", compression, len(got.Data[0].B64), want.Len(), err)
 		}
 	}
 	if a, b := drawn(t, r.post(generations, `{"prompt":"x"}`)), drawn(t, r.post(generations, `{"prompt":"x"}`)); a.Data[0].Seed ==
@@ -119,7 +134,7 @@ func TestDrawings(t *testing.T) {
 	if a := r.post("/api/show", `{"model":"scripted-drawing"}`); !strings.Contains(a.body, `"capabilities":["image"]`) {
 		t.Errorf("shown: %s", a.body)
 	}
-	if a := r.do("GET", "/metrics", ""); !strings.Contains(a.body, "axle_drawing_seconds_count 9\n") {
+	if a := r.do("GET", "/metrics", ""); !strings.Contains(a.body, "axle_drawing_seconds_count 12\n") {
 		t.Errorf("metrics: %s", linesWith(a.body, "axle_drawing"))
 	}
 }
@@ -416,6 +431,43 @@ func TestDrawingLeaves(t *testing.T) {
 		r.wait("its end", running(0))
 		r.wait("nothing is left", func() bool { return r.Active() == 0 && r.Room() == 0 })
 	}
+	r.wait("that its client left is known", func() bool {
+		return strings.Contains(r.do("GET", "/metrics", "").body, `axle_requests_total{route="`+generations+`",status="499"} 2`+"\n")
+	})
+}
+
+// TestDrawingNoEnd: a model that stops without a picture is a failure, whether it was to stream or
+// not.
+func TestDrawingNoEnd(t *testing.T) {
+	old := newRig(t)
+	s := server.New(local.New(old.store, local.Options{Describe: scripted.Describe}), silent{old.loader}, nil,
+		server.Options{Loopback: true})
+	ts := httptest.NewServer(s.Handler())
+	defer ts.Close()
+	r := &rig{s, t, ts.URL, old.loader, old.store}
+	for body, code := range map[string]int{`{"prompt":"x"}`: 500, `{"prompt":"x","stream":true}`: 500,
+		`{"prompt":"x","stream":true,"progress":true}`: 200} {
+		if a := r.post(generations, body); a.code != code || !strings.Contains(a.body, "the answer ended without its end") {
+			t.Errorf("%s: %d %s", body, a.code, a.body)
+		}
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// silent loads models that draw a step and no picture.
+type silent struct{ *scripted.Loader }
+
+type silentModel struct{ ask.Model }
+
+func (l silent) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) {
+	m, err := l.Loader.Load(ctx, e)
+	return silentModel{m}, err
+}
+
+func (silentModel) Draw(context.Context, ask.DrawRequest) iter.Seq2[ask.Drawing, error] {
+	return func(yield func(ask.Drawing, error) bool) { yield(ask.Drawing{Step: 1, Steps: 2}, nil) }
 }
 
 // drawnBody is the body of an answer.

@@ -161,10 +161,10 @@ func (a *Answers) pictures(ctx context.Context, q *checked, d prompt.Drawing, re
 				return gone(err)
 			}
 		}
-		if err := ctx.Err(); err != nil { // a model may end without a word then
-			return err
-		}
 		if !done {
+			if err := ctx.Err(); err != nil { // a model may end without a word then
+				return err
+			}
 			return request.ErrNoEnd
 		}
 		req.Seed++

@@ -147,8 +147,6 @@ func (d *Drawing) Set(name, value string) (err error) {
 		f.OutputFormat = value
 	case "negative_prompt":
 		f.Negative = value
-	case "mask":
-		return ErrMask
 	case "n":
 		f.N, err = whole64(value)
 	case "output_compression":

@@ -16,6 +16,7 @@ func FuzzDrawing(f *testing.F) {
 	//proves:T3
 	for _, s := range []string{`{}`, `{"prompt":"a","n":10,"size":"512x384","seed":4294967295,"steps":1000,"guidance":50,"strength":1}`,
 		`{"prompt":"a","n":-1,"size":"auto","partial_images":4,"stream":true,"output_format":"webp"}`,
+		`{"prompt":"a","partial_images":2}`,
 		`{"prompt":"a","image":"AAAA","strength":1e-300}`, `{"prompt":"a","image":["data:image/png;base64,AAAA"],"mask":""}`,
 		`{"prompt":"a","size":"0x0"}`, `{"prompt":"a","size":"x","output_compression":100,"response_format":"url"}`} {
 		f.Add([]byte(s), "n", "3")
@@ -56,7 +57,8 @@ func sound(t *testing.T, d prompt.Drawing, err error) {
 		if !errors.As(err, &f) || f.Status != 400 || f.Text == "" {
 			t.Errorf("%v", err)
 		}
-	case d.Count() < 1 || d.Count() > maxDrawings, r.Partial < 0 || r.Partial > maxPartial, !(r.Guidance >= 0 && r.Guidance <= maxGuidance),
+	case d.Count() < 1 || d.Count() > maxDrawings, r.Partial < 0 || r.Partial > maxPartial,
+		r.Partial > 0 && !d.Streams(), !(r.Guidance >= 0 && r.Guidance <= maxGuidance),
 		!(r.Strength >= 0 && r.Strength <= 1), r.Steps < 0 || r.Steps > 1000, r.Prompt == "", r.Width != 0 || r.Height != 0:
 		t.Errorf("%d of %+v", d.Count(), r)
 	}
