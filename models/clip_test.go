@@ -94,6 +94,32 @@ func TestCLIPParts(t *testing.T) {
 	}
 }
 
+// TestCLIPPictures: without a net of texts, the sizes of vectors and pictures tell the family, and
+// bytes are written as they are.
+func TestCLIPPictures(t *testing.T) {
+	for _, tt := range []struct {
+		image, vector string
+		filter        vision.Filter
+		norm          vision.Norm
+	}{
+		{"image f32 1,3,336,336", "vector f32 1,768", vision.Bilinear, vision.CLIP},
+		{"image f32 1,3,512,512", "vector f32 1,1024", vision.Lanczos, vision.CLIP},
+		{"image f32 1,3,224,224", "vector f32 1,1024", vision.Bilinear, vision.CLIP},
+		{"image f32 1,3,384,384", "vector f32 1,1152", vision.Bilinear, vision.Signed},
+		{"image u8 1,512,512,3", "vector f32 1,1024", vision.Lanczos, vision.Own},
+	} {
+		k := modelstest.Pairs()[0]
+		k.Files = map[string][]byte{"picture.axmodel": modelstest.Net(tt.image, tt.vector)}
+		c, _ := openedAs[*models.CLIP](t, k)
+		if c.Filter != tt.filter || c.Norm != tt.norm {
+			t.Errorf("%s: filter %v, norm %v", tt.image, c.Filter, c.Norm)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestCLIPFiles: a preprocessor_config.json says how pictures are made, and what is wrong is said,
 // with the file.
 func TestCLIPFiles(t *testing.T) {
