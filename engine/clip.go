@@ -54,14 +54,18 @@ func (b *clip) Encode(ctx context.Context, pieces []chat.Piece, first bool) ([]i
 	if b.text == nil {
 		return nil, b.lacks("text")
 	}
-	if b.p.Lower {
+	return encodeCLIP(ctx, b.p, pieces, first)
+}
+
+func encodeCLIP(ctx context.Context, p *models.CLIP, pieces []chat.Piece, first bool) ([]int32, error) {
+	if p.Lower {
 		for i := range pieces {
 			pieces[i].Text = strings.ToLower(pieces[i].Text)
 		}
 	}
-	ids, err := encodePieces(ctx, b.p.Tokenizer(), pieces, false)
+	ids, err := encodePieces(ctx, p.Tokenizer(), pieces, false)
 	if first {
-		ids = append(b.p.Begin[:len(b.p.Begin):len(b.p.Begin)], ids...)
+		ids = append(p.Begin[:len(p.Begin):len(p.Begin)], ids...)
 	}
 	return ids, err
 }

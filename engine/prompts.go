@@ -37,6 +37,12 @@ func Prompts(p models.Opened, name string) (*Model, error) {
 	case *models.TextEncoder:
 		b.tokenizer = p.Tokenizer()
 		b.info = Info{Context: p.Most(), Vocab: b.tokenizer.Vocab(), Hidden: p.Dims, Embedding: true}
+	case *models.CLIP:
+		if p.Text == nil {
+			return nil, fmt.Errorf("%w: %s: %s", ErrUnsupported, o.Name, p.Lacks("text"))
+		}
+		b.tokenizer, b.clip = p.Tokenizer(), p
+		b.info = Info{Context: p.Most(), Vocab: b.tokenizer.Vocab(), Hidden: p.Dims, Embedding: true}
 	default:
 		return nil, fmt.Errorf("%w: %s reads no text", ErrUnsupported, o.Name)
 	}
@@ -47,15 +53,25 @@ func Prompts(p models.Opened, name string) (*Model, error) {
 // promptBackend is a model's tokenizer, without a card.
 type promptBackend struct {
 	tokenizer *tokenizer.Tokenizer
+	clip      *models.CLIP // nil, or says what stands around its texts
 	info      Info
 	sampling  sampler.Params
 }
 
 func (b *promptBackend) Encode(ctx context.Context, pieces []chat.Piece, first bool) ([]int32, error) {
+	if b.clip != nil {
+		return encodeCLIP(ctx, b.clip, pieces, first)
+	}
 	return encodePieces(ctx, b.tokenizer, pieces, first)
 }
 
-func (b *promptBackend) Ends() []int32            { return b.tokenizer.Suffix() }
+func (b *promptBackend) Ends() []int32 {
+	if b.clip != nil {
+		return b.clip.Ends
+	}
+	return b.tokenizer.Suffix()
+}
+
 func (b *promptBackend) Text(ids []int32) string  { return b.tokenizer.Decode(ids, true) }
 func (b *promptBackend) Info() Info               { return b.info }
 func (b *promptBackend) Sampling() sampler.Params { return b.sampling }

@@ -3,9 +3,11 @@ package engine
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/modelstest"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -74,4 +76,54 @@ func TestPrompts(t *testing.T) {
 	if _, err := Prompts(&models.Kokoro{}, "speaker"); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("a model that speaks: %v", err)
 	}
+}
+
+// TestPromptsCLIP: a text of a pair of encoders has the tokens of the loaded pair, and an encoder
+// of pictures alone says what it lacks.
+func TestPromptsCLIP(t *testing.T) {
+	t.Parallel()
+	for _, family := range []string{"CLIP", "SigLIP2"} {
+		e := modelstest.CLIP{Seed: 1, Layout: family}
+		m, _, _ := onCard(t, e.Write, softCard, OpenOptions{})
+		bare := promptsOf(t, e)
+		r := Request{Prompt: "A cat", Raw: true}
+		got, err := bare.Tokens(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := m.Tokens(t.Context(), r); err != nil || !slices.Equal(got, want) || len(got) == 0 {
+			t.Errorf("%s: %v, loaded %v, %v", family, got, want, err)
+		}
+		if !slices.Equal(bare.b.Ends(), m.b.Ends()) || bare.Info().Context != m.Info().Context || !bare.Info().Embedding {
+			t.Errorf("%s: %v, %+v", family, bare.b.Ends(), bare.Info())
+		}
+	}
+	eyes, err := openWritten(t.TempDir(), modelstest.CLIP{Seed: 1, Layout: "Immich", Only: "picture", Side: 192, Dims: 512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer eyes.Close()
+	if _, err := Prompts(eyes, ""); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "no encoder of a text") {
+		t.Errorf("pictures alone: %v", err)
+	}
+}
+
+func promptsOf(t *testing.T, e modelstest.CLIP) *Model {
+	t.Helper()
+	p, err := openWritten(t.TempDir(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, err := Prompts(p, "")
+	if err := errors.Join(err, p.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return bare
+}
+
+func openWritten(dir string, e modelstest.CLIP) (models.Opened, error) {
+	if err := e.Write(dir); err != nil {
+		return nil, err
+	}
+	return models.OpenAny(dir)
 }
