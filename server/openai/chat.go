@@ -19,6 +19,7 @@ import (
 type chatRequest struct {
 	wire.ChatCompletionRequest
 	extra
+	continuation
 	Tools          ollamatype.Tools `json:"tools"`
 	ResponseFormat struct {
 		Type       string          `json:"type"`
@@ -28,6 +29,27 @@ type chatRequest struct {
 			Strict bool            `json:"strict"`
 		} `json:"json_schema"`
 	} `json:"response_format"`
+}
+
+// continuation are vLLM's fields that say where the prompt ends. A last message of the assistant's
+// is always gone on from, as in Ollama: they can be wrong, but change nothing.
+type continuation struct {
+	Answer   *bool `json:"add_generation_prompt"`
+	Continue bool  `json:"continue_final_message"`
+}
+
+// check returns an error if the fields ask for a prompt that the request does not become.
+func (c continuation) check(r *prompt.Request) error {
+	last := r.Continues()
+	switch {
+	case c.Continue && c.Answer != nil && *c.Answer:
+		return body.Fail(400, "continue_final_message and add_generation_prompt cannot be had together")
+	case c.Continue && !last:
+		return body.Fail(400, "continue_final_message wants a last message of the assistant's, without tool calls")
+	case !last && c.Answer != nil && !*c.Answer:
+		return body.Fail(400, "add_generation_prompt cannot be false: a prompt ends where the model's answer begins")
+	}
+	return nil
 }
 
 const chatName = "ChatCompletionRequest"
@@ -45,6 +67,9 @@ func readChat(from prompt.From, b []byte) (*prompt.Request, prompt.Encoder, erro
 	n, err := c.chatChoices()
 	if err == nil {
 		err = c.apply(r)
+	}
+	if err == nil {
+		err = c.continuation.check(r)
 	}
 	if err == nil {
 		err = prompt.CheckTop(c.TopLogprobs)

@@ -90,13 +90,12 @@ func ids(t prompt.Tokens) []int32 { return append([]int32{}, t.IDs...) }
 
 // tokenize is the body of /tokenize: a prompt, or a conversation.
 type tokenize struct {
+	continuation
 	Model    string          `json:"model"`
 	Prompt   *string         `json:"prompt"`
 	Messages json.RawMessage `json:"messages"`
 	Special  *bool           `json:"add_special_tokens"`
 	Strings  bool            `json:"return_token_strs"`
-	Answer   *bool           `json:"add_generation_prompt"`
-	Continue bool            `json:"continue_final_message"`
 	Template string          `json:"chat_template"`
 }
 
@@ -130,19 +129,13 @@ func readTokenize(from prompt.From, b []byte) (*prompt.Request, prompt.Encoder, 
 		return nil, nil, body.Fail(400, "chat_template is not accepted: the model's own is used")
 	case t.Special != nil && *t.Special:
 		return nil, nil, body.Fail(400, "add_special_tokens is not accepted with messages: the model's template says which there are")
-	case t.Continue && t.Answer != nil && *t.Answer:
-		return nil, nil, body.Fail(400, "continue_final_message and add_generation_prompt cannot be had together")
-	case !t.Continue && t.Answer != nil && !*t.Answer:
-		return nil, nil, body.Fail(400, "add_generation_prompt cannot be false: a prompt ends where the model's answer begins")
 	}
 	r, _, err := readChat(from, b)
 	if err != nil {
 		return nil, nil, err
 	}
-	said := r.Ask.Messages
-	last := len(said) > 0 && said[len(said)-1].Role == "assistant" && len(said[len(said)-1].ToolCalls) == 0
-	if last != t.Continue {
-		return nil, nil, body.Fail(400, "continue_final_message must be true if the last message is the assistant's, and only then")
+	if r.Continues() && !t.Continue {
+		return nil, nil, body.Fail(400, "continue_final_message must be true if the last message is the assistant's")
 	}
 	r.Ask.Truncate = false
 	return r, asTokenize{strings: t.Strings}, nil

@@ -171,11 +171,7 @@ func (r *Request) Engine(base sampler.Params, m Model) (er ask.Request, isChat b
 	}
 	if isChat {
 		er.Messages = conversation(r.Ask.Messages, m)
-		// An assistant's turn at the end is a beginning to go on from.
-		if n := len(r.Ask.Messages); n > 0 {
-			last := &r.Ask.Messages[n-1]
-			er.Continue = last.Role == "assistant" && len(last.ToolCalls) == 0
-		}
+		er.Continue = r.Continues()
 		return er, true, unknown, nil
 	}
 	if er.System == "" && !er.Raw && er.Suffix == "" {
@@ -193,6 +189,13 @@ func (r *Request) Engine(base sampler.Params, m Model) (er ask.Request, isChat b
 		er.Images, isChat = nil, true
 	}
 	return er, isChat, unknown, nil
+}
+
+// Continues says whether a chat's last message is the assistant's, which is a beginning that the
+// answer goes on from.
+func (r *Request) Continues() bool {
+	n := len(r.Ask.Messages)
+	return n > 0 && r.Ask.Messages[n-1].Role == "assistant" && len(r.Ask.Messages[n-1].ToolCalls) == 0
 }
 
 // conversation is what a request's messages become to a model: its Modelfile's come first, and no

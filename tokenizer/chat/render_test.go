@@ -24,6 +24,12 @@ func TestContinue(t *testing.T) {
 	if err != nil || !strings.HasSuffix(joined(pieces), "<|im_start|>assistant\nupon a") {
 		t.Fatalf("%q %v", joined(pieces), err)
 	}
+	thinks, _ := Builtin("Qwen3")
+	pieces, err = thinks.Render(t.Context(), Conversation{Continue: true, Think: ThinkOn,
+		Messages: []Message{{Role: "user", Content: "Once"}, {Role: "assistant", Content: "upon a", Thinking: "A tale."}}})
+	if err != nil || !strings.HasSuffix(joined(pieces), "<|im_start|>assistant\n<think>\nA tale.\n</think>\n\nupon a") {
+		t.Fatalf("an answer after a thought: %q %v", joined(pieces), err)
+	}
 	g, err := NewGo(goTemplateSource)
 	if err != nil {
 		t.Fatal(err)

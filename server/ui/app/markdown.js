@@ -130,6 +130,7 @@ export class Flow {
 
   reset() {
     this.src = '';
+    this.ended = false;
     this.at = 0; // where the last block begins
     this.tail = null;
     this.drawn = null;
@@ -145,10 +146,10 @@ export class Flow {
     this.el.replaceChildren();
   }
 
-  // set shows the text; ended: no more comes. What is long is drawn in turns.
+  // set shows the text; ended: no more comes. What is long is drawn in turns. What goes on after its end is drawn anew: its last block was closed.
   set(text, ended) {
     text = text.replace(/\r\n?/g, '\n');
-    if (!text.startsWith(this.src)) this.reset();
+    if (!text.startsWith(this.src) || (this.ended && (!ended || text !== this.src))) this.reset();
     this.src = text;
     this.ended = ended;
     this.go();

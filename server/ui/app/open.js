@@ -122,6 +122,31 @@ export async function edit(x, text, pieces) {
 // again answers anew, with the conversation's model as it is now: beside the first answer. A picture is drawn with another seed.
 export const again = (x) => reply(x.parent, { anew: true });
 
+// goesOn says whether a model can go on from an answer's words: one that has some, and neither calls nor pictures.
+export const goesOn = (x) => !!x.text?.trim() && !x.calls?.length && !x.draws && !x.images?.length;
+
+// goOn lets the conversation's model go on from an answer's last word, in its place; where turns follow it, in a copy beside it.
+export async function goOn(x) {
+  const now = open.get();
+  if (now.turns.some((y) => y.parent === x.id)) return rewrite(x, x.text, true);
+  const chosen = models.get()?.find((m) => m.name === now.chat.model);
+  x.model = chosen && talks(chosen) ? chosen.name : x.model || now.chat.model;
+  const run = answer(now.chat, store.path(now.turns, x.parent), x, true);
+  const chat = { ...now.chat, updated: Date.now() };
+  show(chat, now.turns);
+  hurry();
+  await store.saveChat(chat);
+  return run;
+}
+
+// rewrite keeps an answer in other words beside the model's own; on: the model goes on from them.
+export async function rewrite(x, text, on = false) {
+  const turn = store.newTurn(x.chat, x.parent, 'assistant', { text: text.trimEnd(), model: x.model, state: 'done', ...(text !== x.text && { edited: true }),
+    ...(x.thinking && { thinking: x.thinking, thinkMs: x.thinkMs }) });
+  await add([turn], turn.id);
+  return on ? goOn(turn) : undefined;
+}
+
 // results gives the results of an answer's calls, and lets the model go on.
 export async function results(x, list) {
   const now = open.get();

@@ -121,12 +121,17 @@ class Run {
   stop() { this.abort.abort(); }
 }
 
-// answer asks for the turn that follows path, fills it in, and keeps it. It returns the run at once.
-export function answer(chat, path, turn) {
+// answer asks for the turn that follows path, fills it in, and keeps it. It returns the run at once. on: the turn's own words are the
+// beginning, and the model goes on from them.
+export function answer(chat, path, turn, on = false) {
   const run = new Run(turn);
   runs.set(turn.id, run);
   busy.set(runs.size);
-  Object.assign(turn, { state: 'running', tab, beat: Date.now(), text: '', thinking: '', calls: [] });
+  Object.assign(turn, { state: 'running', tab, beat: Date.now() }, { calls: [] }, on ? { text: turn.text.trimEnd(), thinking: turn.thinking ?? '' } : { text: '', thinking: '' });
+  if (on) {
+    path = [...path, { ...turn }]; // as it is now: the request is made of it
+    for (const k of ['error', 'status', 'cut', 'warning']) delete turn[k];
+  }
   run.done = go(run, chat, path, turn).finally(() => {
     runs.delete(turn.id);
     busy.set(runs.size);
@@ -162,7 +167,12 @@ async function go(run, chat, path, turn) {
 // write fills a turn with words. came is called after each piece.
 async function write(run, chat, path, turn, came) {
   const started = performance.now();
-  const body = JSON.stringify(request(chat, path, turn.model));
+  const on = path[path.length - 1]?.id === turn.id;
+  const asked = request(chat, path, turn.model);
+  if (on) delete asked.format; // the server would hold what comes to a whole object, and this is the rest of one
+  const body = JSON.stringify(asked);
+  const before = (on && turn.stats?.output) || 0; // tokens of what it goes on from
+  delete turn.stats;
   const r = await call('/api/chat', { method: 'POST', body, signal: run.abort.signal, headers: { 'X-Session-Id': session(chat) } });
   if (!r.ok) throw await refusal(r);
   turn.cut = cut(r.headers.get('Axle-Truncated'));
@@ -185,7 +195,7 @@ async function write(run, chat, path, turn, came) {
   if (!ended) throw new Refused(0, t('broke'));
   turn.state = 'done';
   turn.stats = {
-    prompt: ended.prompt_eval_count ?? 0, output: ended.eval_count ?? 0, reason: ended.done_reason,
+    prompt: ended.prompt_eval_count ?? 0, output: before + (ended.eval_count ?? 0), used: (ended.prompt_eval_count ?? 0) + (ended.eval_count ?? 0), reason: ended.done_reason,
     rate: ended.eval_duration ? (ended.eval_count / ended.eval_duration) * 1e9 : 0, load: (ended.load_duration ?? 0) / 1e9,
   };
 }

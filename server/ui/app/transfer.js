@@ -55,7 +55,7 @@ function taken(x, chat, ids) {
   const turn = store.newTurn(chat.id, ids.get(x.parent) ?? null, x.role, { text: x.text });
   for (const k of ['thinking', 'model', 'tool', 'error', 'state', 'warning', 'size']) if (text(x[k])) turn[k] = x[k];
   for (const k of ['thinkMs', 'firstMs', 'at', 'seed', 'seconds']) if (Number.isFinite(x[k])) turn[k] = x[k];
-  if (x.draws === true) turn.draws = true;
+  for (const k of ['draws', 'edited']) if (x[k] === true) turn[k] = true;
   if (turn.state === 'running' && !late(x)) turn.state = 'stopped';
   if (Array.isArray(x.images)) {
     turn.images = x.images.filter((i) => /^image\/[\w.+-]+$/.test(i?.type) && /^[A-Za-z0-9+/=]+$/.test(i?.data)).map(({ type, data, name }) => ({ type, data, name: text(name) ? name : '' }));

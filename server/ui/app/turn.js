@@ -114,7 +114,33 @@ function Waiting({ x }) {
   return html`<div class="waiting"><span class="dots" aria-hidden="true"><i></i><i></i><i></i></span><span>${text}</span></div>`;
 }
 
-function Answer({ x, now, last, grow }) {
+// Rewriting is where an answer's words are edited: kept as they are then, or gone on from.
+function Rewriting({ x, end }) {
+  const [text, setText] = useState(x.text);
+  const area = useRef();
+  useEffect(() => { area.current.focus(); }, []);
+  const keep = (on) => {
+    if (!text.trim()) return;
+    end();
+    if (text !== x.text) it.rewrite(x, text, on);
+    else if (on) it.goOn(x);
+  };
+  return html`<article class="turn answer editing"><form onSubmit=${(e) => { e.preventDefault(); keep(true); }}>
+    <textarea ref=${area} dir="auto" rows=${Math.min(20, text.split('\n').length + 2)} aria-label=${t('edit.answer')} value=${text} onInput=${(e) => setText(e.target.value)}
+      onKeyDown=${(e) => {
+        if (e.key === 'Escape') { e.stopPropagation(); end(); }
+        if (e.key === 'Enter' && (e.ctrlKey || e.metaKey)) { e.preventDefault(); keep(true); }
+      }} />
+    <div class="row end"><button type="button" onClick=${end}>${t('cancel')}</button><button type="button" class="keep" disabled=${!text.trim()} onClick=${() => keep(false)}>${t('edit.keep')}</button><button
+      class="primary" disabled=${!text.trim()}>${t('go.on')}</button></div></form></article>`;
+}
+
+function Answer(props) {
+  const [editing, edit] = useState(false);
+  return editing ? html`<${Rewriting} x=${props.x} end=${() => edit(false)} />` : html`<${Answered} ...${props} edit=${() => edit(true)} />`;
+}
+
+function Answered({ x, now, last, grow, edit }) {
   const run = runs.get(x.id);
   const [, tick] = useState(0);
   const body = useRef();
@@ -141,11 +167,12 @@ function Answer({ x, now, last, grow }) {
     lived.current = live;
   });
   const broken = late(x);
+  const words = !live && it.goesOn(x);
   const s = x.stats;
   const calls = x.calls?.length ? x.calls : null;
   const drawn = x.images?.length && [t('draw.seed', { seed: x.seed }), x.size?.replace('x', ' × '), x.seconds > 0 && span(x.seconds)].filter(Boolean).join(' · ');
-  const facts = drawn || s && [s.output === 1 ? t('token') : t('tokens', { n: number(s.output) }), s.rate > 0 && s.output > 1 && t('rate', { n: number(s.rate, 1) }), x.firstMs !== undefined && t('first.after', { time: span(x.firstMs / 1000) }),
-    s.load > 1 && t('loaded.in', { time: span(s.load) })].filter(Boolean).join(' · ');
+  const facts = drawn || [...(s ? [s.output === 1 ? t('token') : t('tokens', { n: number(s.output) }), s.rate > 0 && s.output > 1 && t('rate', { n: number(s.rate, 1) }), x.firstMs !== undefined && t('first.after', { time: span(x.firstMs / 1000) }),
+    s.load > 1 && t('loaded.in', { time: span(s.load) })] : []), x.edited && t('edited')].filter(Boolean).join(' · ');
   return html`<article class=${live ? 'turn answer live' : 'turn answer'} data-id=${x.id} aria-busy=${live} aria-label=${t('answer.of', { model: short(x.model) })}>
     <div class="who">${short(x.model)}</div>
     ${x.cut && html`<p class="note cut"><${Icon} name="warn" size="16" />${t('cut', { cut: number(x.cut.cut), prompt: number(x.cut.prompt), limit: number(x.cut.limit) })}</p>`}
@@ -159,11 +186,12 @@ function Answer({ x, now, last, grow }) {
     ${x.state === 'failed' && html`<p class="failed" role="alert"><${Icon} name="warn" size="16" /><span dir="auto">${x.error}</span></p>`}
     ${x.state === 'stopped' && html`<p class="note">${t('stopped')}</p>`}
     ${broken && html`<p class="note">${t('broken.off')}</p>`}
-    ${s?.reason === 'length' && html`<p class="note">${t('length')}</p>`}
+    ${!live && s?.reason === 'length' && html`<p class="note">${t('length')}</p>`}
+    ${words && (broken || x.state === 'stopped' || x.state === 'failed' || s?.reason === 'length') && html`<button type="button" class="chip go-on" onClick=${() => it.goOn(x)}><${Icon} name="right" size="16" />${t('go.on')}</button>`}
     ${(!live || null) && html`<div class="acts"><${Beside} now=${now} x=${x} />${x.images?.length ? html`<${Button} icon="down" label=${t('draw.save')} onClick=${() => download(x)} class="save" />` : x.draws ? null
       : html`<${Button} icon="copy" label=${t('copy')} onClick=${() => copy(x.text)} />`}${
       x.text && html`<${Aloud} id=${x.id} drawn=${async () => { await flow.current.all(); return body.current; }} />`}<${Button} icon="again"
-      label=${t(x.draws ? 'draw.again' : 'again')} onClick=${() => it.again(x)} class="again" /><${Button} icon="branch" label=${t('branch')} onClick=${() => it.branch(x)} /><${Button} icon="trash" label=${t('delete')}
+      label=${t(x.draws ? 'draw.again' : 'again')} onClick=${() => it.again(x)} class="again" />${words && html`<${Button} icon="edit" label=${t('edit.answer')} onClick=${edit} class="rewrite" />`}<${Button} icon="branch" label=${t('branch')} onClick=${() => it.branch(x)} /><${Button} icon="trash" label=${t('delete')}
       onClick=${() => remove(x)} /><span class="facts">${facts}</span></div>`}
   </article>`;
 }
