@@ -114,4 +114,36 @@ export const goes = {
       await page.close();
     }
   },
+
+  // How full the context is follows what the server counts, and what is said to go first is what the server cuts, before it does.
+  async fills(t) {
+    for (const o of [{}, { wide: 390, high: 800, phone: true }]) {
+      const page = await open(t, o);
+      await inPage(page, `const it = await use('open'); await it.go(null); await it.change({ options: { num_ctx: 100 } });`);
+      await choose(page, 'scripted-chat:latest');
+      const full = `document.querySelector('.room progress')`;
+      const cut = `!!${said}.querySelector('.note.cut')`;
+      equal('a bar where nothing was said', await page.run(`!!${full}`), false);
+      for (let n = 1, warned = false; ; n++) {
+        await asked(page, `Question ${n} ${say(words(15))}`, n);
+        await page.until('the bar', `!!${full}`);
+        if (await page.run(cut)) {
+          holds('what was cut was said before', warned);
+          break;
+        }
+        holds('it fits for long', n < 10);
+        const { prompt, output, used } = await inPage(page, `const it = await use('open'); return it.open.get().path.at(-1).stats;`);
+        equal('what is used', used, prompt + output);
+        equal('what the bar shows', await page.run(`[${full}.max, ${full}.value]`), [100, Math.min(100, used)]);
+        await page.run(`document.querySelector('${at.text}').focus()`);
+        await page.type(`Question ${n + 1} ${say(words(15))}`);
+        await page.until('more with what is typed', `${full}.value > ${used} || ${full}.value === 100`);
+        warned = await page.run(`/left out/.test(document.querySelector('.composer .note.cut')?.textContent ?? '')`);
+        if (warned) holds('which turn goes', await page.run(`/“(Question 1|word0 word1)/.test(document.querySelector('.composer .note.cut').textContent)`));
+        await page.run(`document.querySelector('${at.text}').select(); document.execCommand('delete')`);
+      }
+      holds('the page is as wide as the screen', await page.run('document.documentElement.scrollWidth <= innerWidth'));
+      await page.close();
+    }
+  },
 };

@@ -6,6 +6,7 @@ import { Button, Icon } from './icons.js';
 import { models, state } from './live.js';
 import * as it from './open.js';
 import { large, mostText, pasted, Pieces, read, said, tokens } from './pieces.js';
+import { Room } from './room.js';
 import { enterSends, sends, settings, touch } from './settings.js';
 import { weight } from './talk.js';
 import { Pictures } from './turn.js';
@@ -140,6 +141,7 @@ export function Composer({ now, grow }) {
   return html`<form class="composer" id="form" onSubmit=${send}>
     <${Pictures} list=${pictures} remove=${(i) => setPictures(pictures.filter((_, j) => j !== i))} />
     <${Pieces} list=${pieces} drop=${(i) => { setPieces(pieces.filter((_, j) => j !== i)); area.current.focus(); }} open=${(i) => { setPieces(pieces.filter((_, j) => j !== i)); into(pieces[i].text); }} />
+    ${!draws && html`<${Room} chat=${now.chat} path=${now.path} typed=${said({ text, pieces })} room=${room} />`}
     ${long > room && html`<p class="note cut"><${Icon} name="warn" size="16" />${t('piece.context', { n: number(long), model: short(now.chat.model), room: number(room) })}</p>`}
     <textarea id="text" class=${text.length > muchText ? 'much' : ''} key=${id} ref=${area} rows="1" dir="auto" placeholder=${t(draws ? 'draw.what' : 'message')} aria-label=${t(draws ? 'draw.what' : 'message')} enterkeyhint=${enterSends() ? 'send' : 'enter'} value=${text}
       onInput=${(e) => setText(e.target.value)}
