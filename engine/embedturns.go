@@ -11,9 +11,9 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// This file makes vectors with models whose texts are a user's turn of a chat (Qwen3-VL-Embedding).
-// A turn has a text, a picture, or a picture and a text behind it. Pictures go the way that those of
-// chats go.
+// This file makes vectors with models whose inputs are a user's turn of a chat, as those of
+// Qwen3-VL-Embedding are. A turn has a text, a picture, or a picture and a text behind it. Pictures
+// are read, encoded and cached as those of chats are.
 
 // turner is what a backend that makes vectors of turns with pictures has in addition. EmbedTurns is
 // Embed of prompts that have a placeholder for each row of their picture. A nil picture is none.
@@ -31,7 +31,8 @@ func embedTurned(ctx context.Context, b Backend, inputs [][]int32, pictures [][]
 	return b.Embed(ctx, inputs, key)
 }
 
-// embedTurns is Embed for a model whose texts are turns. system returns the system text of an input.
+// embedTurns is Embed for a model whose inputs are turns. system returns the system text of input
+// i.
 func embedTurns(ctx context.Context, m *Model, r EmbedRequest, system func(i int) string) (out Embeddings, err error) {
 	start := time.Now()
 	if r.Dimensions < 0 || r.Dimensions > m.info.Hidden {

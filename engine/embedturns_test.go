@@ -8,11 +8,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/internal/fair"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -125,11 +128,13 @@ func TestEmbedTurnsRefused(t *testing.T) {
 		want error
 		says string
 	}{
-		"no picture":      {EmbedRequest{Input: []string{"", "a", ""}, Pictures: [][]byte{good, nil, []byte("GIF?")}}, ErrRequest, "picture"},
+		"no picture": {EmbedRequest{Input: []string{"", "a", ""}, Pictures: [][]byte{good, nil, []byte("GIF?")}}, ErrRequest,
+			"picture"},
 		"dimensions":      {EmbedRequest{Input: []string{"a"}, Dimensions: 65}, ErrRequest, "between 0 and 64"},
 		"too few":         {EmbedRequest{Input: []string{"a", "b"}, Pictures: [][]byte{good}}, ErrRequest, "1 pictures for 2 inputs"},
 		"a prompt's name": {EmbedRequest{Input: []string{"a"}, PromptName: "quarry"}, ErrRequest, "take one of document, query"},
-		"two tasks":       {EmbedRequest{Input: []string{"a"}, PromptName: "document", Instruction: "b"}, ErrRequest, "takes no instruction"},
+		"two tasks": {EmbedRequest{Input: []string{"a"}, PromptName: "document", Instruction: "b"}, ErrRequest,
+			"takes no instruction"},
 	} {
 		_, err := m.Embed(t.Context(), tt.r)
 		if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.says) {
@@ -150,8 +155,8 @@ func TestEmbedTurnsRefused(t *testing.T) {
 		t.Fatalf("%+v (%v)", got.Cuts, err)
 	}
 	for _, n := range []int{10, 40} { // the turn alone, and the turn with the picture, have more
-		if _, err := m.Embed(t.Context(), EmbedRequest{Input: []string{long}, Pictures: [][]byte{good}, Truncate: true, NumCtx: n}); !errors.As(err,
-			new(*ContextError)) {
+		r := EmbedRequest{Input: []string{long}, Pictures: [][]byte{good}, Truncate: true, NumCtx: n}
+		if _, err := m.Embed(t.Context(), r); !errors.As(err, new(*ContextError)) {
 			t.Errorf("%d tokens: %v", n, err)
 		}
 	}
@@ -159,6 +164,101 @@ func TestEmbedTurnsRefused(t *testing.T) {
 		t.Error(err)
 	}
 	clean(t, b)
+}
+
+// TestEmbedTurnsRoom: requests of two keys with more pictures than there is room for at once get
+// their vectors, and give the room back.
+func TestEmbedTurnsRoom(t *testing.T) {
+	dir, c := turnsPackage(t)
+	m, b := load(t, dir, openSoft, OpenOptions{Parallel: 2, MaxQueue: 4})
+	g := b.m.pictures.encoder
+	g.most = 2 * g.each // a group of four asks for more, and gets all
+	g.room = fair.New(0, g.most)
+	random := rand.New(rand.NewPCG(7, 8))
+	var r EmbedRequest
+	for i := range 10 {
+		r.Input, r.Pictures = append(r.Input, strings.Repeat("a", i%3)), append(r.Pictures, filed(t, axmodeltest.RandomPicture(c, random)))
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	all := make([]Embeddings, 2)
+	var wg sync.WaitGroup
+	for i, key := range []string{"a", "b"} {
+		wg.Go(func() {
+			own, err := r, error(nil)
+			own.Key = key
+			if all[i], err = m.Embed(ctx, own); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	for i := range r.Input {
+		one, err := m.Embed(ctx, EmbedRequest{Input: r.Input[i : i+1], Pictures: r.Pictures[i : i+1]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, got := range all {
+			for k, x := range got.Vectors[i] {
+				if math.Abs(float64(x-one.Vectors[0][k])) > 1e-3 {
+					t.Fatalf("picture %d has %v among others, and alone %v", i, got.Vectors[i][:4], one.Vectors[0][:4])
+				}
+			}
+		}
+	}
+	if len(g.held) != 0 || g.room.Left() != g.most {
+		t.Errorf("%d pictures are held, %d of %d bytes are left", len(g.held), g.room.Left(), g.most)
+	}
+	clean(t, b)
+}
+
+// TestEmbedTurnsCopies: two cards hold a copy each; one that is lost leaves the other at work. A
+// picture that cannot be read is named by its place in the request.
+func TestEmbedTurnsCopies(t *testing.T) {
+	dir, c := turnsPackage(t)
+	var o OpenOptions
+	for range 2 {
+		c, err := OpenCard(openSoft, CardOptions{Check: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		o.Copies = append(o.Copies, c)
+	}
+	m, err := Open(t.Context(), dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	file := filed(t, axmodeltest.RandomPicture(c, rand.New(rand.NewPCG(9, 9))))
+	r := EmbedRequest{Input: []string{"", "a", "b", "c"}, Pictures: [][]byte{file, nil, file, []byte("GIF?")}}
+	if _, err := m.Embed(t.Context(), r); func() bool { pe := (*PictureError)(nil); return !errors.As(err, &pe) || pe.Index != 3 }() {
+		t.Errorf("%v does not name the fourth", err)
+	}
+	r.Pictures[3] = file
+	want, err := m.Embed(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Copies[0].Lose(&axcl.Error{Op: "test", Layer: axcl.NoLayer, Kind: axcl.ErrLost})
+	got, err := m.Embed(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range want.Vectors {
+		for k, x := range want.Vectors[i] {
+			if math.Abs(float64(x-got.Vectors[i][k])) > 1e-3 {
+				t.Fatalf("input %d: %v, before the loss %v", i, got.Vectors[i][:4], want.Vectors[i][:4])
+			}
+		}
+	}
+	o.Copies[1].Lose(&axcl.Error{Op: "test", Layer: axcl.NoLayer, Kind: axcl.ErrLost})
+	if _, err := m.Embed(t.Context(), r); !errors.Is(err, axcl.ErrLost) {
+		t.Errorf("all cards lost: %v", err)
+	}
 }
 
 // turnsPackage compiles a random Qwen3-VL that makes vectors.

@@ -429,6 +429,14 @@ func TestSightStatesNative(t *testing.T) {
 	testSightStates(t, open)
 }
 
+// TestEmbedTurnsNative is TestEmbedTurns through the vendor's ABI.
+func TestEmbedTurnsNative(t *testing.T) {
+	//proves:G19
+	lane.NoRace(t)
+	open, _ := onSim(t, "hazards=strict")
+	testEmbedTurns(t, open)
+}
+
 // TestLocateNative is TestLocate through the vendor's ABI.
 func TestLocateNative(t *testing.T) {
 	lane.Slow(t)

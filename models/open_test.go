@@ -273,6 +273,33 @@ func TestMixedFamilies(t *testing.T) {
 	})
 }
 
+// TestEmbeddingPackageSees: an embedding package of Qwen3-VL's layers takes turns of a chat, and
+// pictures if it has an encoder.
+func TestEmbeddingPackageSees(t *testing.T) {
+	b := newBench(t)
+	b.seeing("qwen3_vl_text", 64, 3, "m_vision_384x384.axmodel",
+		encoder(axcl.Uint8, []int{1, 576, 512, 3}, axcl.FP32, rows("out", 144, 64)), qwenWords...)
+	b.write("config.json", []byte(`{"is_embedding": true, "template_filename_axmodel": "qwen3_vl_text_p128_l%d_together.axmodel"}`))
+	b.write("qwen3_vl_text_post.axmodel", axmodeltest.VendorHead(64, 64, 8, axcl.BF16, false).Marshal())
+	p := b.open()
+	if all := p.Capabilities(); !p.Embedding || !slices.Equal(all, []string{"embedding", "vision"}) ||
+		!slices.Equal(p.Info().Capabilities, all) || p.Memory().Encoder == 0 {
+		t.Errorf("%v %v %+v", p.Embedding, all, p.Memory())
+	}
+	for _, tt := range []struct{ name, task, want string }{
+		{"", "", "Represent the user's input."}, {"", "Find it.", "Find it."}, {"document", "", "Represent the user's input."},
+		{"query", "", "Retrieve images or text relevant to the user's query."}, {"query", "Find it.", "Find it."},
+	} {
+		if got, err := p.Prompts().Before(tt.name, tt.task); got != tt.want || err != nil || !p.Prompts().Turns {
+			t.Errorf("prompt %q, task %q: %q (%v)", tt.name, tt.task, got, err)
+		}
+	}
+	b.remove("m_vision_384x384.axmodel")
+	if p := b.open(); !slices.Equal(p.Capabilities(), []string{"embedding"}) || !p.Prompts().Turns {
+		t.Errorf("without an encoder: %v", p.Capabilities())
+	}
+}
+
 func TestEmbeddingPackage(t *testing.T) {
 	b := newBench(t)
 	b.vendor("", "qwen3_p128_l%d_together.axmodel", 2, "qwen3_post.axmodel")
