@@ -22,6 +22,7 @@ type Drawing struct {
 	Done          bool
 	Width, Height int    // of Pixels
 	Pixels        []byte // red, green, blue, by rows from the top; nil where the step shows nothing
+	Cuts          []Cut  // with the first event: of the prompts, those that were cut
 }
 
 // Draws is what a model that draws can do.

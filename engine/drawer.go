@@ -169,6 +169,7 @@ type drawing struct {
 	ids      [2][]int32 // of the prompt, and of what is not to be seen: nil where the denoiser is asked once
 	guidance float64
 	shows    map[int]bool // steps that are shown
+	cuts     []Cut        // of the prompts
 	states   [2][]byte    // of the prompts, where they do not stay on the card
 }
 
@@ -211,12 +212,15 @@ func (b *drawer) begin(ctx context.Context, r DrawRequest) (*drawing, error) {
 		prompts = append(prompts, r.Negative)
 	}
 	for i, text := range prompts {
-		tok := b.p.Tokenizer
-		if g.ids[i], _, err = tok.Window(ctx, text, b.p.Text.In[0].Shape[1], tok.Suffix()[0]); err != nil {
+		tok, room, cut := b.p.Tokenizer, b.p.Text.In[0].Shape[1], 0
+		if g.ids[i], cut, err = tok.Window(ctx, text, room, tok.Suffix()[0]); err != nil {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
 			return nil, fmt.Errorf("%w: the prompt: %w", ErrRequest, err)
+		}
+		if room -= len(tok.Prefix()) + len(tok.Suffix()); cut > 0 {
+			g.cuts = append(g.cuts, Cut{Limit: room, Prompt: room + cut, Kept: room})
 		}
 	}
 	return g, nil
@@ -280,6 +284,9 @@ func (g *drawing) draw(ctx context.Context, tell func(Drawing)) error {
 	asked, eps, without := make([]float32, len(x)), make([]float32, len(x)), make([]float32, len(x))
 	for step := range g.way.Steps() {
 		at := Drawing{Step: step + 1, Steps: g.way.Steps()}
+		if step == 0 {
+			at.Cuts = g.cuts
+		}
 		if !g.way.Idle(step) {
 			g.way.Ask(step, asked, x)
 			if err := g.denoise(ctx, step, asked, eps, without); err != nil {

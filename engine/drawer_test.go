@@ -6,6 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"iter"
 	"maps"
 	"math"
@@ -21,6 +24,7 @@ import (
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/internal/lane"
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/modelstest"
 	"github.com/axle-llm/axle/vision"
 	"github.com/axle-llm/axle/vision/diffusion"
@@ -184,8 +188,14 @@ func TestDrawRefused(t *testing.T) {
 	if _, _, err := collect(m.Generate(t.Context(), Request{Prompt: "x"})); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("a model that draws writes: %v", err)
 	}
-	if _, err := drawEvents(t.Context(), m, DrawRequest{Prompt: strings.Repeat("cat ", 1000)}); err != nil || c.Err() != nil {
-		t.Errorf("afterwards, of a long prompt: %v, %v", err, c.Err())
+	fits := DrawRequest{Prompt: strings.Repeat("cat ", 75)}
+	if all, err := drawEvents(t.Context(), m, fits); err != nil || all[0].Cuts != nil || c.Err() != nil {
+		t.Errorf("afterwards, of a prompt that fits: %d events, %v, %v", len(all), err, c.Err())
+	}
+	cut := []Cut{{Limit: 75, Prompt: 1000, Kept: 75}, {Limit: 75, Prompt: 76, Kept: 75}}
+	long := DrawRequest{Prompt: strings.Repeat("cat ", 1000), Negative: strings.Repeat("dog ", 76), Steps: 2}
+	if all, err := drawEvents(t.Context(), euler, long); err != nil || !slices.Equal(all[0].Cuts, cut) || all[1].Cuts != nil {
+		t.Errorf("of prompts that are cut: %d events, %v", len(all), err)
 	}
 	gone := func() error { return fmt.Errorf("%w: the link is down", axcl.ErrLost) }
 	d.fail.Store(&gone)
@@ -282,6 +292,7 @@ func TestDrawBytes(t *testing.T) {
 		{"LCM", 4, 0, ids + 4*(latent+4*24+latent) + latent + picture},
 		{"Euler", 5, 0, 2*ids + 5*(latent+2*(4+latent)) + latent + picture},
 		{"Euler", 5, 1, ids + 5*(latent+4+latent) + latent + picture},
+		{"DPM++", 20, 0, 2*ids + 19*(latent+2*(4*24+latent)) + latent + picture}, // the last step changes nothing
 	} {
 		d := &calling{}
 		m, _, _ := onCard(t, modelstest.Diffusion{Seed: 1, Layout: tt.layout}.Write, d.open, OpenOptions{})
@@ -348,6 +359,28 @@ func (n halvingNet) Run(group int, in, out map[string][]byte) error {
 		in[halved] = b
 	}
 	return n.Net.Run(group, in, out)
+}
+
+// TestDrawPlanes: the encoder takes black as −1 and white as 1, in planes of red, green and blue.
+func TestDrawPlanes(t *testing.T) {
+	one := image.NewNRGBA(image.Rect(0, 0, 1, 1))
+	one.SetNRGBA(0, 0, color.NRGBA{255, 0, 128, 255})
+	var file bytes.Buffer
+	if err := png.Encode(&file, one); err != nil {
+		t.Fatal(err)
+	}
+	g := drawing{drawer: &drawer{p: &models.Diffusion{Width: 4, Height: 2}}, r: DrawRequest{Picture: file.Bytes()}}
+	got, err := g.planes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{1, -1, 128/127.5 - 1} {
+		for _, v := range got[8*i : 8*(i+1)] {
+			if v != float32(want) {
+				t.Fatalf("plane %d has %v, want %v", i, v, want)
+			}
+		}
+	}
 }
 
 // TestDrawTogether: keys take turns, a picture each; sixty-four pictures to begin with wait without

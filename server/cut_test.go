@@ -39,6 +39,8 @@ func TestCutIsTold(t *testing.T) {
 			true},
 		{"embed", "/api/embed", `{"model":"scripted-embed","options":{"num_ctx":64},"input":["x","` + long + `","` + long + `"]`, true},
 		{"OpenAI's embeddings", "/v1/embeddings", `{"model":"scripted-embed","input":"` + long + `"`, true},
+		{"a drawing", generations, `{"model":"scripted-drawing","prompt":"` + long + `","n":2`, true},
+		{"a streamed drawing", generations, `{"model":"scripted-drawing","prompt":"` + long + `","stream":true,"progress":true`, true},
 		{"what fits", "/api/chat", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[say:ok]]"}]`, false},
 		{"a larger context", "/api/chat", `{"model":"scripted-chat","options":{"num_ctx":4096},"messages":[{"role":"user","content":"` +
 			long + `"}]`, false},

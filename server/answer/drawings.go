@@ -130,7 +130,7 @@ func (a *Answers) draw(x *request.Exchange, d prompt.Drawing, from bool) error {
 	}
 	req.Key = x.Owner()
 	x.Answer(d, func(r *request.Reply) error {
-		err := a.pictures(x.Ctx(), q, d, req, r)
+		err := a.pictures(x, q, d, req, r)
 		refused = errors.Is(err, ask.ErrRequest) || errors.Is(err, ask.ErrUnsupported)
 		return err
 	})
@@ -138,13 +138,16 @@ func (a *Answers) draw(x *request.Exchange, d prompt.Drawing, from bool) error {
 }
 
 // pictures sends what a model draws.
-func (a *Answers) pictures(ctx context.Context, q *checked, d prompt.Drawing, req ask.DrawRequest, r *request.Reply) error {
-	start := time.Now()
+func (a *Answers) pictures(x *request.Exchange, q *checked, d prompt.Drawing, req ask.DrawRequest, r *request.Reply) error {
+	ctx, start := x.Ctx(), time.Now()
 	for i := range d.Count() {
 		began, done := time.Now(), false
 		for e, err := range q.lease.Draw(ctx, req) {
 			if err != nil {
 				return err
+			}
+			if i == 0 { // all have the same prompts
+				a.cut(x, e.Cuts...)
 			}
 			if e.Done {
 				done = true

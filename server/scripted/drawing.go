@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/vision"
@@ -15,6 +16,9 @@ import (
 
 // Draws is what the model that draws can do.
 var Draws = ask.Draws{Width: 512, Height: 384, Steps: 4, MostSteps: 4, Choices: []int{1, 2, 4}, Guided: true, Guidance: 7, Pictures: true}
+
+// drawnWords is how many words of a prompt are told to be read.
+const drawnWords = 64
 
 // Draw implements the optional interface behind engine.Model.Draw. A picture has a frame in one
 // colour and a middle in another. The frame's is made of the prompt and everything else that was
@@ -49,6 +53,9 @@ func (b *Backend) Draw(ctx context.Context, r ask.DrawRequest) iter.Seq2[ask.Dra
 				return
 			}
 			d := ask.Drawing{Step: step, Steps: steps}
+			if n := len(strings.Fields(r.Prompt)); n > drawnWords && step == 1 {
+				d.Cuts = []ask.Cut{{Limit: drawnWords, Prompt: n, Kept: drawnWords}}
+			}
 			if step < steps && steps-step <= r.Partial {
 				d.Width, d.Height, d.Pixels = Draws.Width, Draws.Height, Drawn(r, false)
 			}
