@@ -39,7 +39,7 @@ func findFaces(ctx context.Context, b Backend, r FaceRequest, name string) ([]Fa
 
 const (
 	faceOverlap = 0.4 // share of what two boxes cover from which on they are of one face
-	faceMost    = 128 // faces in a picture, each of which is a call
+	faceMost    = 128 // faces in a picture: each is a call
 )
 
 // faceTemplate is where ArcFace's nets expect the eyes, the nose and the corners of the mouth.

@@ -33,7 +33,7 @@ type pictureFamily struct {
 	square      bool // laid on a black square before it is resized
 	mrope       bool // rows have positions in three components
 	places      int  // answers tell places in the picture by the tokens <0> to <places>, one id each, in order; 0: they do not
-	counts      int  // an answer's coordinates are so many parts of the picture's sides, or inPixels; 0: not known
+	counts      int  // into how many parts an answer's coordinates divide the picture's sides, or inPixels; 0: not known
 	most        int  // a request has this many pictures at most, before the text of their turn; 0: as many as there is room for
 }
 

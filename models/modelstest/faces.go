@@ -58,7 +58,7 @@ func (e Faces) Write(dir string) error {
 
 func (e Faces) weights() *weights { return draw(e, e.Seed, e.draw) }
 
-// faceConvs are the convolutions of the finder, all of which halve, and of the teller.
+// faceConvs and tellConvs are the convolutions of the finder and of the teller. Each halves.
 var faceConvs, tellConvs = []string{"0", "1", "2", "3", "4"}, []string{"a", "b", "c", "d"}
 
 func (e Faces) draw(w *weights) {

@@ -54,8 +54,8 @@ func ReadFaces(width, height int, shapes [][]int) (FaceForm, error) {
 	return f, nil
 }
 
-// holds reports whether a shape is that of so many numbers for each anchor of the cells: a row for
-// each anchor, or one for each cell.
+// holds reports whether a shape has each numbers for every anchor of the cells: a row for each
+// anchor, or one for each cell.
 func (h head) holds(s []int, each int) bool {
 	n := anchors * h.down * h.across
 	return slices.Equal(s, []int{n, each}) || slices.Equal(s, []int{1, n, each}) ||

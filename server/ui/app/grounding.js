@@ -1,7 +1,7 @@
 // Places in a picture, read from an answer: boxes and points, as models write them that were trained to. No document is needed here:
 // TestGrounding runs it by itself.
 
-const most = 200; // places of an answer: more would hide the picture
+const most = 200; // places of an answer that are drawn: more of them cover the picture
 
 // marks are LocateAnything's: <ref>dog</ref><box><120><340><560><900></box>, and a point <box><31><48></box>, in thousandths of the sides.
 const marks = /<ref>([^<]*)<\/ref>|<box>((?:<\d{1,4}>){2,4})<\/box>/g;
