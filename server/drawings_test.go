@@ -401,13 +401,14 @@ func TestDrawingKeys(t *testing.T) {
 	}
 }
 
-// TestDrawingLeaves: a drawing whose client leaves ends, whether it streams or not.
+// TestDrawingLeaves: a drawing whose client leaves ends, whether it streams or not. Until then it
+// holds room: ten pictures that are kept, or one that is sent with those on the way to it.
 func TestDrawingLeaves(t *testing.T) {
 	r := newRig(t)
-	for _, stream := range []string{"true", "false"} {
+	for stream, each := range map[string]int{"true": 4*2 + 7 + 3*3, "false": 4*10 + 7} {
 		ctx, leave := context.WithCancel(context.Background())
 		req, err := http.NewRequestWithContext(ctx, "POST", r.url+generations,
-			strings.NewReader(`{"prompt":"x[[delay:200000]]","stream":`+stream+`}`))
+			strings.NewReader(`{"prompt":"x[[delay:200000]]","n":10,"partial_images":3,"stream":`+stream+`}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -426,6 +427,9 @@ func TestDrawingLeaves(t *testing.T) {
 			}
 		}
 		r.wait("the first step", running(1))
+		if got, least := r.Room(), int64(each*scripted.Draws.Width*scripted.Draws.Height); got < least {
+			t.Errorf("stream %s: %d bytes are held, want %d", stream, got, least)
+		}
 		leave()
 		<-over
 		r.wait("its end", running(0))
