@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -18,13 +20,20 @@ import (
 )
 
 // TestFaces: the faces in pictures of several forms, with their points and vectors, are what the
-// nets' outputs say, computed in float64, in both layouts.
+// nets' outputs say, computed in float64, in both layouts, and with blue first.
 func TestFaces(t *testing.T) { testFaces(t, softCard) }
 
 func testFaces(t *testing.T, open func() (axcl.Device, string, error)) {
-	for _, e := range []modelstest.Faces{{Seed: 1, Layout: "rows"}, {Seed: 2, Layout: "maps", Width: 192}} {
+	for _, c := range []struct {
+		modelstest.Faces
+		first string // colour
+	}{{modelstest.Faces{Seed: 1, Layout: "rows"}, "rgb"}, {modelstest.Faces{Seed: 2, Layout: "maps", Width: 192}, "bgr"}} {
+		e := c.Faces
 		t.Run(e.Layout, func(t *testing.T) {
-			m, _, _ := onCard(t, e.Write, open, OpenOptions{})
+			m, _, _ := onCard(t, func(dir string) error {
+				said := []byte(`{"input_pixel_format":"` + c.first + `"}`)
+				return errors.Join(e.Write(dir), os.WriteFile(filepath.Join(dir, "config.json"), said, 0o644))
+			}, open, OpenOptions{})
 			if i := m.Info(); !i.Capabilities.Faces || i.CardBytes <= 0 {
 				t.Errorf("%+v", i)
 			}
@@ -32,7 +41,7 @@ func testFaces(t *testing.T, open func() (axcl.Device, string, error)) {
 			for i, size := range [][2]int{{max(e.Width, 160), 160}, {300, 100}, {70, 200}} {
 				picture := scene(uint64(i), size[0], size[1])
 				got, err := m.Faces(t.Context(), FaceRequest{Picture: picture, Least: 0.6})
-				want := wantedFaces(t, e, picture, 0.6)
+				want := wantedFaces(t, e, c.first == "bgr", picture, 0.6)
 				if all += len(want); err != nil || !slices.EqualFunc(got, want, sameFace) {
 					t.Errorf("%v: %v: %d faces, want %d\n got %.600v\nwant %.600v", size, err, len(got), len(want), fmt.Sprint(got),
 						fmt.Sprint(want))
@@ -123,6 +132,10 @@ func TestFacesRefused(t *testing.T) {
 	if got, err := m.Faces(t.Context(), FaceRequest{Picture: good, Least: 0.6}); err != nil || len(got) == 0 {
 		t.Errorf("afterwards: %d faces, %v", len(got), err)
 	}
+	// With 0 every anchor is a face, and the surest 128 are told.
+	if got, err := m.Faces(t.Context(), FaceRequest{Picture: scene(5, 160, 160)}); err != nil || len(got) != 128 {
+		t.Errorf("%d faces of all anchors, %v", len(got), err)
+	}
 	if _, err := m.Detect(t.Context(), DetectRequest{Picture: good}); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("things: %v", err)
 	}
@@ -166,7 +179,7 @@ func (e *watcher) Faces(context.Context, FaceRequest) ([]Face, error) {
 }
 
 // wantedFaces is what faces are in a picture, by what the nets give in float64.
-func wantedFaces(t *testing.T, e modelstest.Faces, picture []byte, least float64) (want []Face) {
+func wantedFaces(t *testing.T, e modelstest.Faces, blueFirst bool, picture []byte, least float64) (want []Face) {
 	t.Helper()
 	p, err := vision.Decode(picture, vision.Limits{})
 	if err != nil {
@@ -178,7 +191,14 @@ func wantedFaces(t *testing.T, e modelstest.Faces, picture []byte, least float64
 	w, h := math.Round(float64(p.Width)*scale), math.Round(float64(p.Height)*scale)
 	left, top := math.Floor((float64(width)-w)/2), math.Floor((float64(height)-h)/2)
 	var found []Face
-	for _, a := range e.Found(boxed.Pix) {
+	given := func(p *vision.Picture) []byte { // to a net
+		pix := slices.Clone(p.Pix)
+		for i := 0; blueFirst && i < len(pix); i += 3 {
+			pix[i], pix[i+2] = pix[i+2], pix[i]
+		}
+		return pix
+	}
+	for _, a := range e.Found(given(boxed)) {
 		if a.Score < least {
 			continue
 		}
@@ -218,7 +238,7 @@ func wantedFaces(t *testing.T, e modelstest.Faces, picture []byte, least float64
 		if !ok {
 			t.Fatal(f.Points)
 		}
-		for _, v := range e.Vector(p.Aligned(turn, 112, 112).Pix) {
+		for _, v := range e.Vector(given(p.Aligned(turn, 112, 112))) {
 			f.Vector = append(f.Vector, float32(v))
 		}
 		want = append(want, f)

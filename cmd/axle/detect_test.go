@@ -49,7 +49,7 @@ func TestDetect(t *testing.T) {
 		x, y int
 		want color.RGBA
 	}{{299, 50, person}, {101, 149, person}, {298, 148, person}, {300, 100, black}, {102, 52, black}, {250, 150, black},
-		{102, 147, black}} {
+		{102, 147, black}, {100, 99, person}} {
 		if got := at(p.x, p.y); got != p.want {
 			t.Errorf("(%d, %d) is %v, want %v", p.x, p.y, got, p.want)
 		}

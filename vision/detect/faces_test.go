@@ -71,6 +71,7 @@ func TestDecodeFaces(t *testing.T) {
 	copy(out[4][4*at:], []float32{1, 0.5, 2, 0.25})
 	copy(out[5][10*at:], []float32{-1, -0.5, 1, -0.5, 0, 0, -0.5, 0.5, 0.5, 1})
 	out[6][0], out[7][2], out[7][3] = 1.5, 1, 1
+	out[6][2], out[7][4*2+2] = 0.9, 1 // of no height: it is left out
 	found, err := f.Decode(out, 0.5)
 	want := []Face{{Box{0, 0.75, 16, 8, 64, 20}, [5][2]float64{{16, 8}, {48, 8}, {32, 16}, {24, 24}, {40, 32}}},
 		{Box: Box{0, 1, 0, 0, 32, 32}}}
