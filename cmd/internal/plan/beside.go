@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
 )
 
@@ -51,10 +50,11 @@ func detection(p *profiles.Profile, all []Model) *Detection {
 		if i == at {
 			continue
 		}
-		switch t, what := m.longest(p); {
-		case t == 0:
+		t, what, known := m.longest(p)
+		if !known {
 			d.Unknown = append(d.Unknown, m.Name)
-		case t > d.Piece:
+		}
+		if t > d.Piece {
 			d.Piece, d.What, d.Of = t, what, m.Name
 		}
 	}
@@ -69,33 +69,35 @@ func (m Model) detection(p *profiles.Profile) time.Duration {
 	return detectCompute + detectDecode + p.Copies["h2d-pinned"].Time(m.IO) + p.Sync
 }
 
-// longest is the longest piece of work that the model brings to a card, and what that is; 0: it is
-// not known.
-func (m Model) longest(p *profiles.Profile) (longest time.Duration, what string) {
+// longest is the longest piece of work that the model brings to a card, of those that are known,
+// and what that is. known: they all are.
+func (m Model) longest(p *profiles.Profile) (longest time.Duration, what string, known bool) {
 	if m.Net {
-		return m.called(p)
+		longest, what = m.called(p)
+		return longest, what, longest > 0
 	}
-	shape := axcl.Shape{Groups: m.Groups, Cells: m.Context}
 	head := p.HeadTime(m.HeadBytes) + p.Copies["d2h-pinned"].Time(int64(m.Out)*2)
 	for _, g := range m.Groups {
 		t, _ := m.layers(p, g.Rows, g.Cells)
 		said, heads := "a token", 1
-		if g.Rows == 1 {
-			if g != m.Groups[shape.GroupFor(1, min(g.Cells, m.Context))] {
-				continue // a wider group than what a row ever runs on
+		if g.Rows > 1 {
+			if said = fmt.Sprintf("%d rows of a prompt", g.Rows); m.State == 0 {
+				said, heads = fmt.Sprintf("%s with %d answers", said, beside), beside
 			}
-		} else if said = fmt.Sprintf("%d rows of a prompt", g.Rows); m.State == 0 {
-			said, heads = fmt.Sprintf("%s with %d answers", said, beside), beside
 		}
 		t += m.link(p, g.Rows, g.Cells*g.Rows, 0) + time.Duration(heads)*head
 		if t > longest {
 			longest, what = t, said
 		}
 	}
-	if t, ok := p.EncoderTime(m.Patches, m.Hidden); ok && m.Rows > 0 && t > longest {
-		longest, what = t, "a picture's encoder"
+	known = longest > 0
+	if m.Rows > 0 {
+		t, ok := p.EncoderTime(m.Patches, m.Hidden)
+		if known = known && ok; t > longest {
+			longest, what = t, "a picture's encoder"
+		}
 	}
-	return longest, what
+	return longest, what, known
 }
 
 // called is the longest call of a model of nets that was published, on a card that a Raspberry Pi 5

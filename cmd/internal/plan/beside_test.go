@@ -25,6 +25,10 @@ func TestDetectionBeside(t *testing.T) {
 		}
 		return m
 	}
+	half, sees := shape("qwen3-0.6b"), shape("qwen3-vl-2b")
+	half.Layers, sees.Layers = half.Layers[:14], sees.Layers[:3]
+	unseen := half
+	unseen.Rows, unseen.Patches = 64, 1
 	// A computed call and its transfer, 3.4 + 12.1 ms, and 5 ms to decode the jpeg.
 	const alone = 20.6
 	for _, tt := range []struct {
@@ -40,6 +44,11 @@ func TestDetectionBeside(t *testing.T) {
 		// 28 layers of 128 rows at 5.2 ms, and four times the head's 7.9 with its logits.
 		{"a small text model", []Model{shape("qwen3-0.6b")}, 28*5.2 + 4*7.9, "qwen3-0.6b", "128 rows of a prompt with 4 answers", false, 0,
 			"Set its api_timeout to 0.3, or"},
+		{"half of its layers", []Model{half}, 14*5.2 + 4*7.9, "qwen3-0.6b", "128 rows of a prompt with 4 answers", false, 0,
+			"does not keep Frigate's 100ms.\nSet its api_timeout to 0.2, or"},
+		{"pictures", []Model{sees}, 192, "qwen3-vl-2b", "a picture's encoder", false, 0, "does not keep"},
+		{"pictures of no published call", []Model{unseen}, 14*5.2 + 4*7.9, "qwen3-0.6b", "128 rows of a prompt with 4 answers", false, 1,
+			"not known: the pieces of qwen3-0.6b"},
 		{"the longer of two", []Model{shape("qwen3-0.6b"), shape("qwen3-4b"), yolo}, 36*39.7 + 4*19.4, "qwen3-4b",
 			"128 rows of a prompt with 4 answers", false, 0, "api_timeout to 1.6"},
 		// A layer with a state takes one sequence in a pass: one head of 12.6.
