@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/server/prompt"
 	"github.com/axle-llm/axle/server/request"
 )
@@ -51,6 +52,9 @@ type keyless struct{}
 func (keyless) Owner() string            { return "" }
 func (keyless) Began() time.Time         { return time.Now() }
 func (keyless) Weigh([]byte, bool) error { return nil }
+
+// LookPieces is what LookAtCards does of late pictures, of models that are loaded.
+func (s *Server) LookPieces(models []pool.Running) { s.lookPieces(models) }
 
 // Satellites is how many connections the Wyoming port has.
 func (s *Server) Satellites() int64 { return s.rooms.Load() }

@@ -14,7 +14,7 @@ const (
 	detectDecode = 5 * time.Millisecond   // for decoding a small jpeg and reading the boxes
 )
 
-// lookPieces says in the log, once of a detector and another model, that a picture takes longer
+// lookPieces says in the log, once for a detector and another model, that a picture takes longer
 // than Frigate waits if it comes while the other's longest piece runs.
 func (s *Server) lookPieces(models []pool.Running) {
 	for _, d := range models {

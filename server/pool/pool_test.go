@@ -42,13 +42,21 @@ func TestPromptsTakeNoCard(t *testing.T) {
 		prompts("a", l.Model)
 		l.Release()
 		prompts("b", nil)
-		for range 3 {
+		for range 2 {
 			time.Sleep(25 * time.Second) // the bubble's clock
-			synctest.Wait()
-			if names(h) == "a " {
-				prompts("a", l.Model)
-			}
+			prompts("a", l.Model)
 		}
+		held, err := h.Prompts(t.Context(), entryOf(t, "a", "1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(25 * time.Second)
+		if got := names(h); got != "a " {
+			t.Errorf("%q is loaded while prompts of a are made", got)
+		}
+		held.Release()
+		time.Sleep(1)
+		synctest.Wait()
 		if got := names(h); got != "" || c.read != 1 || c.loads["b1"] != 0 {
 			t.Errorf("after 75 s: %q is loaded, %d read, %v", got, c.read, c.loads)
 		}
