@@ -1,6 +1,7 @@
 package models_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -394,7 +395,8 @@ func TestLocateAnything(t *testing.T) {
 	if tpl, err := p.Template(); err != nil || !strings.Contains(tpl.Source(), "system\\nYou are a helpful assistant.") {
 		t.Errorf("template %v, %v", tpl, err)
 	}
-	if s := p.Sampling; s.Temperature == nil || *s.Temperature != 0 || v.Most != 1 {
+	if s := p.Sampling; s.Temperature == nil || *s.Temperature != 0 || s.RepetitionPenalty == nil || *s.RepetitionPenalty != 1 ||
+		v.Most != 1 {
 		t.Errorf("sampling %+v, %d pictures a request", s, v.Most)
 	}
 	// The first packages say nothing of pictures: the patches and the tokenizer tell. Without the
@@ -407,6 +409,15 @@ func TestLocateAnything(t *testing.T) {
 		p.TokenizerType != "LocateAnything" {
 		t.Errorf("%+v, %v, family %s, sampling %+v, notes %q", v, err, p.Family, p.Sampling, p.Notes)
 	}
+	// So it is where the package says that it is another.
+	b.write("config.json", bytes.Replace(bare, []byte("{"), []byte(`{"tokenizer_type": "SmolLM3", `), 1))
+	if p = b.open(); p.Family != "smollm3" {
+		t.Errorf("family %s", p.Family)
+	}
+	if v, err := p.Vision(); err == nil || !strings.Contains(err.Error(), "nothing tells which family") {
+		t.Errorf("%+v, %v, family %s", v, err, p.Family)
+	}
+	b.write("config.json", bare)
 	b.words(places[:len(places)-1]...)
 	p = b.open()
 	if v, err := p.Vision(); err == nil || !strings.Contains(err.Error(), "nothing tells which family") || p.Family != "qwen2" {

@@ -242,6 +242,27 @@ func TestConfigErrorsOfStates(t *testing.T) {
 	}
 }
 
+// TestSectionsOfStates: without mrope_section Qwen3.5's 32 frequencies are shared out to three axes
+// as Hugging Face does it, for a model that sees, and only there.
+func TestSectionsOfStates(t *testing.T) {
+	const text = goodConfig + `,"model_type":"qwen3_5_text","layer_types":["linear_attention","full_attention"],"linear_num_key_heads":2,
+		"linear_num_value_heads":4,"head_dim":256`
+	const tower = `,"vision_config":{"hidden_size":32,"num_heads":2,"out_hidden_size":64}`
+	for vision, want := range map[string][3]int{"": {}, tower: {11, 11, 10}} {
+		a, err := parseConfig([]byte(`{"model_type":"qwen3_5","text_config":` + text + "}" + vision + "}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [3]int
+		for _, k := range a.ropes[0].axis {
+			got[int(k)]++
+		}
+		if got != want || len(a.ropes[0].freq) != 32 {
+			t.Errorf("%d frequencies, %v by axis, want %v", len(a.ropes[0].freq), got, want)
+		}
+	}
+}
+
 func FuzzSafetensors(f *testing.F) {
 	//proves:T1
 	for _, c := range hostileSafetensors {

@@ -233,8 +233,8 @@ type Report struct {
 	Groups []Timing      `json:"groups"`
 }
 
-// Time times calls of each group, with zeros for inputs. A call is timed with its transfers.
-func Time(ctx context.Context, n Net, calls int) (all []Timing, err error) {
+// times times calls of each group, with zeros for inputs. A call is timed with its transfers.
+func times(ctx context.Context, n Net, calls int) (all []Timing, err error) {
 	for g := range n.Groups() {
 		in, err := Inputs(n, g, nil, true)
 		if err != nil {
@@ -265,7 +265,7 @@ func Time(ctx context.Context, n Net, calls int) (all []Timing, err error) {
 
 // Measure times calls of the net that was loaded from the file.
 func (l *Loaded) Measure(ctx context.Context, calls int) (Report, error) {
-	all, err := Time(ctx, l, calls)
+	all, err := times(ctx, l, calls)
 	return Report{Net: l.path, Device: l.device, Load: l.took, Card: l.card, Warm: warm, Groups: all}, err
 }
 
