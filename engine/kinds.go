@@ -27,6 +27,8 @@ func OpenAny(ctx context.Context, p models.Opened, o OpenOptions) (*Model, error
 		return openTextEncoder(ctx, p, o)
 	case *models.EmbeddingGemma:
 		return openEmbeddingGemma(ctx, p, o)
+	case *models.Jina:
+		return openJina(ctx, p, o)
 	case *models.SenseVoice:
 		return openSenseVoice(ctx, p, o)
 	case *models.Whisper:

@@ -54,6 +54,13 @@ func TestAdaptersNative(t *testing.T) {
 	testAdapters(t, open)
 }
 
+// TestJinaNative is TestJina through the vendor's ABI.
+func TestJinaNative(t *testing.T) {
+	lane.NoRace(t)
+	open, _ := onSim(t, "hazards=strict")
+	testJina(t, open)
+}
+
 // onSim configures the simulated card for one test, and gives what opens it.
 func onSim(t testing.TB, config string) (open func() (axcl.Device, string, error), sim *simhook.Sim) {
 	t.Helper()

@@ -14,7 +14,6 @@ type kind struct {
 	name, does string
 	says       func(o object) bool               // of one configuration; may be nil
 	nets       func(e *evidence) bool            // may be nil
-	named      bool                              // nets is also asked where a configuration names layers
 	one        func(k *KindError) error          // of a listing: it is more than one model; may be nil
 	open       func(k *KindError) (other, error) // nil: axle does not run it yet
 }
@@ -35,10 +34,7 @@ var kinds = []kind{
 		_, listed := o["encoder_axmodels"]
 		return listed || calls("embeddinggemma2")(o)
 	}, nets: single(embedsWhole), open: openEmbeddingGemma},
-	{name: "jina-embeddings-v5-omni", does: "embedding", says: calls("jinaembeddingsv5omni"), named: true,
-		nets: func(e *evidence) bool {
-			return e.any(adapted) && e.any(func(n net) bool { return n.gives("output_norm") })
-		}},
+	{name: "jina-embeddings-v5-omni", does: "embedding", says: callsJina, nets: single(jinaLayer), open: openJina},
 
 	// Speech. FireRedASR's encoder gives tensors of the same names as Whisper's.
 	{name: "FireRedASR", does: "speech recognition", nets: single(func(n net) bool {
@@ -91,11 +87,6 @@ func calls(name string) func(o object) bool {
 			return strings.Contains(squeeze(o.str(key)), name)
 		})
 	}
-}
-
-// adapted is a decoder layer with the inputs of a LoRA adapter.
-func adapted(n net) bool {
-	return n.takes("K_cache") && slices.ContainsFunc(n.in, func(t axcl.Tensor) bool { return strings.HasPrefix(t.Name, "lora_") })
 }
 
 // whisper is the encoder, whose outputs three tools name differently, or the decoder.

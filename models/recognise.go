@@ -86,7 +86,7 @@ func (p *plan) recognise() error {
 	e.readConfigs()
 	for _, k := range kinds {
 		said := k.says != nil && slices.ContainsFunc(e.configs, k.says)
-		if said || k.nets != nil && (!e.named || k.named && !p.t.listed) && k.nets(e) {
+		if said || k.nets != nil && !e.named && k.nets(e) {
 			if k.open != nil && !p.t.listed {
 				e.nets() // also of what its configuration says
 			}

@@ -163,7 +163,8 @@ func TestTextEncoderServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	gemma := modelstest.EmbeddingGemma{Seed: 1}
-	if err := errors.Join(h.AddDir("axle/encoder", dir), gemma.Write(filepath.Join(place, "gemma"))); err != nil {
+	if err := errors.Join(h.AddDir("axle/encoder", dir), gemma.Write(filepath.Join(place, "gemma")),
+		modelstest.Jina{Seed: 1}.Write(filepath.Join(place, "jina"))); err != nil {
 		t.Fatal(err)
 	}
 	folder := filepath.Join(t.TempDir(), "models")
@@ -228,6 +229,25 @@ func TestTextEncoderServed(t *testing.T) {
 		if err != nil || !strings.Contains(out, want) || strings.Contains(out, "does not run") || strings.Contains(out, "completion") {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
+	}
+	for _, args := range [][]string{{"list"}, {"show", "jina"}, {"inspect", "jina"}, {"plan", "jina"}} {
+		out, _, err := command(t, args...)
+		want := map[string]string{"list": "jina:retrieval", "show": "document, query", "inspect": "clustering, retrieval",
+			"plan": "a call of its nets"}[args[0]]
+		if err != nil || !strings.Contains(out, want) || strings.Contains(out, "does not run") || strings.Contains(out, "completion") {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+	var same []string
+	for _, name := range []string{"jina", "jina:retrieval", "jina"} {
+		code, text := ask("/v1/embeddings", `{"model":"`+name+`","input":"the cat","input_type":"query"}`)
+		if code != 200 {
+			t.Errorf("%s: %d %s", name, code, text)
+		}
+		same = append(same, text[:strings.LastIndex(text, `"model"`)+1])
+	}
+	if same[0] == same[1] || same[0] != same[2] {
+		t.Errorf("with and without an adapter: %.300q", same)
 	}
 	if code, text := ask("/api/embed", `{"model":"gemma","input":"the cat sat","dimensions":16}`); code != 200 ||
 		strings.Count(text, ",") < 15 {

@@ -27,7 +27,6 @@ const untried = "its states are proven when it is loaded; not yet tried on a rea
 const (
 	onLarge = "measured on a card of 16 GB"
 	failed  = "the vendor's runtime failed with it on a card over PCIe; not yet tried with axle on a real one"
-	omni    = "a jina-embeddings-v5-omni package (embedding): axle does not run it yet"
 )
 
 // Encoders of pictures, in bytes: of Qwen2.5-VL and Qwen3.5 as published; of Qwen3-VL and InternVL
@@ -219,11 +218,11 @@ var Catalogue = []Entry{
 	{Name: "qwen3-vl-embedding:2b", Repo: "AXERA-TECH/Qwen3-VL-Embedding-2B-AX650-C128_P1280_CTX1407", Parameters: "2B", Layers: 28,
 		Kind: "embedding", shape: qwen3Medium},
 	{Name: "jina-embeddings-v5-omni:nano", Repo: "AXERA-TECH/jina-embeddings-v5-omni-nano", Parameters: "0.2B", Layers: 12,
-		Kind: "embedding", NotYet: omni, shape: jinaNano},
+		Kind: "embedding", shape: jinaNano},
 	{Name: "jina-embeddings-v5-omni:nano-retrieval", Repo: "AXERA-TECH/jina-embeddings-v5-omni-nano-retrieval", Parameters: "0.2B",
-		Layers: 12, Kind: "embedding", NotYet: omni, shape: jinaNano},
+		Layers: 12, Kind: "embedding", shape: jinaNano},
 	{Name: "jina-embeddings-v5-omni:small", Repo: "AXERA-TECH/jina-embeddings-v5-omni-small", Parameters: "0.6B", Layers: 28,
-		Kind: "embedding", NotYet: omni, shape: qwen3Small},
+		Kind: "embedding", shape: qwen3Small},
 }
 
 // aliases are names without a size, and spellings that people bring from elsewhere.

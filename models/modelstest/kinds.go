@@ -97,14 +97,6 @@ func text(v any) string {
 	return string(b)
 }
 
-// lora are the inputs of an adapter.
-func lora() (all []axcl.Tensor) {
-	for _, p := range []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"} {
-		all = append(all, ts("lora_"+p+"_a bf16 4,8; lora_"+p+"_b bf16 8,4")...)
-	}
-	return all
-}
-
 // TextEncoders are packages of text encoders as the vendor's tools make them, which no software
 // card runs: their tensors and a tokenizer. model is the net's name.
 func TextEncoders(model string) []Kind {
@@ -364,8 +356,6 @@ func Kinds() []Kind {
 		{"openWakeWord", "", nets("models/650/alexa: embeddings f32 1,16,96 -> score f32 1,1")},
 		Kind{"image generation", "", nets("vae/decoder: latent f32 1,16,64,64 -> image f32 1,3,512,512")}.
 			layers("text_encoder_axmodel/qwen3_p128_l%d_together.axmodel", 2, 20),
-		Kind{"jina-embeddings-v5-omni", "", map[string][]byte{}}.
-			layers("jina_embeddings_v5_omni_p128_l%d_together.axmodel", 2, 8, lora()...),
 	}
 	more := map[string]map[string]string{
 		"Qwen3-TTS": {"config.json": "{}"},
@@ -374,9 +364,6 @@ func Kinds() []Kind {
 			"filename_image_encoder_axmodel": "encoder.axmodel"}, "qwen3_p256_l%d_together.axmodel", 2)},
 		"openWakeWord":     {"config/openwakeword_mel_weights.npz": "PK"},
 		"image generation": {"model_index.json": "{}"},
-		"jina-embeddings-v5-omni": {"config.json": vendor(map[string]any{"filename_post_axmodel": "jina_embeddings_v5_omni_post.axmodel"},
-			"jina_embeddings_v5_omni_p128_l%d_together.axmodel", 2), "lora/retrieval/manifest.json": `{"rank": 4}`,
-			"lora/retrieval/layer_00.bf16.bin": "0123"},
 	}
 	for i, k := range all {
 		all[i] = k.with(more[k.Name])

@@ -424,6 +424,41 @@ func TestEmbeddingGemma(t *testing.T) {
 	}
 }
 
+// TestJina: a jina-embeddings-v5-omni with its adapters is one model, pulled and in place.
+func TestJina(t *testing.T) {
+	h, c := testHub(t)
+	place := t.TempDir()
+	dir := filepath.Join(place, "jina")
+	if err := errors.Join(modelstest.Jina{Seed: 1}.Write(dir), h.AddDir("axle/pulled-jina", dir)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(Options{Dir: t.TempDir(), Paths: []string{place}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Pull(t.Context(), "axle/pulled-jina", c, func(Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.List(t.Context())
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	for _, m := range list {
+		o, err := m.OpenAny()
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := o.(*models.Jina)
+		if _, err := j.Text.Adapters[1].Layer(1); err != nil || j.Rows != modelstest.JinaRows {
+			t.Errorf("%s: %v", m.Name, err)
+		}
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestBuiltinKind: a package inside the program that is no language model has its own name, not
 // that of the folder that it is written to.
 func TestBuiltinKind(t *testing.T) {

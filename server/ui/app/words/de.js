@@ -247,7 +247,6 @@ export default {
   'note.large': 'auf einer Karte mit 16 GB gemessen',
   'note.newer': '6 mit einer neueren Laufzeit',
   'note.newest': 'neueste Laufzeit des Herstellers; 12,9 mit einer älteren, 19,7 mit einer abgestimmten Schleife auf dem Rechner',
-  'note.omni': 'ein Paket jina-embeddings-v5-omni (Vektoren): axle führt es noch nicht aus',
   'note.streams': 'Chinesisch und Englisch, während jemand spricht; auf einer Karte braucht es AXCL 3.16',
   'note.tuned.24.5': '24,5 mit einer abgestimmten Schleife Dritter auf dem Rechner; die Laufzeit des Herstellers ist nicht gemessen',
   'note.tuned.27': '27,0 mit einer abgestimmten Schleife Dritter auf dem Rechner; seine Zustände werden beim Laden geprüft; noch nicht auf einer echten Karte erprobt',

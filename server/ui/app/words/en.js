@@ -247,7 +247,6 @@ export default {
   'note.large': 'measured on a card of 16 GB',
   'note.newer': '6 with a newer runtime',
   'note.newest': 'vendor\'s newest runtime; 12.9 with an older one, 19.7 with a tuned host loop',
-  'note.omni': 'a jina-embeddings-v5-omni package (embedding): axle does not run it yet',
   'note.streams': 'Chinese and English, while somebody speaks; on a card it needs AXCL 3.16',
   'note.tuned.24.5': '24.5 with a third party\'s tuned host loop; the vendor\'s runtime is not measured',
   'note.tuned.27': '27.0 with a third party\'s tuned host loop; its states are proven when it is loaded; not yet tried on a real card',

@@ -247,7 +247,6 @@ export default {
   'note.large': '在 16 GB 的卡上测得',
   'note.newer': '使用较新的运行时为 6',
   'note.newest': '厂商最新运行时；旧版为 12.9，经调优的主机循环为 19.7',
-  'note.omni': 'jina-embeddings-v5-omni 包（向量）：axle 尚不能运行',
   'note.streams': '中文和英文，边说边识别；在卡上需要 AXCL 3.16',
   'note.tuned.24.5': '使用第三方调优的主机循环为 24.5；厂商运行时未测量',
   'note.tuned.27': '使用第三方调优的主机循环为 27.0；其状态在加载时验证；尚未在真实的卡上试过',
