@@ -88,6 +88,11 @@ func testCLIP(t *testing.T, open func() (axcl.Device, string, error)) {
 			if n := m.Stats().Passes["encode"]; n != uint64(2*len(want)) {
 				t.Errorf("%d calls", n)
 			}
+			last := len(r.Input) - 1
+			turned, err := m.Embed(t.Context(), EmbedRequest{Input: []string{"", r.Input[0]}, Pictures: [][]byte{r.Pictures[last], nil}})
+			if err != nil || !slices.Equal(turned.Vectors[0], got.Vectors[last]) || !slices.Equal(turned.Vectors[1], got.Vectors[0]) {
+				t.Errorf("a picture before a text: %v", err)
+			}
 		})
 	}
 }
