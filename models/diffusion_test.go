@@ -173,7 +173,8 @@ func TestDiffusionFiles(t *testing.T) {
 	}
 	known[rows] = slices.Clone(known[rows])
 	binary.LittleEndian.PutUint32(known[rows][128:], math.Float32bits(19.93497))
-	if _, err := models.OpenAs(mapFS(known), "axera-tech/lcm-lora-sdv1-5"); err == nil || !strings.Contains(err.Error(), "row 3 sums up to 0") {
+	if _, err := models.OpenAs(mapFS(known), "axera-tech/lcm-lora-sdv1-5"); err == nil ||
+		!strings.Contains(err.Error(), "row 3 sums up to 0") {
 		t.Errorf("another last row: %v", err)
 	}
 	// A net beside the configuration is nearer to the denoiser's folder than one of another folder.

@@ -40,7 +40,7 @@ func (s *Server) ImmichHandler(loopback bool) http.Handler {
 // immichAPI is that port.
 type immichAPI struct {
 	s    *Server
-	said teller // which model answers in the place of which that Immich names
+	said teller // which model answers for a name of Immich's
 }
 
 // table is every route of the port.

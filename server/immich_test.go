@@ -193,13 +193,13 @@ func TestImmichKeys(t *testing.T) {
 		}
 	}
 	if n := log.FilterMessage("a model answers Immich").Len(); n != 2 {
-		t.Errorf("%d lines of which model answers", n)
+		t.Errorf("%d lines say which model answers", n)
 	}
 	for i := range 100 {
 		r.predict(immichField("entries", fmt.Sprintf(`{"clip":{"textual":{"modelName":"m%d"}}}`, i)) + immichField("text", "red"))
 	}
 	if n := log.FilterMessage("a model answers Immich").Len(); n != 64 {
-		t.Errorf("%d lines of which model answers", n)
+		t.Errorf("%d lines say which model answers", n)
 	}
 }
 
