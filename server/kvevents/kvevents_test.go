@@ -2,6 +2,7 @@ package kvevents
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -182,6 +183,42 @@ func TestReplay(t *testing.T) {
 	p.out.Unlock()
 	if list, err := p.replay([][]byte{make([]byte, 8)}); err != nil || len(list) != mostFilled+1 {
 		t.Errorf("%d messages, %v", len(list), err)
+	}
+}
+
+// TestAskedAtOnce: who asks for missed messages before there is a publisher learns that nothing is
+// there.
+func TestAskedAtOnce(t *testing.T) {
+	for range 20 {
+		var lns [2]net.Listener
+		for i := range lns {
+			var err error
+			if lns[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, err := net.Dial("tcp", lns[1].Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		greeting := make([]byte, 64)
+		greeting[0], greeting[9], greeting[10] = 0xff, 0x7f, 3
+		copy(greeting[12:], "NULL")
+		const request = "\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER" + "\x01\x00" + "\x00\x08\x00\x00\x00\x00\x00\x00\x00\x00"
+		if _, err := c.Write(append(greeting, request...)); err != nil {
+			t.Fatal(err)
+		}
+		p := New(lns[0], lns[1], Options{Node: "board-1"})
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		var got []byte
+		for b := make([]byte, 1024); err == nil && !strings.Contains(string(got), "AllBlocksCleared"); {
+			n := 0
+			n, err = c.Read(b)
+			got = append(got, b[:n]...)
+		}
+		if err := errors.Join(err, c.Close(), p.Close()); err != nil {
+			t.Errorf("%q: %v", got, err)
+		}
 	}
 }
 

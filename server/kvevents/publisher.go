@@ -96,9 +96,9 @@ func New(events, replay net.Listener, o Options) *Publisher {
 		o.Log.Info("a connection to the events of the cache ended", zap.String("peer", peer), zap.Error(err))
 	}}
 	p.pub = zmtp.NewPub(events, z)
-	p.router = zmtp.NewRouter(replay, z, p.replay)
-	// Who is still subscribed since this server ran last knows that all it had is gone.
+	// The first message, that all from before is gone, is there before anyone can ask for it.
 	p.publish("", [][]byte{cleared})
+	p.router = zmtp.NewRouter(replay, z, p.replay)
 	p.run.Go(p.publishing)
 	return p
 }
