@@ -89,6 +89,7 @@ type saving struct {
 	filled int  // rows of block
 	away   bool // a goroutine works on it
 	back   chan int
+	saved  func(i int) // tells of a block that is on disk
 
 	stops []int  // lengths of the text whose states are to be saved, ascending: see diskstates.go
 	state []byte // the next of these states
@@ -173,15 +174,17 @@ func (d *diskTier) startRead(s *seq) bool {
 }
 
 // read reads the blocks of r, from block from on, and closes got after the last one there is. found
-// is told of each. If
-// they lead to a state, the state is read first, because without it the blocks are of no use.
+// is told of each, and of those before from that are still there. If they lead to a state, the
+// state is read first, because without it the blocks are of no use.
 func (d *diskTier) read(r *diskRead, text cache.Text, from int, card *Card, found func(i int)) {
 	defer card.Wake()
 	defer close(r.got)
 	size := d.disk.Block()
 	blocks := r.to / size
-	for i := range min(from, blocks) {
-		found(i)
+	if d.told != nil {
+		for i := range min(from, text.Blocks()) {
+			found(i)
+		}
 	}
 	give := func(p *part) bool {
 		select {
@@ -350,7 +353,12 @@ func (d *diskTier) save() (bool, error) {
 		v.stops = d.statesToSave(v.text)
 		d.inBackground(v, func() int {
 			v.stops = slices.DeleteFunc(v.stops, func(n int) bool { return v.on.HasState(n) })
-			return v.on.Blocks()
+			v.saved = d.told.Saved(v.key, v.ids)
+			n := v.on.Blocks()
+			for i := range n {
+				v.saved(i)
+			}
+			return n
 		})
 		return false, nil
 	}
@@ -390,10 +398,7 @@ func (d *diskTier) saveBlock(v *saving, path []int32) error {
 				return -1
 			}
 			d.out.Add(int64(len(v.block)))
-			saved := d.told.Saved(v.key, v.ids)
-			for i := range next {
-				saved(i) // those before it may have been there already
-			}
+			v.saved(block) // it alone: those before it may have had to go for it
 			return next
 		})
 	}
