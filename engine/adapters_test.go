@@ -137,6 +137,11 @@ func TestAdaptersApart(t *testing.T) {
 		})
 	}
 	all.Wait()
+	for _, br := range m.Maps(t.Context())[0].Branches {
+		if br.Key != "client" {
+			t.Errorf("the map tells of a client %q", br.Key)
+		}
+	}
 	clean(t, b)
 }
 

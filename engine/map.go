@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,9 @@ func (b *cardBackend) Maps(ctx context.Context) []CellMap {
 		if last := d.last.Load(); last == nil || time.Since(last.At) > mapFresh {
 			_ = b.card.Do(ctx, func(axcl.Device) error { // without a new map, the last one is returned
 				m := b.m.cells.Chart()
+				for i := range m.Branches {
+					m.Branches[i].Key, _, _ = strings.Cut(m.Branches[i].Key, adapterMark)
+				}
 				m.At, m.Device = time.Now(), b.info.Device
 				m.Tiers = []Tier{{Name: "card", Cells: m.Cells, Used: m.Used, Bytes: b.info.Memory.Cache}}
 				st := b.Stats()
