@@ -16,6 +16,7 @@ import (
 
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/modelstest"
 	"github.com/axle-llm/axle/models/store"
@@ -52,7 +53,8 @@ func TestAdaptersServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loader := local.NewLoader(local.LoaderOptions{Device: "soft"})
+	loads := make(chan string, 10)
+	loader := local.NewLoader(local.LoaderOptions{Device: "soft", Loaded: func(name string, _ engine.Stats) { loads <- name }})
 	defer loader.Close()
 	s := server.New(local.New(st, local.Options{}), loader, newPuller(st), server.Options{Loopback: true, KeepAlive: time.Minute})
 	defer s.Close(context.Background())
@@ -85,7 +87,7 @@ func TestAdaptersServed(t *testing.T) {
 	}
 	answers := map[string]string{}
 	for _, base := range []string{"tuned:", "axle/tuned:", "axle/tuned:small-"} {
-		for _, adapter := range []string{"latest", "chart", "design-2"} {
+		for _, adapter := range []string{"chart", "latest", "design-2"} { // the first is not the package's own
 			if base == "axle/tuned:small-" && adapter == "latest" {
 				continue
 			}
@@ -113,6 +115,11 @@ func TestAdaptersServed(t *testing.T) {
 	}
 	if out, _, err := command(t, "ps"); err != nil || strings.Count(out, "tuned") != 2 {
 		t.Errorf("of two packages %d models are loaded: %v\n%s", strings.Count(out, "tuned"), err, out)
+	}
+	if len(loads) != 2 {
+		t.Errorf("%d models were loaded", len(loads))
+	} else if a, b := <-loads, <-loads; a != "tuned:latest" || b != "axle/tuned:latest" {
+		t.Errorf("loaded as %s and %s", a, b)
 	}
 	if code, text := ask("/api/generate", `{"model":"tuned:none","prompt":"x"}`); code != 404 {
 		t.Errorf("an adapter that is not there: %d %s", code, text)

@@ -24,6 +24,17 @@ func withTag(n models.Name, tag string) (models.Name, error) {
 	return models.ParseName(n.Host() + "/" + n.Namespace() + "/" + n.Model() + ":" + tag)
 }
 
+// loaded is the name that an entry is loaded by. Whichever of a package's models is asked first, it
+// is the package's own: draft models are looked up by it, and routers know it.
+func loaded(e *catalog.Entry) models.Name {
+	if e.Adapter != "" {
+		if n, err := models.ParseName(e.Parent); err == nil {
+			return n
+		}
+	}
+	return e.Name
+}
+
 // adapters are the models of an entry's adapters.
 func adapters(e *catalog.Entry) (all []*catalog.Entry) {
 	for _, adapter := range e.Info.Adapters {

@@ -144,10 +144,11 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) 
 	if e.Model == nil {
 		return nil, fmt.Errorf("%s has no package", e.Name)
 	}
-	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Rows: l.o.Rows,
+	name := loaded(e)
+	o := engine.OpenOptions{Name: name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Rows: l.o.Rows,
 		CacheRAM:   l.memory,
 		Events:     l.o.Events,
-		Repeatable: l.o.Repeatable, Head: l.o.Head, Draft: l.o.Drafts[e.Name.Full()], Progress: l.o.Progress}
+		Repeatable: l.o.Repeatable, Head: l.o.Head, Draft: l.o.Drafts[name.Full()], Progress: l.o.Progress}
 	if told := l.o.HeadKnown; told != nil {
 		o.HeadKnown = func(h ask.HeadStats) { told(o.Name, h) }
 	}
@@ -173,7 +174,7 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) 
 				held += mem.Cache + mem.States + mem.IO
 			}
 		}
-		l.o.Holds(e.Name.Full(), held)
+		l.o.Holds(name.Full(), held)
 	}
 	if l.o.Loaded != nil {
 		l.o.Loaded(o.Name, m.Stats())
