@@ -64,6 +64,7 @@ kubernetes: ## the manifests of packaging/kubernetes, with Kubernetes' own types
 
 # The race detector can find something only where a goroutine is started or waited for. The C of axcl/simcard has a lane of its own, asan.
 # Arithmetic that writes into its caller's buffers alone, and the references of tests, are not instrumented: they would take most of the lane's time.
+# None of them may use a generic type with atomics, such as sync.Map: the linker may take their copy of it for all (TestUninstrumented).
 # The software card starts goroutines that share such buffers, so its own tests run once more with everything instrumented.
 RACE := $(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m
 ARITHMETIC := axcl/soft/graph axcl/soft/kernel audio/features models/modelstest

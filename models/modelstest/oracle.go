@@ -80,11 +80,7 @@ func (x rows) columns(from, to int) rows {
 
 // linear is a layer of the weights.
 func (w *weights) linear64(x rows, name string) rows {
-	kept, ok := w.wide.Load(name)
-	if !ok {
-		kept, _ = w.wide.LoadOrStore(name, w.get(name+".weight").rows())
-	}
-	m := kept.(rows)
+	m := w.wide.get(name, func() rows { return w.get(name + ".weight").rows() })
 	y := newRows(len(x), len(m))
 	bias := w.all[name+".bias"].v
 	for i := range x {

@@ -17,7 +17,7 @@ import (
 type weights struct {
 	rng  *rand.Rand
 	all  map[string]weight
-	wide sync.Map // matrices in float64, as oracles asked for them: rows by name
+	wide kept[string, rows] // matrices as oracles asked for them: rows by name
 }
 
 type weight struct {
@@ -27,21 +27,49 @@ type weight struct {
 }
 
 // drawn are the weights of packages, which take longer to draw than many a call that needs them.
-var drawn sync.Map
+var drawn kept[any, *weights]
 
 // draw gives a package's weights: drawn by f, or as they were drawn before.
 func draw(e any, seed uint64, f func(w *weights)) *weights {
-	if w, ok := drawn.Load(e); ok {
-		return w.(*weights)
+	return drawn.get(e, func() *weights {
+		w := newWeights(seed)
+		f(w)
+		return w
+	})
+}
+
+// kept are values that are computed at their first use. It is not a [sync.Map], which is generic:
+// the race lane compiles this package without instrumentation, and the linker could take this
+// package's copy of it for the whole program. Each use of a sync.Map would then look like a race.
+type kept[K comparable, V any] struct {
+	mu  sync.Mutex
+	all map[K]V
+}
+
+// get gives the value of k. Goroutines that ask for a new one at a time may each compute it; all
+// get the same.
+func (s *kept[K, V]) get(k K, compute func() V) V {
+	s.mu.Lock()
+	v, ok := s.all[k]
+	s.mu.Unlock()
+	if ok {
+		return v
 	}
-	w := newWeights(seed)
-	f(w)
-	kept, _ := drawn.LoadOrStore(e, w)
-	return kept.(*weights)
+	v = compute()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first, ok := s.all[k]; ok {
+		return first
+	}
+	if s.all == nil {
+		s.all = map[K]V{}
+	}
+	s.all[k] = v
+	return v
 }
 
 func newWeights(seed uint64) *weights {
-	return &weights{rand.New(rand.NewPCG(seed, 3)), map[string]weight{}, sync.Map{}}
+	return &weights{rng: rand.New(rand.NewPCG(seed, 3)), all: map[string]weight{}}
 }
 
 // layout says whether a package has one of the layouts there are.
