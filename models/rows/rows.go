@@ -34,6 +34,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -70,6 +71,10 @@ type Options struct {
 	// under the folder's lock and must not wait. It may be nil. What another process removes from a
 	// shared folder is not told.
 	Gone func(name prefix.Name)
+
+	// Secret, of at least 32 bytes, stands for the folder's own: Disks with the same find each
+	// other's blocks. nil: the folder's.
+	Secret []byte
 
 	disk disk // a test's
 }
@@ -109,6 +114,9 @@ func Open(o Options) (*Disk, error) {
 	if o.Block <= 0 {
 		o.Block = prefix.Shared
 	}
+	if o.Secret != nil && len(o.Secret) < 32 {
+		return nil, fmt.Errorf("rows: a secret of %d bytes; it has at least 32", len(o.Secret))
+	}
 	d := &Disk{o: o, disk: o.disk}
 	if d.disk == nil {
 		var err error
@@ -121,8 +129,10 @@ func Open(o Options) (*Disk, error) {
 	}
 	err := locked(d.disk, func() error {
 		var err error
-		if d.secret, err = secret(d.disk); err != nil {
-			return err
+		if d.secret = slices.Clone(o.Secret); d.secret == nil {
+			if d.secret, err = secret(d.disk); err != nil {
+				return err
+			}
 		}
 		all, err := list(d.disk)
 		if err != nil {
@@ -353,22 +363,26 @@ func (s *Space) Save(k Key, rows []byte) error {
 
 // save makes a file of parts.
 func (s *Space) save(name string, k Key, head []byte, parts ...[]byte) error {
-	d := s.d
-	need := int64(overhead) + size(parts)
+	return s.d.keep(name, s.o.Model, k.depth, slices.Concat([][]byte{head}, parts, [][]byte{s.sum(head, parts)})...)
+}
+
+// keep makes a file of parts, and room for it. Its package's folder is called model.
+func (d *Disk) keep(name, model string, depth int, parts ...[]byte) error {
+	need := size(parts)
 	if d.full.Load() && d.o.Now().UnixNano() < d.again.Load() {
 		return ErrFull
 	}
 	wrote := false
 	err := locked(d.disk, func() error {
 		if st, err := d.disk.Stat(name); err == nil && st.Size() == need {
-			d.touch(name, k, st.ModTime())
+			d.touch(name, Key{depth: depth}, st.ModTime())
 			return nil
 		}
 		all, err := list(d.disk)
 		if err != nil {
 			return err
 		}
-		label, err := s.label(all)
+		label, err := labelOf(path.Dir(name), model, all)
 		if err != nil {
 			return err
 		}
@@ -378,16 +392,19 @@ func (s *Space) save(name string, k Key, head []byte, parts ...[]byte) error {
 		if err := d.room(all, need+label); err != nil {
 			return err
 		}
-		if err := s.folder(label > 0); err != nil {
+		if label == 0 {
+			model = ""
+		}
+		if err := d.folder(path.Dir(name), model); err != nil {
 			return err
 		}
-		if err := write(d.disk, name, slices.Concat([][]byte{head}, parts, [][]byte{s.sum(head, parts)})...); err != nil {
+		if err := write(d.disk, name, parts...); err != nil {
 			return err
 		}
 		d.saved.Add(1)
 		d.written.Add(need)
 		wrote = true
-		return d.disk.Touch(name, used(d.o.Now(), k))
+		return d.disk.Touch(name, used(d.o.Now(), Key{depth: depth}))
 	})
 	switch {
 	case err == nil:
@@ -408,29 +425,28 @@ func (s *Space) save(name string, k Key, head []byte, parts ...[]byte) error {
 	return err
 }
 
-// label is how many bytes the package's name is still to take.
-func (s *Space) label(all []entry) (int64, error) {
-	if len(s.o.Model) > maxName {
-		return 0, fmt.Errorf("a model's name of %d bytes", len(s.o.Model))
+// labelOf is how many bytes the name of a package's folder is still to take.
+func labelOf(dir, model string, all []entry) (int64, error) {
+	if len(model) > maxName {
+		return 0, fmt.Errorf("a model's name of %d bytes", len(model))
 	}
-	if slices.ContainsFunc(all, func(e entry) bool { return e.name == s.dir+"/name" }) {
+	if slices.ContainsFunc(all, func(e entry) bool { return e.name == dir+"/name" }) {
 		return 0, nil
 	}
-	return int64(len(s.o.Model)), nil
+	return int64(len(model)), nil
 }
 
-// folder makes the package's folder, and the name in it.
-func (s *Space) folder(name bool) error {
-	d := s.d.disk
-	if _, err := d.Stat(s.dir); err != nil {
-		if err := errors.Join(d.Mkdir(s.dir), d.SyncDir(".")); err != nil {
+// folder makes a package's folder, and the name in it.
+func (d *Disk) folder(dir, model string) error {
+	if _, err := d.disk.Stat(dir); err != nil {
+		if err := errors.Join(d.disk.Mkdir(dir), d.disk.SyncDir(".")); err != nil {
 			return err
 		}
 	}
-	if !name {
+	if model == "" {
 		return nil
 	}
-	return write(d, s.dir+"/name", []byte(s.o.Model))
+	return write(d.disk, dir+"/name", []byte(model))
 }
 
 // secret reads the folder's secret, or makes one. What was kept with another is never found again,
