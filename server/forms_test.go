@@ -25,8 +25,9 @@ func TestFormRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			if n, err := io.WriteString(c, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s",
-				path, formKind, len(form), form)); err != nil {
+			head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n",
+				path, formKind, len(form))
+			if n, err := io.WriteString(c, head+form); err != nil {
 				t.Fatalf("%s: the client sent %d bytes: %v", path, n, err)
 			}
 			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
