@@ -105,6 +105,16 @@ func (s *Server) table() []route {
 		{"POST", "/api/axle/bench", admin, worked, try(views.Start)},
 		{"DELETE", "/api/axle/bench", admin, plain, try(views.End)},
 
+		{"GET", "/api/axle/conversations", ask, plain, try(s.o.Conversations.Changes)},
+		{"DELETE", "/api/axle/conversations", ask, worked, try(s.o.Conversations.Forget)},
+		{"GET", "/api/axle/conversations/:id", ask, plain, try(s.o.Conversations.Chat)},
+		{"POST", "/api/axle/conversations/:id", ask, worked, try(s.o.Conversations.Append)},
+		{"DELETE", "/api/axle/conversations/:id", ask, worked, try(s.o.Conversations.Delete)},
+		{"GET", "/api/axle/conversation-pictures/:sha256", ask, plain, try(s.o.Conversations.Picture)},
+		{"PUT", "/api/axle/conversation-pictures/:sha256", ask, worked, try(s.o.Conversations.PutPicture)},
+		{"GET", "/api/axle/conversation-file", ask, plain, try(s.o.Conversations.Export)},
+		{"POST", "/api/axle/conversation-file", ask, worked, try(s.o.Conversations.Import)},
+
 		{"GET", "/health", anyone, plain, h(s.health)},
 		{"HEAD", "/health", anyone, plain, h(s.health)},
 		{"GET", "/livez", anyone, plain, h(s.live)},

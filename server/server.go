@@ -22,6 +22,7 @@ import (
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/answer"
 	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/conversations"
 	"github.com/axle-llm/axle/server/manage"
 	"github.com/axle-llm/axle/server/monitor"
 	"github.com/axle-llm/axle/server/pool"
@@ -63,6 +64,8 @@ type Options struct {
 	Detector      string          // the model that finds things in pictures where a request names none; "": the first that does
 	VAD           *vad.Silero     // finds speech in what comes to /v1/realtime; nil: its level does
 	VLLM          bool            // /metrics repeats what balancers ask for under vLLM's names
+
+	Conversations *conversations.Room // that devices share; nil: none are kept
 }
 
 // Server answers requests. See the package comment.
@@ -102,6 +105,7 @@ func New(st catalog.Store, loader pool.Loader, puller catalog.Puller, o Options)
 	o.MaxConns = above(o.MaxConns, 1024)
 	o.MaxPerClient = above(o.MaxPerClient, max(o.MaxConns/4, 1))
 	o.Log = cmp.Or(o.Log, zap.NewNop())
+	o.Conversations = cmp.Or(o.Conversations, &conversations.Room{})
 	s := &Server{o: o, store: st, log: o.Log, metrics: newMetrics(), started: time.Now()}
 	s.fewer.Store(new([]string))
 	s.shared = &request.Shared{Dialects: dialects(), ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, LogPrompts: o.LogPrompts,

@@ -245,6 +245,12 @@ func (s *service) build() (err error) {
 		s.reloads = append(s.reloads, reloading{"certificate", s.tls.Reload})
 		s.log.Info("TLS", zap.Time("until", s.tls.Leaf().NotAfter), zap.String("sha256", s.tls.Fingerprint()))
 	}
+	kept, err := s.chats.open(s.log, s.keys != nil || isLoopback(s.main.Addr()))
+	if err != nil {
+		return errors.Join(err, s.machine.close())
+	}
+	so.Conversations = kept
+	s.machine.close = func() error { return errors.Join(kept.Close(), closed(), o.events.Close()) }
 	so.Version, so.Release, so.Loopback = ollamaVersion, version, isLoopback(s.main.Addr())
 	so.Keys, so.TLS, so.Log = s.keys, s.tls, s.log
 	so.Measure, so.Ending = bench.Served, func() { close(s.ending) }

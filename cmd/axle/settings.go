@@ -31,6 +31,7 @@ type settings struct {
 	immich      string // address of Immich's machine-learning service; "": it is not answered
 	metricsAddr string // address of metrics and health apart from the API; "": there is none
 	events      eventSettings
+	chats       chatSettings
 	keysFile    string
 	tlsCert     string
 	tlsKey      string
@@ -214,6 +215,12 @@ var table = []setting{
 		read: text(func(s *settings) *string { return &s.server.Detector })},
 	{flag: "vendor-api", kind: "address", text: "also answer the vendor's older API on this address", example: ":8000",
 		read: text(func(s *settings) *string { return &s.vendor })},
+	{flag: "conversations", kind: "folder", text: "keep the page's conversations in this folder, for those who switch it on in the page",
+		more: "Phone and PC see the same ones then, each key its own. They are kept in clear, for the server's user only. " +
+			"docs/conversations.md says how.",
+		example: "/var/lib/axle/conversations", read: text(func(s *settings) *string { return &s.chats.dir })},
+	{flag: "conversations-size", kind: "size", def: "1GiB", text: "most that the conversations of one key may take",
+		example: "1GiB", read: as(func(s *settings) *int64 { return &s.chats.size }, parseChatSize)},
 	{flag: "debug", text: "log more", read: yes(func(s *settings) *bool { return &s.debug })},
 	{flag: "log-prompts", text: "write prompts to the log", read: yes(func(s *settings) *bool { return &s.server.LogPrompts })},
 	{flag: "hello", text: "print how to talk to the server once it listens", flagOnly: true,
