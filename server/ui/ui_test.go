@@ -110,7 +110,7 @@ func TestScripts(t *testing.T) {
 			t.Errorf("%s is not preloaded", want)
 		}
 	}
-	for _, late := range []string{"uplot", "highlight", "app/card.js", "words/de.js"} {
+	for _, late := range []string{"uplot", "highlight", "temml", "app/formula.js", "app/card.js", "words/de.js"} {
 		if strings.Contains(string(Page().Plain), late) {
 			t.Errorf("%s is loaded before it is needed", late)
 		}
@@ -386,6 +386,13 @@ func TestVendor(t *testing.T) {
 	}
 	if z.Len() > 250<<10 {
 		t.Errorf("the libraries are %d bytes compressed", z.Len())
+	}
+	z.Reset()
+	w.Reset(&z)
+	each(t, func(_, src string) { _, _ = io.WriteString(w, src) })
+	_ = w.Close()
+	if z.Len() > 150<<10 {
+		t.Errorf("the page's own code is %d bytes compressed", z.Len())
 	}
 }
 

@@ -11,6 +11,7 @@ marked 18.2.1 sha512-ii4bxCTCqqwpT86XZWgJNs+ZnAIZksmLGYMViWA7PDIXYIeNo1x6cDdX3JO
 dompurify 3.4.18 sha512-ofe3wI/uNm68HInABYFJYqQxRw1EaKAjNdrFVKqjUY+UZurvNd2L/HuQe097s/4RivWiZyP6tT7aoT8atjfhwg==
 @highlightjs/cdn-assets 11.12.0 sha512-KvOKXODaiFmId9xaq3xc5xCL66wVLUuOngDbO9B/kewbFTqdGbn2nJxNhN3H5R1cgDTVj6R8vH0zgiNDEGjpDw==
 uplot 1.6.32 sha512-KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw==
+temml 0.13.5 sha512-aPkDDgunanpLNL0ql32HbolqLep+w8DRcVXRql7rWrMt/PhczdLgL4UBYYVU3BYjCNjkGq4EqwIicu/zWr1iOg==
 '
 languages='bash c cpp csharp css diff go ini java javascript json kotlin lua php python rust sql typescript xml yaml'
 
@@ -43,6 +44,7 @@ plain "$work/marked/lib/marked.esm.js" >"$out/marked.js"
 { plain "$work/dompurify/dist/purify.min.js"; printf '\nexport default globalThis.DOMPurify;\n'; } >"$out/purify.js"
 { plain "$work/uplot/dist/uPlot.iife.min.js"; printf '\nexport default uPlot;\n'; } >"$out/uplot.js"
 cp "$work/uplot/dist/uPlot.min.css" "$out/uplot.css"
+{ plain "$work/temml/dist/temml.min.js"; printf '\nexport default temml;\n'; } >"$out/temml.js"
 plain "$work/cdn-assets/es/core.min.js" >"$out/highlight.js"
 for l in $languages; do plain "$work/cdn-assets/es/languages/$l.min.js" >"$out/hl-$l.js"; done
 if grep -lE '^import .* from ?"[^./]|[;}]from"[^./]' "$out"/[!h]*.js "$out"/ho*.js "$out"/ht*.js >&2; then

@@ -5,6 +5,7 @@ import { mkdirSync } from 'node:fs';
 import { chromium, launch } from './browser.mjs';
 import { documented } from './documented.mjs';
 import { draws } from './draws.mjs';
+import { formulas } from './formulas.mjs';
 import { goes } from './goes.mjs';
 import { measures } from './measure.mjs';
 import { places } from './places.mjs';
@@ -50,7 +51,7 @@ async function test(name, binary, f) {
 
 try {
   if (lane === 'docs') await test('docs', scripted, documented);
-  else if (lane !== 'soak') for (const [name, f] of Object.entries({ ...views, draws, ...voices, ...places, ...goes })) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
+  else if (lane !== 'soak') for (const [name, f] of Object.entries({ ...views, draws, ...voices, ...places, ...goes, ...formulas })) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
   if (lane === 'whole') {
     await test('pocket', product, pocket);
     await test('sees', product, sees);

@@ -84,16 +84,25 @@ async function freezes({ context, url, lane }) {
   return `of ${found.length} texts that are dear to read, the longest tasks took ${worst.map((x) => `${x.tasks} ms (${x.name}; ${x.longest} ms between two frames)`).join(', ')}; the aim is 100; ${load()}`;
 }
 
-async function frames({ context, url }) {
+// a long conversation with formulas, and an answer with one every dozen words
+const formula = (i) => `$x_{${i}}^2 = \\frac{a_{${i}}}{\\sqrt{b}}$`;
+const reckoned = Array.from({ length: 40 }, (_, i) => [i % 2 ? 'assistant' : 'user', i % 2 ? Array.from({ length: 12 }, (_, j) => `Line ${j} has ${formula(50 * i + j)} and more words.\n\n`).join('') : 'And then?']);
+const withFormulas = (seconds, rate) => streamed(seconds, rate).replace(/word(\d+) /g, (w, i) => (i % 12 === 0 ? formula(i) + ' ' : w));
+
+async function frames({ context, url }, formulas = false) {
   const page = await context.page({ still: false });
   await page.go(url + '/ui');
   await choose(page, 'scripted-chat:latest');
+  if (formulas) {
+    await keepChat(page, reckoned);
+    await page.until('the formulas', `document.querySelectorAll('.md math').length >= 12`);
+  }
   const gaps = (ms) => page.run(`new Promise((ok) => { const out = []; let last = performance.now(); const end = last + ${ms}; const f = (now) => { out.push(now - last); last = now; now < end ? requestAnimationFrame(f) : ok(out); }; requestAnimationFrame(f); })`);
   const long = (list) => (100 * list.filter((g) => g > 33.4).length / list.length).toFixed(1);
   await slowly(page);
   const still = await gaps(4000); // what the browser misses with nothing to draw
   await page.send('Emulation.setCPUThrottlingRate', { rate: 1 });
-  await ask(page, streamed(20, 60));
+  await ask(page, (formulas ? withFormulas : streamed)(20, 60));
   await page.until('a beginning', `(${lastAnswer}).length > 20`);
   await own(page);
   const before = await page.metric('TaskDuration');
@@ -102,7 +111,7 @@ async function frames({ context, url }) {
   await slowly(page);
   const list = await gaps(8000);
   await page.click(at.send);
-  return `${list.length} frames of a stream of 60 tokens/s, ${long(list)} % over 33 ms (the aim is 5 %), without a stream ${long(still)} %, the longest ${Math.max(...list).toFixed(0)} ms, ${throttle} times slower; unthrottled its thread works ${share.toFixed(1)} % of the time; ${load()}`;
+  return `${list.length} frames of a stream of 60 tokens/s${formulas ? ' with formulas, in a long conversation of them' : ''}, ${long(list)} % over 33 ms (the aim is 5 %), without a stream ${long(still)} %, the longest ${Math.max(...list).toFixed(0)} ms, ${throttle} times slower; unthrottled its thread works ${share.toFixed(1)} % of the time; ${load()}`;
 }
 
 const used = async (page) => {
@@ -184,7 +193,7 @@ async function axe({ context, url }) {
       await page.send('Page.setBypassCSP', { enabled: true }); // for axe alone: it is put into the page
       await page.go(url + '/ui');
       await choose(page, 'scripted-chat:latest');
-      await keepChat(page, [['user', 'A question'], ['assistant', '> An **answer** with `code`, a [link](https://example.com) and\n\n```go\nfunc f() {}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |']]);
+      await keepChat(page, [['user', 'A question'], ['assistant', '> An **answer** with `code`, a [link](https://example.com) and\n\n```go\nfunc f() {}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nso \\(\\frac{a}{b}\\) and\n\n$$\\sum_{i=1}^n i^2$$\n\n```mermaid\ngraph TD; A-->B;\n```']]);
       await asked(page, 'hello', 2);
       await inPage(page, `(await use('settings')).set({ lang: '${lang}' });`);
       await page.until('the language', `document.documentElement.lang === '${lang}'`);
@@ -251,7 +260,8 @@ export const measures = {
   axe: { lanes: ['whole'], run: axe },
   paint: { lanes: ['whole'], run: paint },
   freezes: { lanes: ['quick', 'whole'], run: freezes },
-  frames: { lanes: ['whole'], run: frames },
+  frames: { lanes: ['whole'], run: (t) => frames(t) },
+  'frames-formulas': { lanes: ['whole'], run: (t) => frames(t, true) },
   memory: { lanes: ['whole'], run: (t) => memory(t, 1, [0.2, 0.4, 0.6, 0.8, 1]) },
   idle: { lanes: ['whole'], binary: 'product', run: idle },
   'memory-hour': { lanes: ['soak'], run: (t) => memory(t, 60, [5, 15, 30, 45, 60]) },

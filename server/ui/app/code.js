@@ -10,6 +10,7 @@ const files = {
   python3: 'python', rs: 'rust', rust: 'rust', sql: 'sql', ts: 'typescript', tsx: 'typescript', typescript: 'typescript', xml: 'xml', html: 'xml', svg: 'xml',
   yaml: 'yaml', yml: 'yaml',
 };
+const drawings = new Set(['mermaid', 'plantuml', 'dot', 'graphviz']); // a description of a drawing: no program draws it here, and the head says so
 const most = 40000; // characters that are coloured; beyond, it takes longer than reading it does
 const patience = 4000; // ms for one text, once its grammar is there
 
@@ -78,7 +79,8 @@ export class Code {
     const copy = el('button', { type: 'button', className: 'quiet copy-code' }, t('copy'));
     copy.setAttribute('aria-label', t('code.copy'));
     const head = el('div', { className: 'head' }, el('span', {}, this.lang || t('code.plain')), copy);
-    this.el = el('div', { className: 'code', dir: 'ltr', source: () => this.text }, head, el('pre', { tabIndex: 0 }, this.code));
+    const note = drawings.has(this.lang) ? [el('p', { className: 'note', dir: 'auto' }, t('code.drawing'))] : [];
+    this.el = el('div', { className: 'code', dir: 'ltr', source: () => this.text }, head, ...note, el('pre', { tabIndex: 0 }, this.code));
     this.part = null;
     this.lines = 0;
     this.shown = 0; // when colours were last made

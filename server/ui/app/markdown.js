@@ -4,15 +4,26 @@
 import purify from '../vendor/purify.js';
 import { Code } from './code.js';
 import { el } from './html.js';
-import { blocks, callPictures, html, spent } from './marking.js';
+import { blocks, callPictures, html, spent, typesetting } from './marking.js';
 import { t } from './words.js';
 
 callPictures(() => t('picture'));
 
+// what formulas are made of, and the attributes these may have; none of them holds an address or a style
+const inFormulas = ['math', 'menclose', 'mfrac', 'mi', 'mmultiscripts', 'mn', 'mo', 'mover', 'mpadded', 'mphantom', 'mprescripts', 'mroot', 'mrow', 'mspace', 'msqrt',
+  'mstyle', 'msub', 'msubsup', 'msup', 'mtable', 'mtd', 'mtext', 'mtr', 'munder', 'munderover'];
+const ofFormulas = new Set(['class', 'columnspan', 'depth', 'display', 'displaystyle', 'fence', 'form', 'height', 'linethickness', 'lspace', 'mathvariant', 'maxsize', 'minsize',
+  'movablelimits', 'notation', 'rowspan', 'rspace', 'scriptlevel', 'separator', 'stretchy', 'symmetric', 'voffset', 'width']);
+const ofText = ['align', 'class', 'data-tex', 'href', 'start'];
+purify.addHook('uponSanitizeAttribute', (node, a) => {
+  if (node.namespaceURI.endsWith('MathML') ? !ofFormulas.has(a.attrName) : !ofText.includes(a.attrName)) a.keepAttr = false;
+});
+
 const kept = {
-  ALLOWED_TAGS: ['a', 'b', 'blockquote', 'br', 'code', 'del', 'em', 'h3', 'h4', 'h5', 'h6', 'hr', 'i', 'ins', 'kbd', 'li', 'mark', 'ol', 'p', 'pre', 's', 'small',
+  ALLOWED_TAGS: [...inFormulas, 'a', 'b', 'blockquote', 'br', 'code', 'del', 'em', 'h3', 'h4', 'h5', 'h6', 'hr', 'i', 'ins', 'kbd', 'li', 'mark', 'ol', 'p', 'pre', 's', 'small',
     'span', 'strong', 'sub', 'sup', 'table', 'tbody', 'td', 'th', 'thead', 'tr', 'u', 'ul'],
-  ALLOWED_ATTR: ['align', 'class', 'href', 'start'],
+  ALLOWED_ATTR: [...ofText, ...ofFormulas],
+  ADD_URI_SAFE_ATTR: [...ofFormulas, 'align', 'data-tex', 'start'],
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
@@ -36,12 +47,45 @@ function dress(frag) {
     table.replaceWith(box);
     box.append(table);
   }
+  const formulas = frag.querySelectorAll('.maths');
+  for (const f of formulas) if (f.matches('.wide, .long')) f.tabIndex = 0; // it scrolls by itself where it has no room
+  if (formulas.length && !typesets) expect(formulas);
   return frag;
 }
 
+// Formulas are typeset by what is loaded when the first of them is seen; those that were drawn before it came are given their markup then, in turns.
+let typesets = false, coming = null;
+const early = new Set();
+function expect(formulas) {
+  for (const f of formulas) early.add(f);
+  coming ??= import('./formula.js').then(({ mathml }) => {
+    typesetting(mathml);
+    typesets = true;
+    late.mathml = mathml;
+    late.go();
+  }, () => { coming = null; }); // the server went away: the next formula tries again
+}
+const late = {
+  go() {
+    for (const f of early) {
+      if (left <= 0) {
+        waiting.add(late);
+        took(0);
+        return;
+      }
+      early.delete(f);
+      const made = this.mathml(f.dataset.tex);
+      took(800 + 30 * (made?.n ?? 0));
+      if (!made) continue;
+      f.classList.remove('source');
+      f.replaceChildren(clean(made.markup));
+    }
+  },
+};
+
 // drawn makes nodes of one block's text. links are the addresses that other blocks have defined.
-function drawn(type, raw, links) {
-  const made = html(type, raw, links);
+function drawn(type, raw, links, grows) {
+  const made = html(type, raw, links, grows);
   return made === null ? asIs(raw) : dress(clean(made));
 }
 
@@ -194,7 +238,7 @@ export class Flow {
     for (const wide of windows) {
       const final = ended && text.length <= wide;
       const whole = final ? text : text.slice(0, text.lastIndexOf('\n', wide) + 1);
-      const { tokens, links } = blocks(whole);
+      const { tokens, links } = blocks(whole, !final);
       took(spent());
       let last = tokens.length - 1;
       while (last >= 0 && tokens[last].type === 'space') last--;
@@ -242,14 +286,14 @@ export class Flow {
     if (!text.trim()) return false;
     this.tail ??= this.el.appendChild(this.box());
     this.sign = dangling(text);
-    const made = html(kind, this.sign ? (this.sign === '`' ? text : text.trimEnd()) + this.sign : text, this.links);
+    const made = html(kind, this.sign ? (this.sign === '`' ? text : text.trimEnd()) + this.sign : text, this.links, !ended);
     if (made === null) {
       this.sign = '';
       this.tail.replaceChildren(asIs(text));
     } else patch(this.tail, dress(clean(made)));
     if (this.sign && leafOf(this.tail)?.parentNode.localName !== signs[this.sign]) { // it opened nothing
       this.sign = '';
-      patch(this.tail, drawn(kind, text, this.links));
+      patch(this.tail, drawn(kind, text, this.links, !ended));
     }
     this.risky = /[[<\\$]/.test(text) || /[*`]/.test(this.tail.textContent);
     took(spent() + text.length);

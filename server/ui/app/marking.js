@@ -22,23 +22,82 @@ function spend(n) {
   if (steps > mostSteps) throw new Error('too many steps');
 }
 // spent is how many steps the last text took.
-export const spent = () => steps;
+export const spent = () => steps + 30 * formulas;
+
+// Formulas: \( \), \[ \], $$ $$, and $ $ by rules that leave prices alone. typeset gives a formula's markup and how many elements it has; null: its
+// source is shown. It comes with app/formula.js, once a formula is there.
+let typeset = () => null;
+export const typesetting = (f) => { typeset = f; };
+const mostInFormulas = 12000; // elements of one block's formulas; those beyond are shown as their source
+let growing = false; // the text is the last one of an answer that grows: what is open may still be closed
+let formulas = 0; // elements of the block's formulas
+const formula = (source) => {
+  const made = formulas < mostInFormulas ? typeset(source) : null;
+  formulas += made?.n ?? 0;
+  const wide = source.startsWith('$$') || source.startsWith('\\[');
+  return `<span class="maths${wide ? ' wide' : source.length > 60 ? ' long' : ''}${made ? '' : ' source'}" data-tex="${escape(source)}">${made?.markup ?? escape(source)}</span>`;
+};
+
+const signs = /(?<![A-Za-z\d$\\])\$|\\[([]/;
+// between two single $: no space at its ends, no digit or letter after. What begins with a digit, as a price does, has to have a sign of TeX, or no space.
+const single = /^\$(?!\s)((?:\\.|[^$\n\\])+?)(?<!\s)\$(?!\w)/;
+const isPrice = (tex) => /^\d/.test(tex) && (/\s/.test(tex) ? !/[\\^_={]/.test(tex) : /[-–/,.]$/.test(tex));
+// what stands between escaped brackets may be words
+const isWords = (tex) => !/[\\^_=+<>{}/\n]|^\s*[A-Za-z]\s*$/.test(tex);
+function inline(src) {
+  const m = /^\$\$(?:\\.|[^$\\])+\$\$/s.exec(src) ?? /^\\\([^]+?\\\)/.exec(src);
+  if (m) return m[0];
+  const bracket = /^\\\[([^]+?)\\\](?!\()/.exec(src);
+  if (bracket) return isWords(bracket[1]) ? '' : bracket[0];
+  const dollar = single.exec(src);
+  return dollar && !isPrice(dollar[1]) ? dollar[0] : '';
+}
+const opened = /^(?:\\[([]|\$\$|\$(?=[^\s\d$])(?=[^$\n]*[\\^_{])[^$\n]*$)/;
 
 const maths = {
   name: 'maths',
   level: 'inline',
   start: (src) => {
-    const at = src.match(/\$|\\[([]/)?.index;
+    const at = src.match(signs)?.index;
     spend((at ?? src.length) >> 3); // this is quick
     return at;
   },
   tokenizer(src) {
     if (!/^(?:\$|\\[([])/.test(src)) return undefined;
-    const m = /^\$\$[^$]+\$\$/.exec(src) ?? /^\\\([^]+?\\\)/.exec(src) ?? /^\\\[[^]+?\\\]/.exec(src) ?? /^\$(?![\s\d])(?:\\.|[^$\n\\])+?(?<!\s)\$(?!\w)/.exec(src);
-    spend(m ? m[0].length : src.length);
-    return m ? { type: 'maths', raw: m[0], text: m[0] } : undefined;
+    const raw = inline(src);
+    spend(raw ? raw.length : src.length);
+    if (raw) return { type: 'maths', raw, text: raw };
+    return growing && opened.test(src) ? { type: 'maths', raw: src, text: src, open: true } : undefined;
   },
-  renderer: (token) => `<span class="maths">${escape(token.text)}</span>`,
+  renderer: (token) => (token.open ? escape(token.text).replace(/\n/g, '<br>') : formula(token.text)),
+};
+
+// A formula that begins a line is a block of its own: its lines are no lists, quotes or headings, whatever they begin with.
+const wide = {
+  name: 'formula',
+  level: 'block',
+  start: (src) => {
+    const at = src.match(/\n {0,3}(?:\$\$|\\\[)/)?.index;
+    spend((at ?? src.length) >> 3);
+    return at === undefined ? undefined : at + 1;
+  },
+  tokenizer(src) {
+    const begin = /^ {0,3}(\$\$|\\\[)/.exec(src);
+    if (!begin) return undefined;
+    const gap = /\n[ \t]*\n/.exec(src)?.index;
+    const text = src.slice(0, gap);
+    const from = begin[0].length;
+    const close = begin[1] === '$$' ? '$$' : '\\]';
+    const end = text.indexOf(close, from);
+    spend(text.length);
+    if (end < 0) return growing && gap === undefined ? { type: 'formula', raw: src, text: src, open: true } : undefined;
+    const rest = /^([.,;:]?)[ \t]*(?:\n|$)/.exec(src.slice(end + 2));
+    if (!rest) return undefined;
+    const source = src.slice(from - 2, end + 2);
+    if (!source.slice(2, -2).trim() || (close === '\\]' && isWords(source.slice(2, -2)))) return undefined;
+    return { type: 'formula', raw: src.slice(0, end + 2 + rest[0].length), text: source, mark: rest[1] };
+  },
+  renderer: (token) => (token.open ? `<p>${escape(token.text).replace(/\n/g, '<br>')}</p>` : `<p>${formula(token.text)}${token.mark}</p>`),
 };
 
 // unnamed is what a picture without a name is called.
@@ -48,7 +107,7 @@ export const callPictures = (f) => { unnamed = f; };
 const marked = new Marked({
   gfm: true,
   breaks: true,
-  extensions: [maths],
+  extensions: [wide, maths],
   renderer: {
     html: ({ text, raw }) => (bare.test((raw ?? text).trim()) ? text : escape(raw ?? text).replace(/\n/g, '<br>')),
     heading({ tokens, depth }) { return `<h${Math.min(depth + 2, 6)} class="d${depth}">${this.parser.parseInline(tokens)}</h${Math.min(depth + 2, 6)}>`; },
@@ -96,8 +155,9 @@ const lexer = () => {
   return new Lexer({ ...marked.defaults, tokenizer: new Reader(marked.defaults) });
 };
 
-// blocks divides text into top-level blocks, without looking into them.
-export function blocks(src) {
+// blocks divides text into top-level blocks, without looking into them. grows: more of it comes.
+export function blocks(src, grows = false) {
+  growing = grows;
   try {
     const l = lexer();
     const tokens = l.blockTokens(src, []);
@@ -107,9 +167,12 @@ export function blocks(src) {
   }
 }
 
-// html is the HTML of one block's text; null: it is to be shown as it was written. links are the addresses that other blocks have defined.
-export function html(type, raw, links) {
+// html is the HTML of one block's text; null: it is to be shown as it was written. links are the addresses that other blocks have defined; grows:
+// more of the text comes.
+export function html(type, raw, links, grows = false) {
   steps = 0;
+  formulas = 0;
+  growing = grows;
   const text = type === 'paragraph' || type === 'heading' || type === 'text';
   if (raw.length > (text ? longestText : longest) || deep.test(raw)) return null;
   try {
@@ -118,7 +181,7 @@ export function html(type, raw, links) {
     const made = marked.parser(l.lex(raw));
     let n = 0;
     for (let at = made.indexOf('<'); at >= 0; at = made.indexOf('<', at + 1)) n++;
-    return n > 2 * mostElements ? null : made;
+    return n > 2 * (mostElements + formulas) ? null : made;
   } catch {
     return null; // it is no Markdown that anyone writes
   }

@@ -75,6 +75,7 @@ export default {
   'close': 'Schließen',
   'code.copy': 'Diesen Code kopieren',
   'code.plain': 'Text',
+  'code.drawing': 'Das beschreibt eine Zeichnung. Sie wird als Text gezeigt.',
   'compare': 'Zwei vergleichen',
   'compare.after': 'Nacheinander',
   'compare.ask': 'Beide fragen',

@@ -75,6 +75,7 @@ export default {
   'close': 'Close',
   'code.copy': 'Copy this code',
   'code.plain': 'text',
+  'code.drawing': 'This describes a drawing. It is shown as text.',
   'compare': 'Compare two',
   'compare.after': 'One after the other',
   'compare.ask': 'Ask both',

@@ -75,6 +75,7 @@ export default {
   'close': '关闭',
   'code.copy': '复制这段代码',
   'code.plain': '文本',
+  'code.drawing': '这是一段图的描述，此处以文本显示。',
   'compare': '比较两个模型',
   'compare.after': '依次进行',
   'compare.ask': '同时提问',
