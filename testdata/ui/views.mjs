@@ -730,7 +730,7 @@ export const views = {
     }
     await page.key('/');
     await page.until('the place to write', `document.activeElement === document.querySelector('${at.text}')`);
-    for (const [lang, word, theme] of [['de', 'Einstellungen', 'dark'], ['zh', '设置', 'light'], ['en', 'Settings', '']]) {
+    for (const [lang, word, theme] of [['de', 'Einstellungen', 'dark'], ['zh', '设置', 'light'], ['ja', '設定', 'dark'], ['ko', '설정', 'light'], ['en', 'Settings', '']]) {
       await inPage(page, `(await use('settings')).set({ lang: '${lang}', theme: '${theme}' });`);
       await page.until('the words of ' + lang, `document.documentElement.lang.startsWith('${lang}') && document.querySelector('.ways').textContent.includes('${word}')`);
       equal('the theme', await page.run(`document.documentElement.dataset.theme ?? ''`), theme);

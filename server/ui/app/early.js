@@ -9,7 +9,7 @@
     if (set.theme === 'light' || set.theme === 'dark') root.dataset.theme = set.theme;
     if (set.text) root.style.setProperty('--size', Number(set.text) + 'px');
     const lang = set.lang || navigator.language || 'en';
-    root.lang = /^zh/i.test(lang) ? 'zh' : /^de/i.test(lang) ? 'de' : 'en';
+    root.lang = /^(?:de|zh|ja|ko)(?![a-z])/i.exec(lang)?.[0].toLowerCase() ?? 'en';
   } catch { /* storage may be off: the defaults stand */ }
   addEventListener('DOMContentLoaded', () => {
     const rest = () => document.body.append(document.getElementById('rest').content);

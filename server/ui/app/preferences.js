@@ -43,6 +43,7 @@ export function Preferences({ menu }) {
   const hear = hearers(list);
   return html`<div class="bar">${menu}<h1>${t('view.settings')}</h1><span class="grow"></span><${Status} /></div><div class="page"><div class="form settings">
     <${Choice} name="lang" word=${t('set.lang')} value=${s.lang ?? ''} list=${[['', t('set.auto')], ...Object.entries(languages)]} on=${(lang) => set({ lang })} />
+    <p class="dim drafts">* ${t('set.lang.draft')}</p>
     <${Choice} name="theme" word=${t('set.theme')} value=${s.theme ?? ''} list=${[['', t('set.auto')], ['light', t('set.light')], ['dark', t('set.dark')]]} on=${(theme) => set({ theme })} />
     <${Choice} name="text" word=${t('set.text')} value=${String(s.text ?? 16)} list=${[['14', t('set.small')], ['16', t('set.normal')], ['18', t('set.large')], ['21', t('set.larger')]]} on=${(text) => set({ text: Number(text) })} />
     <${Choice} name="enter" word=${t('set.enter')} value=${s.enter || (touch() ? 'line' : 'send')} list=${[['send', t('set.enter.send')], ['line', t('set.enter.line')]]} on=${(enter) => set({ enter })} />

@@ -3,15 +3,16 @@ import en from './words/en.js';
 import { settings } from './settings.js';
 import { signal } from './html.js';
 
-const others = { de: () => import('./words/de.js'), zh: () => import('./words/zh.js') };
-export const languages = { en: 'English', de: 'Deutsch', zh: '中文' };
+const others = { de: () => import('./words/de.js'), zh: () => import('./words/zh.js'), ja: () => import('./words/ja.js'), ko: () => import('./words/ko.js') };
+// A name with a * is of a table that no native speaker has read yet; the settings say so.
+export const languages = { en: 'English', de: 'Deutsch', zh: '中文', ja: '日本語 *', ko: '한국어 *' };
 
 let table = en;
 export const language = signal('en');
 
 function wanted() {
   const lang = settings.get().lang || navigator.language || 'en';
-  return /^zh/i.test(lang) ? 'zh' : /^de/i.test(lang) ? 'de' : 'en';
+  return /^(?:de|zh|ja|ko)(?![a-z])/i.exec(lang)?.[0].toLowerCase() ?? 'en';
 }
 
 // speak loads the table of the language that is wanted.

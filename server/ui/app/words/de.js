@@ -359,6 +359,7 @@ export default {
   'set.key.none': 'Keiner ist gespeichert. Die Seite fragt, wenn der Server einen will.',
   'set.key.tab': 'Ein Schlüssel gilt für diesen Tab.',
   'set.lang': 'Sprache',
+  'set.lang.draft': 'noch von niemandem gelesen, dessen Muttersprache es ist',
   'set.large': 'Groß',
   'set.larger': 'Größer',
   'set.light': 'Hell',

@@ -359,6 +359,7 @@ export default {
   'set.key.none': 'None is kept. The page asks when the server wants one.',
   'set.key.tab': 'A key is kept for this tab.',
   'set.lang': 'Language',
+  'set.lang.draft': 'not yet read by a native speaker',
   'set.large': 'Large',
   'set.larger': 'Larger',
   'set.light': 'Light',

@@ -359,6 +359,7 @@ export default {
   'set.key.none': '没有保存密钥。服务器需要时页面会询问。',
   'set.key.tab': '密钥保存在此标签页中。',
   'set.lang': '语言',
+  'set.lang.draft': '尚未经母语者审阅',
   'set.large': '大',
   'set.larger': '更大',
   'set.light': '浅色',
