@@ -140,6 +140,13 @@ var forbidden = []struct{ who, what, why string }{
 	{"server/openai", "net/http", "dialects are functions over wire types"},
 	{"server/anthropic", "net/http", "dialects are functions over wire types"},
 	{"server/vendor", "net/http", "dialects are functions over wire types"},
+	{"documents/index", module + "documents", "an index is of texts, whatever they were in"},
+	{"documents/index", module + "server", "imports go one way"},
+	{"documents/index", module + "engine", "vectors are handed in"},
+	{"documents/index", module + "models", "vectors are handed in"},
+	{"documents/index", "net", "what is searched is on this disk"},
+	{"server/documents", module + "server/answer", "models are handed in"},
+	{"server/documents", module + "server/openai", "dialects know nothing of each other"},
 	{"", "archive/", "no archive is ever unpacked"}, // but see allowed
 	{"", "net/http/pprof", "debug endpoints are never on the API's listener"},
 	{"", "github.com/sugarme/tokenizer", "it cannot do the work: see RATIONALE.md"},

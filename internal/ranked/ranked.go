@@ -51,8 +51,9 @@ type (
 	EventsOut struct{} // server/kvevents: what is published
 	Events    struct{} // server/kvevents: which blocks there are
 
-	Journals struct{} // server/conversations/journal: whose conversations there are
-	Journal  struct{} // server/conversations/journal: what an owner has
+	Journals  struct{} // server/conversations/journal: whose conversations there are
+	Journal   struct{} // server/conversations/journal: what an owner has
+	Documents struct{} // server/documents: files that are to be indexed
 )
 
 func (Loader) place() (int, string)     { return 0, "loader" }
@@ -92,5 +93,6 @@ func (Templates) place() (int, string) { return 28, "templates" }
 func (EventsOut) place() (int, string) { return 29, "published events" }
 func (Events) place() (int, string)    { return 30, "blocks for events" }
 
-func (Journals) place() (int, string) { return 31, "journals" }
-func (Journal) place() (int, string)  { return 32, "journal" }
+func (Journals) place() (int, string)  { return 31, "journals" }
+func (Journal) place() (int, string)   { return 32, "journal" }
+func (Documents) place() (int, string) { return 33, "documents" }
