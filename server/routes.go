@@ -126,6 +126,7 @@ func (s *Server) table() []route {
 		{"HEAD", "/ui", anyone, plain, h(s.page)},
 		{"GET", "/ui/*file", anyone, plain, h(s.pageFile)},
 	}
+	table = append(table, s.documents()...)
 	for _, d := range s.shared.Dialects {
 		for _, r := range d.Routes {
 			if r.Tokens != nil {
@@ -136,6 +137,35 @@ func (s *Server) table() []route {
 		}
 	}
 	return append(table, s.unbuilt()...)
+}
+
+// documents are the routes of files and vector stores.
+func (s *Server) documents() []route {
+	try, d := request.Try, s.docs
+	const ask = access.Ask
+	return []route{
+		{"POST", "/v1/files", ask, worked, try(d.AddFile)},
+		{"GET", "/v1/files", ask, plain, try(d.Files)},
+		{"GET", "/v1/files/:id", ask, plain, try(d.File)},
+		{"GET", "/v1/files/:id/content", ask, plain, try(d.Content)},
+		{"DELETE", "/v1/files/:id", ask, worked, try(d.DeleteFile)},
+
+		{"POST", "/v1/vector_stores", ask, worked, try(d.Create)},
+		{"GET", "/v1/vector_stores", ask, plain, try(d.Stores)},
+		{"GET", "/v1/vector_stores/:id", ask, plain, try(d.Store)},
+		{"POST", "/v1/vector_stores/:id", ask, worked, try(d.Update)},
+		{"DELETE", "/v1/vector_stores/:id", ask, worked, try(d.Delete)},
+		{"POST", "/v1/vector_stores/:id/files", ask, worked, try(d.Attach)},
+		{"GET", "/v1/vector_stores/:id/files", ask, plain, try(d.Entries)},
+		{"GET", "/v1/vector_stores/:id/files/:file", ask, plain, try(d.Entry)},
+		{"POST", "/v1/vector_stores/:id/files/:file", ask, worked, try(d.SetAttributes)},
+		{"DELETE", "/v1/vector_stores/:id/files/:file", ask, worked, try(d.Detach)},
+		{"GET", "/v1/vector_stores/:id/files/:file/content", ask, plain, try(d.EntryContent)},
+		{"POST", "/v1/vector_stores/:id/search", ask, worked, try(d.Search)},
+
+		{"GET", "/api/axle/documents", ask, plain, try(d.State)},
+		{"GET", "/api/axle/documents/files/:id/pages/:page", ask, plain, try(d.Page)},
+	}
 }
 
 // router leads to the routes of a table. dialect is that of errors; nil: the path's.

@@ -23,6 +23,7 @@ import (
 	"github.com/axle-llm/axle/server/answer"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/conversations"
+	"github.com/axle-llm/axle/server/documents"
 	"github.com/axle-llm/axle/server/manage"
 	"github.com/axle-llm/axle/server/monitor"
 	"github.com/axle-llm/axle/server/pool"
@@ -66,6 +67,7 @@ type Options struct {
 	VLLM          bool            // /metrics repeats what balancers ask for under vLLM's names
 
 	Conversations *conversations.Room // that devices share; nil: none are kept
+	Documents documents.Options // files and vector stores; without a library none are kept
 }
 
 // Server answers requests. See the package comment.
@@ -95,6 +97,7 @@ type Server struct {
 	fewer    atomic.Pointer[[]string] // with which errors cards were lost while others go on
 
 	views *monitor.Views
+	docs  *documents.Documents
 }
 
 // New makes a server over a store and a loader. puller may be nil: then nothing can be pulled.
@@ -116,6 +119,8 @@ func New(st catalog.Store, loader pool.Loader, puller catalog.Puller, o Options)
 		ContextLength: o.ContextLength})
 	s.answers = answer.New(answer.Options{Store: st, Loaded: s.models, Shared: s.shared, ContextLength: o.ContextLength,
 		Detector: o.Detector})
+	o.Documents.Log = o.Log
+	s.docs = documents.New(o.Documents)
 	kept := ""
 	if dir := st.Dir(); dir != "" {
 		kept = filepath.Join(dir, "bench")
@@ -155,6 +160,9 @@ func (s *Server) Handler() http.Handler { return s.handler }
 
 // Loading takes note of how far a model is on its way to the card.
 func (s *Server) Loading(p ask.Progress) { s.views.Loading(p) }
+
+// IndexDocuments takes up what was not indexed when the server last ended, in the background.
+func (s *Server) IndexDocuments(ctx context.Context) { s.docs.Start(ctx) }
 
 // Loaded lists the models that are loaded, the one that stays longest first.
 func (s *Server) Loaded() []pool.Running { return s.models.Loaded() }
@@ -259,6 +267,7 @@ func (s *Server) until(ctx context.Context, grace time.Duration, failed <-chan e
 // Close unloads every model, waiting as long as ctx allows.
 func (s *Server) Close(ctx context.Context) error {
 	s.refuse()
+	s.docs.Close()
 	s.views.Close()
 	return s.models.Close(ctx)
 }

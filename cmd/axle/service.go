@@ -19,6 +19,7 @@ import (
 
 	"github.com/axle-llm/axle/audio/vad"
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/documents/index"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/engine/bench"
 	"github.com/axle-llm/axle/server"
@@ -57,7 +58,8 @@ type service struct {
 	ending  chan struct{} // closed when no more work is taken
 	machine *machine
 	server  *server.Server
-	reloads []reloading // on SIGHUP
+	library *index.Library // of documents; nil: none are kept
+	reloads []reloading    // on SIGHUP
 }
 
 // runService serves until ctx ends or the card is lost.
@@ -76,6 +78,7 @@ func runService(ctx context.Context, o serviceOptions) error {
 	go s.open(run)
 	go s.watch(run)
 	go s.server.Preload(run, s.preload)
+	s.server.IndexDocuments(run)
 	s.reload(run)
 	var others sync.WaitGroup
 	for _, at := range []struct {
@@ -254,6 +257,10 @@ func (s *service) build() (err error) {
 	so.Version, so.Release, so.Loopback = ollamaVersion, version, isLoopback(s.main.Addr())
 	so.Keys, so.TLS, so.Log = s.keys, s.tls, s.log
 	so.Measure, so.Ending = bench.Served, func() { close(s.ending) }
+	if so.Documents.Library, err = s.settings.documents.open(s.machine.store.Dir(), s.log); err != nil {
+		return errors.Join(err, s.machine.close())
+	}
+	s.library = so.Documents.Library
 	s.server = server.New(s.machine.store, s.machine.loader, s.machine.puller, so)
 	return nil
 }
@@ -346,7 +353,13 @@ func (s *service) close(ctx context.Context) (err error) {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
 	defer cancel()
 	closed := make(chan error, 1)
-	go func() { closed <- errors.Join(s.server.Close(end), s.machine.close()) }()
+	go func() {
+		err := s.server.Close(end)
+		if s.library != nil {
+			err = errors.Join(err, s.library.Close())
+		}
+		closed <- errors.Join(err, s.machine.close())
+	}()
 	select {
 	case err = <-closed:
 	case <-end.Done():

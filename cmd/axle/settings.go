@@ -32,6 +32,7 @@ type settings struct {
 	metricsAddr string // address of metrics and health apart from the API; "": there is none
 	events      eventSettings
 	chats       chatSettings
+	documents   documentSettings
 	keysFile    string
 	tlsCert     string
 	tlsKey      string
@@ -137,6 +138,14 @@ var table = []setting{
 	{flag: "cache-disk", kind: "size", def: "0",
 		text: "keep evaluated conversations on disk, in the store's folder, up to this size; 0: none",
 		more: "They outlive a restart.", example: "20GB", read: as(func(s *settings) *int64 { return &s.runsOn.cacheDisk }, parseSize)},
+	{flag: "documents", kind: "folder", def: "documents in the store's folder",
+		text: "folder of the documents that people add to be searched, and of their indexes; none: no documents are kept",
+		more: "Its mode becomes 0700. Each key has its own; SECURITY.md says what is kept.", example: "/var/lib/axle/documents",
+		read: text(func(s *settings) *string { return &s.documents.folder })},
+	{flag: "documents-size", kind: "size", def: "2GB", text: "how much of the disk the documents of one key may take, indexes included",
+		example: "10GB", read: as(func(s *settings) *int64 { return &s.documents.limits.Bytes }, parseLimit)},
+	{flag: "documents-file", kind: "size", def: "64MB", text: "how large a document may be; 64MB at most",
+		example: "16MB", read: as(func(s *settings) *int64 { return &s.documents.limits.File }, parseFileLimit)},
 	{flag: "no-speculate", text: "never guess tokens ahead", read: yes(func(s *settings) *bool { return &s.runsOn.noSpec })},
 	{flag: "repeatable", text: "give the same answers each time at temperature 0 or with a seed",
 		more: "One request runs at a time, and nothing is reused or guessed: it is slower.",
