@@ -14,6 +14,8 @@ trap 'rm -rf "$root"' EXIT
 put() { install -D -m "$1" "$2" "$root/$3"; }
 put 755 "$binary" usr/bin/axle
 put 644 packaging/axle.service usr/lib/systemd/system/axle.service
+put 644 packaging/axle-mcp.socket usr/lib/systemd/system/axle-mcp.socket
+put 644 packaging/axle-mcp@.service usr/lib/systemd/system/axle-mcp@.service
 put 644 packaging/sysusers.conf usr/lib/sysusers.d/axle.conf
 put 644 packaging/70-axle.rules usr/lib/udev/rules.d/70-axle.rules
 put 640 packaging/axle.env etc/axle/axle.env

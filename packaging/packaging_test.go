@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/server/mcp"
 )
 
 // TestUnit: what the unit promises (T18, and a card that is lost or must not be killed while
@@ -48,6 +49,42 @@ func TestUnit(t *testing.T) {
 	}
 	if got := u["Service.ExecStart"]; len(got) != 1 || got[0] != "/usr/bin/axle serve" {
 		t.Errorf("ExecStart is %q", got)
+	}
+}
+
+// TestToolUnit: a tool server under the package is another user's, in a group of its own, without
+// devices, and without what axle keeps.
+func TestToolUnit(t *testing.T) {
+	//proves:T22
+	u, axle := unit(t, "axle-mcp@.service"), unit(t, "axle.service")
+	for key, want := range map[string]string{
+		"Service.ExecStart": "/usr/bin/axle " + mcp.ChildArg, "Service.User": mcp.User, "Service.Group": mcp.User,
+		"Service.StandardInput": "socket", "Service.StandardOutput": "socket", "Service.StandardError": "journal",
+		"Service.KillMode": "control-group", "Service.PrivateDevices": "yes", "Service.DevicePolicy": "closed",
+		"Service.InaccessiblePaths": "-/etc/axle -/var/lib/axle -/var/cache/axle", "Service.NoNewPrivileges": "yes",
+		"Service.ProtectSystem": "strict", "Service.ProtectHome": "yes", "Service.PrivateTmp": "yes", "Service.CapabilityBoundingSet": "",
+		"Service.ProtectProc": "invisible", "Service.MemoryMax": "1G", "Service.TasksMax": "256",
+	} {
+		if got := u[key]; len(got) != 1 || got[0] != want {
+			t.Errorf("%s is %q, want one %q", key, got, want)
+		}
+	}
+	if u["Service.DeviceAllow"] != nil || u["Service.User"][0] == axle["Service.User"][0] {
+		t.Error("it has devices, or axle's user")
+	}
+	s := unit(t, "axle-mcp.socket")
+	if got := s["Socket.SocketMode"]; len(got) != 1 || got[0] != "0660" || s["Socket.SocketGroup"][0] != axle["Service.Group"][0] ||
+		s["Socket.Accept"][0] != "yes" {
+		t.Errorf("who may connect: %q", got)
+	}
+	at := s["Socket.ListenStream"][0]
+	if !slices.ContainsFunc(axle["Service.Environment"], func(v string) bool { return strings.Contains(v, "AXLE_MCP_SOCKET="+at) }) ||
+		!slices.Contains(axle["Unit.Wants"], "axle-mcp.socket") {
+		t.Error("axle.service does not know the socket")
+	}
+	users, err := os.ReadFile("sysusers.conf")
+	if err != nil || !regexp.MustCompile(`(?m)^u `+mcp.User+` - "[^"]+" /var/lib/axle-mcp /usr/sbin/nologin$`).Match(users) {
+		t.Errorf("sysusers.conf makes no user %s: %v\n%s", mcp.User, err, users)
 	}
 }
 

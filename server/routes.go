@@ -114,6 +114,9 @@ func (s *Server) table() []route {
 		{"PUT", "/api/axle/conversation-pictures/:sha256", ask, worked, try(s.o.Conversations.PutPicture)},
 		{"GET", "/api/axle/conversation-file", ask, plain, try(s.o.Conversations.Export)},
 		{"POST", "/api/axle/conversation-file", ask, worked, try(s.o.Conversations.Import)},
+		{"GET", "/api/axle/tools", ask, plain, try(s.toolServers)},
+		{"GET", "/api/axle/tools/:server", ask, worked, try(s.listTools)},
+		{"POST", "/api/axle/tools/:server", ask, worked, try(s.callTool)},
 
 		{"GET", "/health", anyone, plain, h(s.health)},
 		{"HEAD", "/health", anyone, plain, h(s.health)},

@@ -25,6 +25,7 @@ import (
 	"github.com/axle-llm/axle/server/conversations"
 	"github.com/axle-llm/axle/server/documents"
 	"github.com/axle-llm/axle/server/manage"
+	"github.com/axle-llm/axle/server/mcp"
 	"github.com/axle-llm/axle/server/monitor"
 	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/server/request"
@@ -64,6 +65,8 @@ type Options struct {
 	WyomingVoices string          // the model whose voices satellites are offered first; "": the first that speaks
 	Detector      string          // the model that finds things in pictures where a request names none; "": the first that does
 	VAD           *vad.Silero     // finds speech in what comes to /v1/realtime; nil: its level does
+	Tools         *mcp.Tools      // servers whose tools are run; nil: there are none. Close does not close them
+	AllowMCP      bool            // tools are run for everyone, though other machines can ask and there are no keys
 	VLLM          bool            // /metrics repeats what balancers ask for under vLLM's names
 
 	Conversations *conversations.Room // that devices share; nil: none are kept

@@ -80,6 +80,8 @@ line is gone.`,
 	fl.Int64Var(&line.Limits.Tokens, "tokens", 0, "most `tokens` a day, evaluated and written; 0: no limit")
 	fl.Int64Var(&line.Limits.Pictures, "pictures", 0, "most `pictures` a minute; 0: no limit")
 	fl.Int64Var(&line.Limits.Sessions, "sessions", 0, "most `sessions` of the Realtime API at once; 0: half of the server's")
+	fl.StringVar(&line.MCP, "mcp", "",
+		"`servers` whose tools it may have run: names with commas between, * or none; else admin may all, and ask none")
 	cmd.AddCommand(add, &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},

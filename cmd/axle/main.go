@@ -24,6 +24,7 @@ import (
 	"github.com/axle-llm/axle/axcl/cards"
 	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/internal/terminal"
+	"github.com/axle-llm/axle/server/mcp"
 )
 
 // version is set by the build: -ldflags "-X main.version=1.2.3".
@@ -114,7 +115,12 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == mcp.ChildArg { // before anything that a tool's server is not to have
+		os.Exit(mcp.Child())
+	}
+	os.Exit(run(os.Args[1:]))
+}
 
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

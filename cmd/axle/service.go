@@ -254,6 +254,9 @@ func (s *service) build() (err error) {
 	}
 	so.Conversations = kept
 	s.machine.close = func() error { return errors.Join(kept.Close(), closed(), o.events.Close()) }
+	if so.Tools, err = s.tools(); err != nil {
+		return errors.Join(err, s.machine.close())
+	}
 	so.Version, so.Release, so.Loopback = ollamaVersion, version, isLoopback(s.main.Addr())
 	so.Keys, so.TLS, so.Log = s.keys, s.tls, s.log
 	so.Measure, so.Ending = bench.Served, func() { close(s.ending) }

@@ -33,6 +33,7 @@ type settings struct {
 	events      eventSettings
 	chats       chatSettings
 	documents   documentSettings
+	mcp         mcpSettings
 	keysFile    string
 	tlsCert     string
 	tlsKey      string
@@ -162,6 +163,16 @@ var table = []setting{
 		read: yes(func(s *settings) *bool { return &s.runsOn.noPrune })},
 	{flag: "allow-bench", text: "let clients start benchmarks, even where the server listens beyond this machine",
 		read: yes(func(s *settings) *bool { return &s.server.Bench })},
+
+	{flag: "mcp", kind: "file", text: "file of MCP servers whose tools are run: for the page, and where a request asks",
+		more: "Its form is that of other programs: {\"mcpServers\": {…}}; docs/tools.md says how. Its mode is 0600 and the server's user " +
+			"owns it. It is read again on SIGHUP.",
+		example: "/etc/axle/mcp.json", read: text(func(s *settings) *string { return &s.mcp.file })},
+	{flag: "mcp-socket", kind: "socket", packaged: "/run/axle-mcp.socket",
+		text:    "the Unix socket behind which systemd starts MCP servers as another user; empty: axle starts them itself",
+		example: "/run/axle-mcp.socket", read: text(func(s *settings) *string { return &s.mcp.socket })},
+	{flag: "allow-mcp", text: "run tools for everyone, even where the server listens beyond this machine without keys",
+		read: yes(func(s *settings) *bool { return &s.server.AllowMCP })},
 
 	{flag: "drain-delay", kind: "duration", def: "0", packaged: "5s",
 		text: "how long the server still takes work after SIGTERM, while /readyz and /health say 503; 4m at most",

@@ -54,6 +54,7 @@ type (
 	Journals  struct{} // server/conversations/journal: whose conversations there are
 	Journal   struct{} // server/conversations/journal: what an owner has
 	Documents struct{} // server/documents: files that are to be indexed
+	Tools struct{} // server/mcp: which servers and sessions there are
 )
 
 func (Loader) place() (int, string)     { return 0, "loader" }
@@ -96,3 +97,4 @@ func (Events) place() (int, string)    { return 30, "blocks for events" }
 func (Journals) place() (int, string)  { return 31, "journals" }
 func (Journal) place() (int, string)   { return 32, "journal" }
 func (Documents) place() (int, string) { return 33, "documents" }
+func (Tools) place() (int, string) { return 40, "tool servers" }

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -81,6 +82,7 @@ type Key struct {
 	Owner  string // what belongs to the key belongs to this; never shown
 	Role   Role
 	Limits Limits
+	MCP    string // as in Line
 	use    *use
 }
 
@@ -90,6 +92,21 @@ func Own(name string) *Key { return &Key{Name: name, Owner: "own:" + name, Role:
 
 // May reports whether the key has the role.
 func (k *Key) May(r Role) bool { return k == nil || k.Role >= r }
+
+// Runs reports whether the key may have tools of an MCP server run. A key whose line says nothing
+// about that may where it is an admin's.
+func (k *Key) Runs(server string) bool {
+	switch {
+	case k == nil:
+		return true
+	case k.MCP == "":
+		return k.Role >= Admin
+	case k.MCP == "*":
+		return true
+	}
+	//rule:T22 ./server TestToolsRoles slices.Contains(strings.Split(k.MCP, ","), server) => true
+	return k.MCP != "none" && slices.Contains(strings.Split(k.MCP, ","), server)
+}
 
 // owner is what a line's things belong to: its id, or without one what only the key itself gives.
 func owner(l Line) string {
@@ -155,7 +172,7 @@ func (k *Keys) set(lines []Line) {
 	defer k.mu.Unlock()
 	uses := map[string]*use{}
 	for _, l := range lines {
-		key := &Key{Name: l.Name, Owner: owner(l), Role: l.Role, Limits: l.Limits}
+		key := &Key{Name: l.Name, Owner: owner(l), Role: l.Role, Limits: l.Limits, MCP: l.MCP}
 		if key.use = k.uses[key.Owner]; key.use == nil {
 			key.use = new(use)
 		}

@@ -27,14 +27,15 @@ type Line struct {
 	ID     string // what belongs to the key belongs to it; "": to the key itself
 	Role   Role   // Admin where the line says none, as keys were before there were roles
 	Limits Limits
-	at     int // the line's number
+	MCP    string // servers whose tools it may have run, with commas between; "*": all, "none": none, "": what its role may
+	at     int    // the line's number
 }
 
 // MaxLimit is the most that any limit of a key may be.
 const MaxLimit = 1_000_000_000_000
 
 // The settings that may follow a key.
-const settings = "id, role, requests, tokens, pictures and sessions"
+const settings = "id, role, requests, tokens, pictures, sessions and mcp"
 
 // Parse reads a file of keys, a line each: KEY, or NAME: KEY. After the key settings may follow,
 // with spaces before them, in any order:
@@ -45,6 +46,7 @@ const settings = "id, role, requests, tokens, pictures and sessions"
 //	tokens=N      at most N tokens a day, evaluated and written
 //	pictures=N    at most N pictures a minute
 //	sessions=N    at most N sessions of the Realtime API at once
+//	mcp=A,B       may have tools of these MCP servers run; * is all, none is none; without it admin may all, and ask none
 //
 // Empty lines and lines that begin with # are skipped; a key has 8 characters or more and none of
 // them is a space or a colon; no name, key or id is another's. What a line without a name is called
@@ -140,15 +142,32 @@ func (l *Line) set(what, value string) (err error) {
 		number(&l.Limits.Pictures)
 	case "sessions":
 		number(&l.Limits.Sessions)
+	case "mcp":
+		l.MCP, err = value, soundServers(value)
 	default:
 		err = errors.New("a setting that is not known: after a key stand " + settings)
 	}
 	return err
 }
 
+// soundServers checks a list of names of servers.
+func soundServers(v string) error {
+	for name := range strings.SplitSeq(v, ",") {
+		odd := func(r rune) bool { return r > 127 || !letter(byte(r)) }
+		if name == "" || len(name) > 64 || v != "*" && strings.ContainsFunc(name, odd) {
+			return errors.New("mcp is names of tool servers with commas between, * or none")
+		}
+	}
+	return nil
+}
+
+func letter(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
+}
+
 func soundID(id string) bool {
 	for _, c := range []byte(id) {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+		if !letter(c) {
 			return false
 		}
 	}
@@ -204,6 +223,9 @@ func Add(path string, l Line) (Line, error) {
 	case l.Role != Ask && l.Role != Admin:
 		return l, errors.New("server: keys: a role is ask or admin")
 	}
+	if err := soundServers(l.MCP); l.MCP != "" && err != nil {
+		return l, fmt.Errorf("server: keys: %w", err)
+	}
 	for _, n := range []int64{l.Limits.Requests, l.Limits.Tokens, l.Limits.Pictures, l.Limits.Sessions} {
 		if n < 0 || n > MaxLimit {
 			return l, fmt.Errorf("server: keys: a limit is a number from 1 to %d; 0 is none", int64(MaxLimit))
@@ -235,6 +257,9 @@ func (l Line) text() string {
 		if v.n > 0 {
 			s += fmt.Sprintf(" %s=%d", v.what, v.n)
 		}
+	}
+	if l.MCP != "" {
+		s += " mcp=" + l.MCP
 	}
 	return s + "\n"
 }

@@ -91,6 +91,10 @@ func (r *responses) read() error {
 		}
 	}
 	for i := range r.tools {
+		if r.tools[i].Type == "mcp" {
+			return body.Fail(400, "tools of type mcp are not run here, and no server_url is connected to: offer a server's tools as "+
+				"functions; GET /api/axle/tools/SERVER lists them and POST calls one")
+		}
 		t, err := r.tools[i].wire()
 		if err != nil {
 			return fmt.Errorf("invalid tools: %w", err)
