@@ -31,6 +31,7 @@ type frame int
 
 const (
 	plain   frame = iota // nothing
+	sealed               // nothing; no key lets anyone in, but a seal that it checks itself
 	worked               // the orderly end waits for it, a server that ends refuses it, and the limits of keys that ask count it
 	lasting              // the orderly end waits for it; what it begins outlives it, and counts itself against its key's limits
 	asked                // and a model answers: it is listed while it runs, and its owner can end it
@@ -117,6 +118,9 @@ func (s *Server) table() []route {
 		{"GET", "/api/axle/tools", ask, plain, try(s.toolServers)},
 		{"GET", "/api/axle/tools/:server", ask, worked, try(s.listTools)},
 		{"POST", "/api/axle/tools/:server", ask, worked, try(s.callTool)},
+		{"GET", peerPath, anyone, sealed, h(s.peerRows)},
+		{"HEAD", peerPath, anyone, sealed, h(s.peerRows)},
+		{"PUT", peerPath, anyone, sealed, h(s.peerRows)},
 
 		{"GET", "/health", anyone, plain, h(s.health)},
 		{"HEAD", "/health", anyone, plain, h(s.health)},
@@ -251,11 +255,13 @@ func free(table []route) func(path string) bool {
 	}
 }
 
-// formed says which paths of a table are answered though the key is in the form, and not in the
-// header.
-func formed(table []route) func(path string) bool {
-	return func(path string) bool {
-		return slices.ContainsFunc(table, func(t route) bool { return t.frame == keyed && t.path == path })
+// formed says which routes of a table are answered though there is no key in the header: it is in
+// the form, or the route has a seal instead.
+func formed(table []route) func(method, path string) bool {
+	return func(method, path string) bool {
+		return slices.ContainsFunc(table, func(t route) bool {
+			return (t.frame == keyed && t.path == path || t.frame == sealed && leads(t.path, path)) && t.method == method
+		})
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/axle-llm/axle/server/manage"
 	"github.com/axle-llm/axle/server/mcp"
 	"github.com/axle-llm/axle/server/monitor"
+	"github.com/axle-llm/axle/server/peers"
 	"github.com/axle-llm/axle/server/pool"
 	"github.com/axle-llm/axle/server/request"
 )
@@ -67,6 +68,7 @@ type Options struct {
 	VAD           *vad.Silero     // finds speech in what comes to /v1/realtime; nil: its level does
 	Tools         *mcp.Tools      // servers whose tools are run; nil: there are none. Close does not close them
 	AllowMCP      bool            // tools are run for everyone, though other machines can ask and there are no keys
+	Rows          *peers.Server   // gives rows to other servers; nil: none are given
 	VLLM          bool            // /metrics repeats what balancers ask for under vLLM's names
 
 	Conversations *conversations.Room // that devices share; nil: none are kept

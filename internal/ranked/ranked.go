@@ -55,6 +55,8 @@ type (
 	Journal   struct{} // server/conversations/journal: what an owner has
 	Documents struct{} // server/documents: files that are to be indexed
 	Tools struct{} // server/mcp: which servers and sessions there are
+	Peers struct{} // server/peers: requests that were there, and who has what
+	Pause struct{} // models/rows: places that are left alone
 )
 
 func (Loader) place() (int, string)     { return 0, "loader" }
@@ -98,3 +100,5 @@ func (Journals) place() (int, string)  { return 31, "journals" }
 func (Journal) place() (int, string)   { return 32, "journal" }
 func (Documents) place() (int, string) { return 33, "documents" }
 func (Tools) place() (int, string) { return 40, "tool servers" }
+func (Peers) place() (int, string) { return 31, "peers" }
+func (Pause) place() (int, string) { return 32, "pause" }

@@ -106,6 +106,29 @@ func (d *Disk) room(all []entry, need int64) error {
 	return nil
 }
 
+// Room is how many bytes may still be kept without anything else having to go.
+func (d *Disk) Room() (int64, error) {
+	if d.off.Load() {
+		return 0, ErrOff
+	}
+	all, err := list(d.disk)
+	if err != nil {
+		return 0, fmt.Errorf("rows: %w", err)
+	}
+	room := d.o.Size
+	for _, e := range all {
+		room -= e.size
+	}
+	free, err := d.disk.Free()
+	if err != nil {
+		return 0, fmt.Errorf("rows: %w", err)
+	}
+	if free >= 0 {
+		room = min(room, free-reserve)
+	}
+	return max(room, 0), nil
+}
+
 // Yield makes room for others: it removes what was used longest ago until need bytes are free that
 // were not before, and says how many are.
 func (d *Disk) Yield(need int64) (freed int64) {

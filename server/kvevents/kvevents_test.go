@@ -238,7 +238,7 @@ func TestAllowed(t *testing.T) {
 	p.o.Allowed = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::7/128")}
 	for addr, want := range map[string]bool{"127.0.0.1": true, "::1": true, "10.1.200.3": true, "fd00::7": true, "10.2.0.1": false,
 		"fd00::8": false, "192.168.1.1": false} {
-		if p.allowed(netip.MustParseAddr(addr)) != want {
+		if p.Allows(netip.MustParseAddr(addr)) != want {
 			t.Errorf("%s: %v", addr, !want)
 		}
 	}

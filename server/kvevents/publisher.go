@@ -92,7 +92,7 @@ func New(events, replay net.Listener, o Options) *Publisher {
 	p := &Publisher{o: o, salt: make([]byte, 32), wake: make(chan struct{}, 1), end: make(chan struct{}),
 		blocks: map[prefix.Name]*block{}, dirty: map[prefix.Name]*block{}}
 	_, _ = rand.Read(p.salt)
-	z := zmtp.Options{Allow: p.allowed, Refused: func(peer string, err error) {
+	z := zmtp.Options{Allow: p.Allows, Refused: func(peer string, err error) {
 		o.Log.Info("a connection to the events of the cache ended", zap.String("peer", peer), zap.Error(err))
 	}}
 	p.pub = zmtp.NewPub(events, z)
@@ -103,7 +103,8 @@ func New(events, replay net.Listener, o Options) *Publisher {
 	return p
 }
 
-func (p *Publisher) allowed(a netip.Addr) bool {
+// Allows reports whether an address may connect.
+func (p *Publisher) Allows(a netip.Addr) bool {
 	return a.IsLoopback() || slices.ContainsFunc(p.o.Allowed, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 

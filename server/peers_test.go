@@ -1,0 +1,58 @@
+package server_test
+
+import (
+	"bytes"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/models/rows"
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/peers"
+	"github.com/axle-llm/axle/server/scripted"
+)
+
+// TestPeerRoutes: rows leave a server with keys for who has the secret of rows, without a key, and
+// for nobody else, whatever key they have; and from a server without that secret not at all.
+func TestPeerRoutes(t *testing.T) {
+	//proves:G28
+	secret := bytes.Repeat([]byte("S"), 32)
+	disk, err := rows.Open(rows.Options{Dir: filepath.Join(t.TempDir(), "rows"), Size: 1 << 20, Secret: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	name := strings.Repeat("0", 32) + "/" + strings.Repeat("0", 64)
+	off := newRig(t)
+	if a := off.do("GET", "/rows/"+name, ""); a.code != http.StatusNotFound || !strings.Contains(a.body, "--rows-secret") {
+		t.Errorf("a server without a secret: %d %s", a.code, a.body)
+	}
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) {
+		o.Keys = access.New(access.Line{Name: "ask", Key: askKey, Role: access.Ask},
+			access.Line{Name: "admin", Key: adminKey, Role: access.Admin})
+		o.Rows = peers.NewServer(disk, peers.ServerOptions{Secret: secret})
+	})
+	for _, method := range []string{"GET", "HEAD", "PUT"} {
+		for _, key := range []string{"", askKey, adminKey} {
+			if a := r.do(method, "/rows/"+name, "x", "Authorization", "Bearer "+key); a.code != http.StatusUnauthorized {
+				t.Errorf("%s with the key %q and no seal: %d %s", method, key, a.code, a.body)
+			}
+		}
+	}
+	if a := r.do("POST", "/rows/"+name, "x"); a.code != http.StatusUnauthorized { // no route: as everything that is not there
+		t.Errorf("POST: %d", a.code)
+	}
+	p, err := peers.New([]string{r.url}, peers.Options{Secret: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if n, err := p.Has(t.Context(), []string{name}); n != 0 || err != nil {
+		t.Errorf("who has the secret is answered: %d, %v", n, err)
+	}
+	if err := p.Put(t.Context(), name, []byte("forged")); err == nil || !strings.Contains(err.Error(), "422") {
+		t.Errorf("a forged file: %v", err)
+	}
+}
