@@ -72,7 +72,7 @@ type Options struct {
 	VLLM          bool            // /metrics repeats what balancers ask for under vLLM's names
 
 	Conversations *conversations.Room // that devices share; nil: none are kept
-	Documents documents.Options // files and vector stores; without a library none are kept
+	Documents     documents.Options   // files and vector stores; without a library none are kept
 }
 
 // Server answers requests. See the package comment.

@@ -54,9 +54,9 @@ type (
 	Journals  struct{} // server/conversations/journal: whose conversations there are
 	Journal   struct{} // server/conversations/journal: what an owner has
 	Documents struct{} // server/documents: files that are to be indexed
-	Tools struct{} // server/mcp: which servers and sessions there are
-	Peers struct{} // server/peers: requests that were there, and who has what
-	Pause struct{} // models/rows: places that are left alone
+	Tools     struct{} // server/mcp: which servers and sessions there are
+	Peers     struct{} // server/peers: requests that were there, and who has what
+	Pause     struct{} // models/rows: places that are left alone
 )
 
 func (Loader) place() (int, string)     { return 0, "loader" }
@@ -99,6 +99,6 @@ func (Events) place() (int, string)    { return 30, "blocks for events" }
 func (Journals) place() (int, string)  { return 31, "journals" }
 func (Journal) place() (int, string)   { return 32, "journal" }
 func (Documents) place() (int, string) { return 33, "documents" }
-func (Tools) place() (int, string) { return 40, "tool servers" }
-func (Peers) place() (int, string) { return 31, "peers" }
-func (Pause) place() (int, string) { return 32, "pause" }
+func (Tools) place() (int, string)     { return 40, "tool servers" }
+func (Peers) place() (int, string)     { return 34, "peers" }
+func (Pause) place() (int, string)     { return 35, "pause" }
