@@ -94,6 +94,11 @@ func newRootCmd() *cobra.Command {
 			//rule:T14 TestPrintable printable(c, given, work) => work(c, given)
 			c.RunE = func(c *cobra.Command, given []string) error { return printable(c, given, work) }
 		}
+		for _, one := range append(c.Commands(), c) {
+			if f := completions[one.Name()]; f != nil {
+				one.ValidArgsFunction = f
+			}
+		}
 		root.AddCommand(c)
 	}
 	return root

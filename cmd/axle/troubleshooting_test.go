@@ -70,6 +70,9 @@ const (
 
 // plainErrors are those texts.
 var plainErrors = map[string]string{
+	"launch: the server has no model that answers: 'axle pull' lists some to choose from":                   "it says it",
+	"launch: the server has no model %s: 'axle pull %s' fetches it, 'axle list' lists those that are there": "it says it",
+	"launch: %s does not answer text; 'axle list' lists the models that are there":                          "it says it",
 	"the satellite left":                           "no client is there to read it",
 	"the request failed":                           "the client was told why",
 	"somebody speaks":                              "the client is told the reason turn_detected",
