@@ -102,6 +102,7 @@ func (s *Server) table() []route {
 		{"DELETE", "/api/axle/streams/:id", ask, plain, try(views.Stop)},
 		{"GET", "/api/axle/catalogue", ask, plain, try(views.Catalogue)},
 		{"GET", "/api/axle/store", ask, plain, try(models.Where)},
+		{"GET", "/api/axle/connect", ask, plain, h(s.connect)},
 		{"GET", "/api/axle/bench", ask, plain, try(views.Bench)},
 		{"POST", "/api/axle/bench", admin, worked, try(views.Start)},
 		{"DELETE", "/api/axle/bench", admin, plain, try(views.End)},

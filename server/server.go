@@ -196,6 +196,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	srv := &http.Server{
+		Addr:           ln.Addr().String(), // for who asks how to reach it
 		Handler:        h(base),
 		MaxHeaderBytes: maxHeader,
 		//rule:T8 TestDeadlines drop

@@ -24,6 +24,7 @@ import (
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/monitor"
+	"github.com/axle-llm/axle/server/programs"
 )
 
 // The page names its files below one hash, all of them are there, and nothing in it could run or be
@@ -439,6 +440,9 @@ func notes() []string {
 				list = append(list, text)
 			}
 		}
+	}
+	for _, p := range programs.Table {
+		list = append(list, p.Note)
 	}
 	return list
 }

@@ -3,6 +3,7 @@
 // pictures of README and docs.
 import { mkdirSync } from 'node:fs';
 import { chromium, launch } from './browser.mjs';
+import { connects } from './connects.mjs';
 import { documented } from './documented.mjs';
 import { draws } from './draws.mjs';
 import { formulas } from './formulas.mjs';
@@ -52,6 +53,7 @@ async function test(name, binary, f) {
 try {
   if (lane === 'docs') await test('docs', scripted, documented);
   else if (lane !== 'soak') for (const [name, f] of Object.entries({ ...views, draws, ...voices, ...places, ...goes, ...formulas })) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
+  else if (lane !== 'soak') for (const [name, f] of Object.entries({ ...views, draws, ...voices, ...places, ...goes, ...connects })) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
   if (lane === 'whole') {
     await test('pocket', product, pocket);
     await test('sees', product, sees);

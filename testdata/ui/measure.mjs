@@ -204,9 +204,9 @@ async function axe({ context, url }) {
           .map((v) => v.id + ': ' + v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).join('; ')))`);
         for (const b of bad) found.push(`${view} ${lang} ${dark ? 'dark' : 'light'}: ${b}`);
       };
-      for (const view of ['chat', 'models', 'card', 'settings']) {
+      for (const view of ['chat', 'models', 'card', 'connect/codex', 'settings']) {
         if (view !== 'chat') await page.run(`location.hash = '#/${view}'`);
-        await page.until(view, `!!document.querySelector('${{ chat: '.thread', models: 'li.model', card: '.plots', settings: '.settings' }[view]}')`);
+        await page.until(view, `!!document.querySelector('${{ chat: '.thread', models: 'li.model', card: '.plots', 'connect/codex': '.connect details[open]', settings: '.settings' }[view]}')`);
         await pause(700);
         await look(view);
         if (view !== 'chat') continue;

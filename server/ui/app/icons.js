@@ -9,6 +9,7 @@ const paths = {
   card: 'M4 6h16v11H4zM8 17v3M12 17v3M16 17v3M8 10h4v3.5H8zM15.5 10v3.5',
   chat: 'M4 5h16v11H10l-5 4v-4H4z',
   close: 'M6 6l12 12M18 6L6 18',
+  connect: 'M9 3v5M15 3v5M6.5 8h11v3.5a5.5 5.5 0 0 1-11 0zM12 17v4',
   copy: 'M9 9h11v11H9zM5 15H4V4h11v1',
   chevron: 'M7 10l5 5 5-5',
   down: 'M12 5v14M6 13l6 6 6-6',

@@ -5,6 +5,9 @@ import { span, t } from './words.js';
 // This file is /ui/HASH/app/server.js, perhaps behind a proxy's prefix; the API begins three steps up.
 const base = new URL('../../../', import.meta.url);
 
+// address is the server's as this page reached it, without a slash at its end.
+export const address = () => base.href.replace(/\/$/, '');
+
 // link is 'ok', 'lost' (no answer), or 'key' (a key is wanted and not given). between: who answers is a proxy that does not reach it.
 export const link = signal('ok');
 export const between = signal('');
