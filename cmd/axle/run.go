@@ -18,13 +18,15 @@ func init() { register(newRunCmd) }
 
 func newRunCmd() *cobra.Command {
 	var keep, format, think string
-	var verbose, hide, nowrap bool
+	var verbose, hide, nowrap, nomarks bool
 	cmd := &cobra.Command{
 		Use:   "run MODEL [PROMPT]",
 		Short: "Talk to a model",
 		Long: `Run talks to a model. With a PROMPT, or something piped in, it prints one
 answer. Without, it holds a conversation in the terminal; /? lists the commands
-there. If the model sees pictures, name their files in the prompt.
+there, and Tab completes them. If the model sees pictures, name their files in
+the prompt. A terminal shows Markdown as bold text, lists and tables; in a pipe
+an answer is as the model wrote it.
 
 Run talks to the server that AXLE_HOST names. If that is this machine and no
 server answers, run starts one, which ends with it.`,
@@ -33,7 +35,8 @@ server answers, run starts one, which ends with it.`,
   axle run qwen3:0.6b "Sum this up:" < notes.txt`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			t := &conversation.Talk{Model: args[0], Out: c.OutOrStdout(), Errw: c.ErrOrStderr(), Verbose: verbose, HideThink: hide}
+			t := &conversation.Talk{Model: args[0], Out: c.OutOrStdout(), Errw: c.ErrOrStderr(), Verbose: verbose, HideThink: hide,
+				NoMarkdown: nomarks}
 			var err error
 			if t.Format, err = conversation.ParseFormat(format); err != nil {
 				return usageError("%w", err)
@@ -80,6 +83,7 @@ server answers, run starts one, which ends with it.`,
 	fl.BoolVar(&hide, "hidethinking", false, "do not show the thinking")
 	fl.BoolVar(&verbose, "verbose", false, "show timings after each answer")
 	fl.BoolVar(&nowrap, "nowordwrap", false, "do not wrap lines between words")
+	fl.BoolVar(&nomarks, "nomarkdown", false, "show answers as they were written, in a terminal too")
 	fl.Bool("insecure", false, "accepted for Ollama's sake; has no effect")
 	return cmd
 }

@@ -35,6 +35,10 @@ type Options struct {
 	History History                           // nil: none
 	Edit    func(text string) (string, error) // Ctrl-G: the text in an editor, and what became of it
 	Suspend func()                            // Ctrl-Z: stops the program, and returns when it goes on
+
+	// Tab: what may stand in the place of before from the byte from on. before is the text up to
+	// the cursor. What ends with a slash may go on.
+	Complete func(before string) (from int, list []string)
 }
 
 // Editor reads text that a person types, of one line or several, with the keys people know from
@@ -132,6 +136,8 @@ func (e *Editor) press(k key) (done bool, err error) {
 		e.insert(text)
 	case search:
 		return e.searched()
+	case complete:
+		e.completed()
 	case editor:
 		e.edited()
 	case suspend:

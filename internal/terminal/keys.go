@@ -31,7 +31,8 @@ const (
 	clearScreen
 	search // in the history, backwards
 	searchForward
-	editor  // the text in an editor
+	editor // the text in an editor
+	complete
 	suspend // stop the program for now
 	interrupt
 	eof     // or delete
@@ -46,7 +47,8 @@ type key struct {
 }
 
 var controls = map[rune]name{
-	1: home, 2: left, 3: interrupt, 4: eof, 5: end, 6: right, 7: editor, 8: backspace, '\n': enter, 11: deleteRest, 12: clearScreen,
+	1: home, 2: left, 3: interrupt, 4: eof, 5: end, 6: right, 7: editor, 8: backspace, '\t': complete, '\n': enter, 11: deleteRest,
+	12:   clearScreen,
 	'\r': enter,
 	14:   down, 16: up, 18: search, 19: searchForward, 21: eraseLine, 23: eraseBlank, 25: yank, 26: suspend, 127: backspace,
 }

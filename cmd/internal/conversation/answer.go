@@ -18,7 +18,9 @@ const colourOff = "\x1b[0m"
 // printer shows an answer as it comes. After its last word comes end, or broken.
 type printer struct {
 	t       *Talk
-	out     io.Writer // where words wrap
+	out     io.Writer          // where words wrap
+	answer  io.Writer          // where the answer goes
+	marks   *terminal.Markdown // below answer; nil: it is shown as it was written
 	said    strings.Builder
 	thought bool // inside the thinking
 	begun   bool // something was shown
@@ -29,6 +31,11 @@ func (t *Talk) printer() *printer {
 	p := &printer{t: t, out: terminal.NewWrapper(plain.Raw(t.Out), t.columns)}
 	if t.tty { // quoted before it is wrapped, which moves words about
 		p.out = &plain.Writer{W: p.out}
+	}
+	p.answer = p.out
+	if !t.NoMarkdown && len(t.Format) == 0 {
+		p.marks = terminal.NewMarkdown(plain.Raw(t.Out), t.columns, t.colour)
+		p.answer = &plain.Writer{W: p.marks}
 	}
 	return p
 }
@@ -66,7 +73,7 @@ func (p *printer) text(s string) {
 		fmt.Fprint(p.out, "\n...done thinking.\n\n")
 	}
 	p.said.WriteString(s)
-	fmt.Fprint(p.out, s)
+	fmt.Fprint(p.answer, s)
 }
 
 func (p *printer) end(m api.Metrics) {
@@ -89,8 +96,12 @@ func (p *printer) broken() {
 	}
 }
 
-// plain ends the thinking and its colour.
+// plain ends the thinking and its colour, and what of the answer waits for more.
 func (p *printer) plain() {
+	if p.marks != nil {
+		_ = p.answer.(*plain.Writer).Flush()
+		p.marks.End()
+	}
 	if p.thought && p.t.colour {
 		fmt.Fprint(plain.Raw(p.t.Out), colourOff)
 	}

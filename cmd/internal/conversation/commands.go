@@ -33,6 +33,8 @@ const setText = `Available Commands:
   /set nohistory         Disable history
   /set wordwrap          Enable word wrap
   /set nowordwrap        Disable word wrap
+  /set markdown          Show Markdown as bold, lists and tables
+  /set nomarkdown        Show answers as they were written
   /set format json       Enable JSON mode
   /set noformat          Disable formatting
   /set verbose           Show LLM stats
@@ -105,6 +107,7 @@ const shortcutText = `Available keyboard shortcuts:
   Ctrl + y            Put back what was deleted last
   Ctrl + r            Search the history
   Up, Down            History
+  Tab                 Complete a command, a model or a picture's file
    Alt + Enter        Begin a new line
   Ctrl + g            Write the message in an editor
   Ctrl + l            Clear the screen
@@ -209,6 +212,9 @@ func (t *Talk) set(l *lineReader, arg func(int) string, rest func(int) string, s
 		l.history.off = arg(1) == "nohistory"
 	case "wordwrap", "nowordwrap":
 		t.wrap = arg(1) == "wordwrap"
+		say("Set '%s' mode.", arg(1))
+	case "markdown", "nomarkdown":
+		t.NoMarkdown = arg(1) == "nomarkdown"
 		say("Set '%s' mode.", arg(1))
 	case "verbose", "quiet":
 		t.Verbose = arg(1) == "verbose"

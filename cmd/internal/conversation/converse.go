@@ -24,7 +24,7 @@ const (
 
 // converse is the conversation in the terminal.
 func (t *Talk) converse(ctx context.Context, in *os.File) error {
-	l := newLineReader(in, plain.Raw(t.Out))
+	l := newLineReader(in, plain.Raw(t.Out), t.complete(ctx))
 	defer l.restore()
 	defer t.endOnSignal(in)()
 	fmt.Fprintf(t.Out, "%s\n", placeholder)

@@ -25,10 +25,10 @@ type lineReader struct {
 	history *History
 }
 
-func newLineReader(in *os.File, out io.Writer) *lineReader {
+func newLineReader(in *os.File, out io.Writer, complete func(string) (int, []string)) *lineReader {
 	l := &lineReader{in: in, out: out, history: OpenHistory()}
 	l.editor = terminal.NewEditor(terminal.Options{In: in, Out: out, Size: l.size, History: l.history, Edit: l.inEditor,
-		Suspend: l.suspend})
+		Suspend: l.suspend, Complete: complete})
 	return l
 }
 

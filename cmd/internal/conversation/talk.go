@@ -33,15 +33,16 @@ var ErrInterrupted = errors.New("interrupted")
 
 // Talk is what a conversation in the terminal is made of. Conn, Model, Out and Errw must be set.
 type Talk struct {
-	Conn      *client.Client
-	Stop      func() error // ends the connection when a signal ends the program at the prompt; nil: there is nothing to end
-	Model     string
-	Format    json.RawMessage // of answers: nil, "json" in quotes, or a schema
-	KeepAlive *api.Duration
-	Think     *api.ThinkValue
-	HideThink bool
-	Verbose   bool // timings after each answer
-	Out, Errw io.Writer
+	Conn       *client.Client
+	Stop       func() error // ends the connection when a signal ends the program at the prompt; nil: there is nothing to end
+	Model      string
+	Format     json.RawMessage // of answers: nil, "json" in quotes, or a schema
+	KeepAlive  *api.Duration
+	Think      *api.ThinkValue
+	HideThink  bool
+	Verbose    bool // timings after each answer
+	NoMarkdown bool // show answers as they were written, in a terminal too
+	Out, Errw  io.Writer
 
 	session  string // this conversation's id; "": the next request begins one
 	caps     []model.Capability
@@ -62,6 +63,7 @@ func (t *Talk) Run(ctx context.Context, prompt string, in *os.File, wrap bool) e
 	t.tty = terminal.Is(t.Out)
 	_, draws := terminal.Screen(t.Out)
 	t.colour, t.wrap = draws && os.Getenv("NO_COLOR") == "", draws && wrap
+	t.NoMarkdown = t.NoMarkdown || !draws
 	if !t.tty {
 		t.Out = plain.Raw(t.Out) // what takes it has the answer as the model gave it
 	}
