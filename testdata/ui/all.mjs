@@ -11,6 +11,7 @@ import { goes } from './goes.mjs';
 import { measures } from './measure.mjs';
 import { places } from './places.mjs';
 import { sees } from './sees.mjs';
+import { shares } from './shares.mjs';
 import { Server, product, scripted } from './servers.mjs';
 import { pictures, pocket, pull, views } from './views.mjs';
 import { hears, voices } from './voice.mjs';
@@ -54,6 +55,7 @@ try {
   if (lane === 'docs') await test('docs', scripted, documented);
   else if (lane !== 'soak') for (const [name, f] of Object.entries({ ...views, draws, ...voices, ...places, ...goes, ...formulas })) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
   else if (lane !== 'soak') for (const [name, f] of Object.entries({ ...views, draws, ...voices, ...places, ...goes, ...connects })) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
+  else if (lane !== 'soak') for (const [name, f] of Object.entries({ ...views, draws, ...voices, ...places, ...goes, ...shares })) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
   if (lane === 'whole') {
     await test('pocket', product, pocket);
     await test('sees', product, sees);

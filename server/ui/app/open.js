@@ -221,8 +221,9 @@ export async function branch(x) {
   location.hash = '#/chat/' + chat.id;
 }
 
-// beside are the turns one can choose from at a place: the same question asked otherwise, the same answer given again.
-export const beside = (now, x) => now.turns.filter((y) => y.parent === x.parent && y.role === x.role);
+// beside are the turns one can choose from at a place: the same question asked otherwise, the same answer given again, and what another device
+// or a deletion has put there.
+export const beside = (now, x) => now.turns.filter((y) => (y.parent ?? null) === (x.parent ?? null));
 
 export async function choose(x) {
   const now = open.get();

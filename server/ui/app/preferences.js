@@ -6,6 +6,7 @@ import { models, state } from './live.js';
 import { hearers } from './microphone.js';
 import { json, keep, key, keptAlways } from './server.js';
 import { set, settings, touch } from './settings.js';
+import { Sharing } from './sharing.js';
 import { Status } from './status.js';
 import * as store from './store.js';
 import { asJSON, save } from './transfer.js';
@@ -51,10 +52,10 @@ export function Preferences({ menu }) {
     ${hear.length > 1 && html`<${Pick} word=${t('set.hearer')} value=${hear.some((m) => m.name === s.hearer) ? s.hearer : ''} list=${[['', t('set.hearer.own')], ...hear.map((m) => [m.name, short(m.name)])]} on=${(name) => set({ hearer: name })} />`}
     ${speakers(list).length > 0 && html`<${Voice} value=${s.voice} />`}
     <fieldset><legend>${t('key.title')}</legend><p>${had ? t(keptAlways() ? 'set.key.browser' : 'set.key.tab') : t('set.key.none')}</p>${state.use()?.admin === false && html`<p class="dim">${t('role.ask')}</p>`}${had && html`<button type="button" onClick=${() => { keep(null); say(t('set.key.gone')); set({}); }}>${t('set.key.forget')}</button>`}</fieldset>
-    <fieldset><legend>${t('set.chats')}</legend><p class="dim">${t('set.chats.why')}</p><div class="row wrap"><button type="button" onClick=${async () => save('axle.json', 'application/json', await asJSON())}>${t('set.export')}</button>
+    <fieldset><legend>${t('set.chats')}</legend><${Sharing} /><div class="row wrap"><button type="button" onClick=${async () => save('axle.json', 'application/json', await asJSON())}>${t('set.export')}</button>
       <button type="button" class="danger" onClick=${async () => {
         const list = await store.chats();
-        if (await sure(t('set.clear.sure', { n: list.length }), t('delete'))) await store.dropChats();
+        if (await sure(t('set.clear.sure', { n: list.length }) + (s.share ? ' ' + t('share.delete') : ''), t('delete'))) await store.dropChats();
       }}>${t('set.clear')}</button></div></fieldset>
     <fieldset><legend>${t('set.more')}</legend><div class="row wrap"><button type="button" onClick=${() => listed.set(true)}>${t('keys')} <kbd>?</kbd></button></div></fieldset></div></div>`;
 }

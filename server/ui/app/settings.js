@@ -11,7 +11,7 @@ function read() {
   }
 }
 
-// settings: theme ('', light, dark), lang ('', en, de, zh), text (pixels), enter ('', send, line), model (the one used last), side (open),
+// settings: theme ('', light, dark), lang ('', en, de, zh), text (pixels), enter ('', send, line), share (conversations are on the server too), model (the one used last), side (open),
 // hearer (the model that writes speech down), heard ('', send: what was said is sent at once), voice ({model, id} that reads aloud).
 export const settings = signal(read());
 

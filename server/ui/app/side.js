@@ -3,6 +3,8 @@ import { html, useEffect, useRef, useState } from './html.js';
 import { say, sure, told } from './dialog.js';
 import { Button, Icon, Mark } from './icons.js';
 import * as it from './open.js';
+import { settings } from './settings.js';
+import { Standing } from './sharing.js';
 import * as store from './store.js';
 import { importFile } from './transfer.js';
 import { language, t } from './words.js';
@@ -56,7 +58,7 @@ function Row({ c, on, found, shut }) {
 async function drop(c, from) {
   const links = [...document.querySelectorAll('.chats li a')];
   const i = links.findIndex((a) => a.parentNode.contains(from));
-  if (!(await sure(t('chat.delete', { title: c.title }), t('delete')))) return;
+  if (!(await sure(t('chat.delete', { title: c.title }) + (settings.get().share ? ' ' + t('share.delete') : ''), t('delete')))) return;
   await store.dropChat(c.id);
   const at = document.activeElement;
   if (at === document.body || at?.closest('.chats')) (links[i + 1] ?? links[i - 1] ?? document.getElementById('find')).focus();
@@ -89,7 +91,7 @@ export function Side({ route, opened, shut }) {
   return html`<nav class=${opened ? 'side open' : 'side'} aria-label=${t('views')}>
     <div class="brand"><${Mark} /><b>axle</b><span class="grow"></span><a class="quiet new" href="#/chat" aria-label=${t('new')} title=${t('new') + ' (n)'} onClick=${() => { it.go(null); shut(); }}><${Icon} name="plus" /></a></div>
     <label class="find"><${Icon} name="search" size="16" /><input id="find" type="search" placeholder=${t('search')} aria-label=${t('search')} value=${text} onInput=${(e) => setText(e.target.value)} /></label>
-    <div class="chats">${gone && html`<p class="none warn" role="status">${t(gone)}</p>`}${groups(shown.slice(0, count)).map((g) => html`<section key=${g.name}><h2>${g.name}</h2><ul>${g.list.map((c) => html`<${Row} key=${c.id} c=${c} found=${found?.get(c.id)}
+    <div class="chats"><${Standing} />${gone && html`<p class="none warn" role="status">${t(gone)}</p>`}${groups(shown.slice(0, count)).map((g) => html`<section key=${g.name}><h2>${g.name}</h2><ul>${g.list.map((c) => html`<${Row} key=${c.id} c=${c} found=${found?.get(c.id)}
       on=${route.view === 'chat' && route.id === c.id} shut=${shut} />`)}</ul></section>`)}
       ${shown.length > count && html`<button type="button" class="text older" onClick=${() => setCount(count + more)}>${t('earlier.chats', { n: shown.length - count })}</button>`}
       ${!shown.length && html`<p class="none">${found ? t('search.none') : t('chats.none')}</p>`}

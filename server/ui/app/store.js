@@ -1,8 +1,12 @@
 // Conversations, in this browser's IndexedDB. A chat is a tree of turns: each names the one before it, and the chat names the leaf that is
 // shown, so that asking again keeps what was said first. Other tabs are told of every change.
 import { fresh, signal, token } from './html.js';
+import { leaf } from './merge.js';
 
-const tables = ['chats', 'turns', 'presets', 'keep'];
+export { leaf };
+
+// marks are what is known of the server's versions, where this browser shares with it: merge.js says what they have.
+const tables = ['chats', 'turns', 'presets', 'keep', 'marks'];
 const channel = typeof BroadcastChannel === 'undefined' ? null : new BroadcastChannel('axle');
 
 // changed is {table, chat, id} of the last change, here or in another tab; far: it was another's.
@@ -19,11 +23,12 @@ function tell(change) {
 let opened = null;
 function open() {
   return (opened ??= new Promise((ok, no) => {
-    const r = indexedDB.open('axle', 1);
+    const r = indexedDB.open('axle', 2);
     r.onupgradeneeded = () => {
       for (const name of tables) {
+        if (r.result.objectStoreNames.contains(name)) continue;
         const s = r.result.createObjectStore(name, { keyPath: 'id' });
-        if (name === 'turns') s.createIndex('chat', 'chat');
+        if (name === 'turns' || name === 'marks') s.createIndex('chat', 'chat');
       }
     };
     r.onsuccess = () => {
@@ -97,18 +102,86 @@ export async function saveMany(chats, turns) {
 }
 export async function dropChat(id) {
   tell({ table: 'chats', chat: id, gone: true }); // first: an answer that still comes must not be kept after it
-  const ids = await work('turns', 'readonly', (s) => s.index('chat').getAllKeys(id));
-  await drop('turns', [...(ids ?? []), ...[...held.turns.values()].filter((x) => x.chat === id).map((x) => x.id)]);
-  await drop('chats', [id]);
+  await update(id, ({ marks }) => ({ empty: true, marks: marks.some((m) => m.id === id) ? [{ id, chat: id, dropped: true }] : [] }), false);
   tell({ table: 'chats', chat: id, id, gone: true });
+}
+// dropFar deletes a conversation that was deleted on the server. Nothing of it is taken in again.
+export async function dropFar(id, rev) {
+  const there = !!(await chat(id));
+  if (there) tell({ table: 'chats', chat: id, gone: true, far: true });
+  await update(id, () => ({ empty: true, marks: [{ id, chat: id, gone: true, rev }] }), false);
+  if (there) tell({ table: 'chats', chat: id, id, gone: true, far: true });
+}
+
+// dropHere deletes every conversation of this browser, and of no other place.
+export async function dropHere() {
+  tell({ table: 'chats', every: true, gone: true, shared: true });
+  for (const n of ['turns', 'chats', 'marks']) {
+    held[n].clear();
+    await work(n, 'readwrite', (s) => { s.clear(); });
+  }
+  tell({ table: 'chats', every: true, gone: true, shared: true });
+}
+
+// update reads a conversation with its turns and marks, and writes what f makes of them, in one step: no other tab comes between. f gives
+// {chat, turns, marks, gone}, each of which may be missing; empty: all that was there goes. loud: the views are told.
+export async function update(id, f, loud = true) {
+  const db = await open();
+  const of = (table, list) => merged(table, list, (x) => x.chat === id).sort((a, b) => (a.id < b.id ? -1 : 1));
+  const plan = (c, t, m) => {
+    const state = { chat: held.chats.get(id) ?? c, turns: of('turns', t), marks: of('marks', m) };
+    const w = f(state) ?? {};
+    return { put: [['chats', w.chat ? [w.chat] : []], ['turns', w.turns ?? []], ['marks', w.marks ?? []]],
+      drop: [['chats', w.empty ? [id] : []], ['turns', w.empty ? state.turns.map((x) => x.id) : w.gone ?? []], ['marks', w.empty ? state.marks.map((x) => x.id) : []]] };
+  };
+  let w;
+  if (!db) w = plan();
+  else {
+    await new Promise((ok, no) => {
+      const tx = db.transaction(['chats', 'turns', 'marks'], 'readwrite');
+      const at = (n) => tx.objectStore(n);
+      const c = at('chats').get(id), t = at('turns').index('chat').getAll(id), m = at('marks').index('chat').getAll(id);
+      let why = null;
+      m.onsuccess = () => {
+        try {
+          w = plan(c.result, t.result, m.result);
+          for (const [n, ids] of w.drop) for (const one of ids) at(n).delete(one);
+          for (const [n, list] of w.put) for (const one of list) at(n).put(one);
+        } catch (e) {
+          why = e;
+          tx.abort();
+        }
+      };
+      tx.oncomplete = ok;
+      tx.onabort = tx.onerror = () => no(why ?? tx.error ?? new Error('not kept'));
+    });
+  }
+  for (const [n, ids] of w.drop) for (const one of ids) held[n].delete(one);
+  for (const [n, list] of w.put) for (const one of list) db ? held[n].delete(one.id) : held[n].set(one.id, structuredClone(one));
+  if (!loud || !(w.put[0][1].length + w.put[1][1].length + w.drop[1][1].length)) return;
+  if (w.put[0][1].length) tell({ table: 'chats', chat: id, id, far: true, shared: true });
+  tell({ table: 'turns', chat: id, far: true, shared: true });
+}
+
+const marks = () => all('marks');
+// droppedChats are conversations that were deleted here, and not yet on the server; markedChats those that the server has.
+export const droppedChats = () => marks().then((l) => l.filter((m) => m.id === m.chat && m.dropped).map((m) => m.id));
+export const markedChats = () => marks().then((l) => l.filter((m) => m.id === m.chat && m.rev && !m.gone).map((m) => m.id));
+// forgetMarks forgets what the server has; of every: and what was deleted there.
+export async function forgetMarks(every) {
+  const list = await marks();
+  if (every) await drop('marks', list.map((m) => m.id));
+  else await put('marks', list.filter((m) => m.id !== m.chat || !m.gone).map((m) => ({ ...m, rev: 0 })));
 }
 // dropChats deletes every conversation.
 export async function dropChats() {
   tell({ table: 'chats', every: true, gone: true });
-  for (const n of ['turns', 'chats']) {
+  const shared = (await marks()).filter((m) => m.id === m.chat && !m.gone);
+  for (const n of ['turns', 'chats', 'marks']) {
     held[n].clear();
     await work(n, 'readwrite', (s) => { s.clear(); });
   }
+  await put('marks', shared.map((m) => ({ id: m.id, chat: m.id, dropped: true })));
   await drop('chats', []);
   tell({ table: 'chats', every: true, gone: true });
 }
@@ -129,7 +202,8 @@ export async function saveTurns(list) {
 export const stopTurn = (chat, id) => tell({ table: 'turns', chat, id, stop: true });
 export async function dropTurns(chat, ids) {
   tell({ table: 'turns', chat, ids, gone: true });
-  await drop('turns', ids);
+  await update(chat, ({ marks }) => ({ gone: ids, marks: marks.filter((m) => ids.includes(m.id) && !m.gone).map((m) => ({ ...m, dropped: true })) }), false);
+  await drop('turns', []);
   tell({ table: 'turns', chat, ids, gone: true });
 }
 
@@ -185,14 +259,4 @@ export function path(list, head) {
   const out = [];
   for (let x = by.get(head); x && out.length <= list.length; x = by.get(x.parent)) out.unshift(x);
   return out;
-}
-
-// leaf is where one arrives going on from a turn, always to the newest.
-export function leaf(list, id) {
-  for (let n = 0; n <= list.length; n++) {
-    const next = list.filter((x) => x.parent === id).pop();
-    if (!next) return id;
-    id = next.id;
-  }
-  return id;
 }
