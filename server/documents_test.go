@@ -247,6 +247,71 @@ func TestDocumentsFail(t *testing.T) {
 	}
 }
 
+// TestDocumentsVectors: where an embedding model is loaded, its vectors help; files that were
+// indexed before get theirs with the next question. A reranker reads the best again.
+func TestDocumentsVectors(t *testing.T) {
+	r := documentsRig(t, readPlain)
+	early := r.upload("", "early.md", "red green blue\n")
+	var store struct{ ID string }
+	r.ask("", "POST", "/v1/vector_stores", `{"file_ids":["`+early+`"]}`, &store)
+	r.indexed("", store.ID)
+	model := func(file string) string {
+		var e struct {
+			Model string `json:"embedding_model"`
+		}
+		r.ask("", "GET", "/v1/vector_stores/"+store.ID+"/files/"+file, "", &e)
+		return e.Model
+	}
+	if m := model(early); m != "" {
+		t.Errorf("vectors of %q, and no model is loaded", m)
+	}
+	if a := r.post("/api/embed", `{"model":"scripted-embed","input":"x","keep_alive":-1}`); a.code != 200 {
+		t.Fatal(a.body)
+	}
+	late := r.upload("", "late.md", "circles and squares\n")
+	var entry struct{ Status string }
+	r.ask("", "POST", "/v1/vector_stores/"+store.ID+"/files", `{"file_id":"`+late+`"}`, &entry)
+	r.indexed("", store.ID)
+	var found searched
+	r.ask("", "POST", "/v1/vector_stores/"+store.ID+"/search", `{"query":"red green blue"}`, &found)
+	if len(found.Data) == 0 || found.Data[0].FileID != early {
+		t.Errorf("%+v", found)
+	}
+	for _, file := range []string{early, late} {
+		for model(file) == "" {
+			select {
+			case <-t.Context().Done():
+				t.Fatal("no vectors")
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}
+	// The vectors find what has none of the words.
+	found = searched{}
+	r.ask("", "POST", "/v1/vector_stores/"+store.ID+"/search", `{"query":"red green blue"}`, &found)
+	if len(found.Data) != 2 || found.Data[0].FileID != early || found.Data[0].Score > 1 {
+		t.Errorf("%+v", found)
+	}
+	found = searched{}
+	r.ask("", "POST", "/v1/vector_stores/"+store.ID+"/search", `{"query":"red green blue","ranking_options":{"ranker":"none"}}`, &found)
+	if len(found.Data) != 1 {
+		t.Errorf("without rankers: %+v", found)
+	}
+	for _, to := range []string{"my-reranker"} {
+		if a := r.post("/api/copy", `{"source":"scripted","destination":"`+to+`"}`); a.code != 200 {
+			t.Fatal(a.body)
+		}
+		if a := r.post("/api/generate", `{"model":"`+to+`","keep_alive":-1}`); a.code != 200 {
+			t.Fatal(a.body)
+		}
+	}
+	found = searched{}
+	r.ask("", "POST", "/v1/vector_stores/"+store.ID+"/search", `{"query":"circles"}`, &found)
+	if len(found.Data) == 0 || found.Data[0].FileID != late || found.Data[0].Score < 0.5 {
+		t.Errorf("with a reranker: %+v", found)
+	}
+}
+
 type searched struct {
 	Data []struct {
 		FileID   string `json:"file_id"`

@@ -124,7 +124,7 @@ func New(st catalog.Store, loader pool.Loader, puller catalog.Puller, o Options)
 		ContextLength: o.ContextLength})
 	s.answers = answer.New(answer.Options{Store: st, Loaded: s.models, Shared: s.shared, ContextLength: o.ContextLength,
 		Detector: o.Detector})
-	o.Documents.Log = o.Log
+	o.Documents.Log, o.Documents.Models = o.Log, helpers{s}
 	s.docs = documents.New(o.Documents)
 	kept := ""
 	if dir := st.Dir(); dir != "" {

@@ -30,6 +30,10 @@ type Looking struct {
 	Most   int                      // passages; 0: 10
 	Filter func(Entry, string) bool // which files are searched, by entry and name; nil: all
 	Plain  bool                     // BM25's order stays: nothing looks at the passages again
+	// Vector is what Model makes of the question; nil: words alone decide. Files whose vectors another
+	// model made, or that have none, are found by words.
+	Vector []float32
+	Model  string
 }
 
 // Find searches collections for passages that answer a question, the best first. Files that are not
@@ -62,6 +66,15 @@ func (s *Shelf) Find(ctx context.Context, collections []string, question string,
 		}
 	} else {
 		Scale(q, hits)
+	}
+	if l.Vector != nil {
+		near, err := s.nearest(ctx, sets, l.Model, l.Vector, max(Candidates, l.Most))
+		if err != nil {
+			return nil, err
+		}
+		if len(near) > 0 {
+			hits = Fuse(max(Candidates, l.Most), hits, near)
+		}
 	}
 	var out []Found
 	for _, h := range hits {

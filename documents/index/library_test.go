@@ -408,3 +408,49 @@ func onDisk(t *testing.T, dir string) (n int64) {
 	}
 	return n
 }
+
+// TestVectors: a passage is found by its vector though it has none of the words, and vectors of
+// another model, or of what was deleted meanwhile, do nothing.
+func TestVectors(t *testing.T) {
+	s := of(t, open(t, t.TempDir(), Limits{}), "ann")
+	c, err := s.Create(Collection{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := add(t, s, "a.md", "# One\n\nhot cards\n\n# Two\n\ncold cards\n")
+	e, err := s.Attach(c.ID, file.ID, nil, Cutting{})
+	if err == nil {
+		err = s.Index(t.Context(), c.ID, file.ID, plain)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetVectors(c.ID, file.ID, e.Created, "m", [][]float32{{3, 0.1}, {0.1, 2}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c2 := range []struct {
+		l    Looking
+		want string
+	}{
+		{Looking{Vector: []float32{0, 5}, Model: "m"}, "Two"}, {Looking{Vector: []float32{5, 0}, Model: "m"}, "One"},
+		{Looking{Vector: []float32{0, 5}, Model: "other"}, ""}, {Looking{Vector: []float32{0, 5, 1}, Model: "m"}, ""},
+		{Looking{Vector: []float32{0, -5}, Model: "m"}, ""},
+	} {
+		found, err := s.Find(t.Context(), []string{c.ID}, "freezing", c2.l)
+		if err != nil || (len(found) > 0) != (c2.want != "") || c2.want != "" && found[0].Heading != c2.want {
+			t.Errorf("%+v: %+v %v, want %q", c2.l, found, err, c2.want)
+		}
+	}
+	if err := s.SetVectors(c.ID, file.ID, e.Created, "m", [][]float32{{1, 2}}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("vectors of other passages: %v", err)
+	}
+	if err := s.SetVectors(c.ID, file.ID, e.Created, "m", [][]float32{{1}, {1, 2}}); err == nil {
+		t.Error("vectors of different lengths")
+	}
+	if err := s.Detach(c.ID, file.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetVectors(c.ID, file.ID, e.Created, "m", [][]float32{{1, 2}, {1, 2}}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("vectors of what was deleted: %v", err)
+	}
+}

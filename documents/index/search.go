@@ -175,11 +175,11 @@ func (t *top) sorted(n int) []Hit {
 }
 
 // How much each thing that a close look finds counts beside BM25's score, which is between 0 and 1
-// as they are. They were set with the questions of testdata/documents/practice.txt.
+// as they are. They were set with sentences of the texts as questions, each taken out of its passage.
 const (
-	weightCover   = 0.5 // the share of the question's words that the passage has
-	weightHeading = 0.3 // and of those that its headings have
-	weightNear    = 0.6 // neighbours in the question that are near each other
+	weightCover   = 0.3 // the share of the question's words that the passage has
+	weightHeading = 0.1 // and of those that its headings have
+	weightNear    = 0.1 // neighbours in the question that are near each other
 	weightAll     = 1 + weightCover + weightHeading + weightNear
 )
 

@@ -28,6 +28,20 @@ type Options struct {
 	Library *index.Library // nil: no documents are kept, and every route says so
 	Read    index.Reader   // makes texts of files; nil: Read
 	Log     *zap.Logger    // never nil
+	Models  Models         // nil: words alone decide
+}
+
+// Models are the models that may help to find passages. None is loaded for it: what is not on the
+// card does not help.
+type Models interface {
+	// Embedder names the model that gives vectors of texts; "": none is loaded.
+	Embedder() string
+	// Embed gives a vector for each text, of passages or of questions.
+	Embed(ctx context.Context, model, owner string, texts []string, questions bool) ([][]float32, error)
+	// Reranker names the model that says how well a text answers a question; "": none is loaded.
+	Reranker() string
+	// Rerank scores texts between 0 and 1.
+	Rerank(ctx context.Context, model, owner, question string, texts []string) ([]float64, error)
 }
 
 // Documents answers requests.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/axle-llm/axle/documents/index"
 	"github.com/axle-llm/axle/server/body"
 	"github.com/axle-llm/axle/server/request"
@@ -145,9 +147,9 @@ func (d *Documents) Search(x *request.Exchange) error {
 func (d *Documents) find(x *request.Exchange, s *index.Shelf, stores []string, a asked) ([]index.Found, error) {
 	var all []index.Found
 	for _, text := range a.texts {
-		found, err := s.Find(x.Ctx(), stores, text, a.looking)
+		found, err := d.look(x, s, stores, text, a.looking)
 		if err != nil {
-			return nil, d.failed(err, "vector store")
+			return nil, err
 		}
 		for _, f := range found {
 			at := slices.IndexFunc(all, func(o index.Found) bool { return o.File == f.File && o.Passage == f.Passage })
@@ -162,6 +164,72 @@ func (d *Documents) find(x *request.Exchange, s *index.Shelf, stores []string, a
 	}
 	slices.SortStableFunc(all, func(a, b index.Found) int { return cmp.Compare(b.Score, a.Score) })
 	return all[:min(len(all), a.looking.Most)], nil
+}
+
+// reranked is how many passages a model reads again.
+const reranked = 20
+
+// look searches for one question, with the models that are loaded. One that fails is left out:
+// words alone find something too.
+func (d *Documents) look(x *request.Exchange, s *index.Shelf, stores []string, text string, l index.Looking) ([]index.Found, error) {
+	m, most, again := d.o.Models, l.Most, ""
+	if m != nil && !l.Plain {
+		if l.Model = m.Embedder(); l.Model != "" {
+			vectors, err := m.Embed(x.Ctx(), l.Model, x.Owner(), []string{text}, true)
+			if err == nil && len(vectors) == 1 {
+				l.Vector = vectors[0]
+			}
+			if d.without(x, l.Model, err); err == nil {
+				d.missing(x, s, stores, l.Model)
+			}
+		}
+		if again = m.Reranker(); again != "" {
+			l.Most = max(most, reranked)
+		}
+	}
+	found, err := s.Find(x.Ctx(), stores, text, l)
+	if err != nil {
+		return nil, d.failed(err, "vector store")
+	}
+	if again != "" && len(found) > 1 {
+		texts := make([]string, min(len(found), reranked))
+		for i := range texts {
+			texts[i] = found[i].Heading + "\n" + found[i].Text
+		}
+		scores, err := m.Rerank(x.Ctx(), again, x.Owner(), text, texts)
+		if d.without(x, again, err); err == nil && len(scores) == len(texts) {
+			for i := range found {
+				if found[i].Score /= 1000; i < len(scores) { // what was not read again comes behind
+					found[i].Score = scores[i]
+				}
+			}
+			slices.SortStableFunc(found, func(a, b index.Found) int { return cmp.Compare(b.Score, a.Score) })
+		}
+	}
+	return found[:min(len(found), most)], x.Ctx().Err()
+}
+
+// missing has vectors made of the files that a model has none of yet: they were indexed before it
+// was loaded.
+func (d *Documents) missing(x *request.Exchange, s *index.Shelf, stores []string, model string) {
+	for _, id := range stores {
+		entries, err := s.Entries(id)
+		if err != nil {
+			return
+		}
+		for _, e := range entries {
+			if e.Status == index.Completed && e.Model != model && e.Passages > 0 {
+				d.work.add(job{turn: x.Owner(), shelf: s, store: id, file: e.File, vectors: true})
+			}
+		}
+	}
+}
+
+// without notes that a model did not help.
+func (d *Documents) without(x *request.Exchange, model string, err error) {
+	if err != nil && x.Ctx().Err() == nil {
+		d.o.Log.Warn("documents are searched without a model that failed", zap.String("model", model), zap.Error(err))
+	}
 }
 
 func resultOf(s *index.Shelf, f index.Found) result {

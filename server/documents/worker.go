@@ -18,6 +18,8 @@ type job struct {
 	shelf *index.Shelf
 	store string
 	file  string
+
+	vectors bool // it is indexed, and only its vectors are missing
 }
 
 // worker indexes files in the background: one at a time, so that memory is bounded, and each key in
@@ -127,9 +129,16 @@ func (w *worker) one(ctx context.Context, j job) {
 			_ = j.shelf.Fail(j.store, j.file, "server_error", "the file could not be read: an internal error, which the server's log has")
 		}
 	}()
+	if j.vectors {
+		w.vectors(ctx, j)
+		return
+	}
 	err := j.shelf.Index(ctx, j.store, j.file, w.d.o.Read)
 	switch {
-	case err == nil, errors.Is(err, index.ErrNotFound):
+	case err == nil:
+		w.vectors(ctx, j)
+		return
+	case errors.Is(err, index.ErrNotFound):
 		return
 	case ctx.Err() != nil: // it was deleted, or the server ends and goes on with it after its start
 		return
@@ -147,6 +156,38 @@ func (w *worker) one(ctx context.Context, j job) {
 	}
 	if err := j.shelf.Fail(j.store, j.file, code, message); err != nil && !errors.Is(err, index.ErrNotFound) {
 		w.d.o.Log.Error("a document could not be indexed", zap.Error(err))
+	}
+}
+
+// atOnce is how many passages a model makes vectors of in one request, so that others get their
+// turn.
+const atOnce = 16
+
+// vectors has the embedding model that is loaded make vectors of a file's passages. Without one,
+// and where it fails, the file is found by its words.
+func (w *worker) vectors(ctx context.Context, j job) {
+	m := w.d.o.Models
+	if m == nil {
+		return
+	}
+	model := m.Embedder()
+	e, err := j.shelf.Entry(j.store, j.file)
+	if model == "" || err != nil || e.Model == model {
+		return
+	}
+	texts, err := j.shelf.Passages(ctx, j.store, j.file)
+	var all [][]float32
+	for at := 0; at < len(texts) && err == nil; at += atOnce {
+		var some [][]float32
+		if some, err = m.Embed(ctx, model, j.turn, texts[at:min(at+atOnce, len(texts))], false); err == nil {
+			all = append(all, some...)
+		}
+	}
+	if err == nil {
+		err = j.shelf.SetVectors(j.store, j.file, e.Created, model, all)
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, index.ErrNotFound) {
+		w.d.o.Log.Warn("a document is searched by its words alone: no vectors could be made", zap.String("model", model), zap.Error(err))
 	}
 }
 
