@@ -57,7 +57,7 @@ if command -v node >/dev/null && command -v npm >/dev/null; then
 		exit 0
 	}
 	echo "== npm: ollama, openai"
-	node --test ci.mjs
+	node --test ci.mjs documents.mjs
 	echo "== npm: ollama, openai, by TLS and with keys"
 	node --test keys.mjs
 	[ "$mode" != all ] || { echo "== npm: @anthropic-ai/sdk, @langchain/ollama, ai with ollama-ai-provider-v2"; node --test more.mjs; }
