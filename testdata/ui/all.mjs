@@ -4,6 +4,7 @@
 import { mkdirSync } from 'node:fs';
 import { chromium, launch } from './browser.mjs';
 import { connects } from './connects.mjs';
+import { documents } from './documents.mjs';
 import { documented } from './documented.mjs';
 import { draws } from './draws.mjs';
 import { formulas } from './formulas.mjs';
@@ -26,7 +27,7 @@ const browser = await launch();
 const servers = {};
 const server = async (binary) => (servers[binary] ??= await new Server(binary).start());
 let failed = 0;
-const long = new Set(['turns', 'reload', 'long', 'many', 'compare', 'code', 'crowd', 'keyboard', 'models', 'gone', 'files', 'pieces', 'proxy', 'room', 'figures', 'unreached', 'microphone', 'aloud']); // what quick leaves out: it is told at the end
+const long = new Set(['turns', 'reload', 'long', 'many', 'compare', 'code', 'crowd', 'keyboard', 'models', 'gone', 'files', 'pieces', 'proxy', 'room', 'figures', 'unreached', 'microphone', 'aloud', 'shelf']); // what quick leaves out: it is told at the end
 
 async function test(name, binary, f) {
   if (!wanted(name)) return;
@@ -53,9 +54,7 @@ async function test(name, binary, f) {
 
 try {
   if (lane === 'docs') await test('docs', scripted, documented);
-  else if (lane !== 'soak') for (const [name, f] of Object.entries({ ...views, draws, ...voices, ...places, ...goes, ...formulas })) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
-  else if (lane !== 'soak') for (const [name, f] of Object.entries({ ...views, draws, ...voices, ...places, ...goes, ...connects })) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
-  else if (lane !== 'soak') for (const [name, f] of Object.entries({ ...views, draws, ...voices, ...places, ...goes, ...shares })) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
+  else if (lane !== 'soak') for (const [name, f] of Object.entries({ ...views, draws, ...voices, ...places, ...goes, ...formulas, ...connects, ...shares, ...documents })) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
   if (lane === 'whole') {
     await test('pocket', product, pocket);
     await test('sees', product, sees);

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import { pause } from './browser.mjs';
 import { ask, asked, at, choose, dearTexts, inPage, keepChat, lastAnswer } from './views.mjs';
+import { collected } from './documents.mjs';
 import { dropped, placed, tried } from './places.mjs';
 import { permit } from './voice.mjs';
 
@@ -224,6 +225,24 @@ async function axe({ context, url }) {
         await page.key('Escape');
         await page.until('its end', `!document.querySelector('dialog')`);
       };
+      if (await page.run(`fetch('api/axle/documents').then((r) => r.json()).then((d) => d.on)`)) {
+        rmSync(await collected(page, 'Axe ' + lang + dark, { 'one.md': '# One\n\nA text about rivers.', 'scan.png': '\x89PNG\r\n' }), { recursive: true, force: true });
+        await page.until('the documents', `document.querySelectorAll('.kept li').length === 1 && !!document.querySelector('.coming .failed')`);
+        await page.run(`document.querySelector('.files input[type=search]').focus()`);
+        await page.type('rivers');
+        await page.key('Enter');
+        await page.until('what was found', `!!document.querySelector('.hits button')`);
+        await look('documents');
+        await dialog('a passage', `document.querySelector('.hits button').click()`);
+        await page.run(`document.querySelector('.collection.opened .does .primary').click()`);
+        await page.until('a conversation with documents', `!!document.querySelector('#documents')?.value`);
+        await choose(page, 'scripted-chat:latest');
+        await ask(page, 'rivers? [[say:Long ones [1].]]');
+        await page.until('a quotation', `!!document.querySelector('.cite') && !!document.querySelector('.source')`);
+        await look('quoted');
+        await page.run(`location.hash = '#/settings'`);
+        await page.until('the settings', `!!document.querySelector('.settings kbd')`);
+      }
       await dialog('keys', `document.querySelector('.settings kbd').closest('button').click()`);
       await page.run(`document.querySelector('.chats li a').click()`);
       await page.until('the conversation', `!!document.querySelector('.bar .setup')`);

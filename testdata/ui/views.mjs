@@ -724,7 +724,7 @@ export const views = {
     await page.until('the list of keys', `!!document.querySelector('dialog .keys, dialog dl')`);
     await page.key('Escape');
     await page.until('its end', `!document.querySelector('dialog')`);
-    for (const [key, hash] of [['m', '#/models'], ['k', '#/card'], [',', '#/settings'], ['c', '#/chat']]) {
+    for (const [key, hash] of [['m', '#/models'], ['d', '#/documents'], ['k', '#/card'], [',', '#/settings'], ['c', '#/chat']]) {
       await page.key(key);
       await page.until('the view of ' + key, `location.hash.startsWith('${hash}')`);
     }
@@ -805,7 +805,7 @@ export const views = {
     await page.until('the drawer', `!!document.querySelector('.side.open')`);
     await page.key('Escape');
     await page.until('that Escape closes the drawer', `!document.querySelector('.side.open') && document.activeElement === document.querySelector('.bar .menu')`);
-    for (const view of ['chat', 'models', 'card', 'settings']) {
+    for (const view of ['chat', 'models', 'documents', 'card', 'settings']) {
       await page.run(`location.hash = '#/${view}'`);
       await page.until(view, `location.hash === '#/${view}' && !!document.querySelector('main .page, main .welcome, main .thread')`);
       await pause(300);

@@ -8,6 +8,7 @@ import * as it from './open.js';
 import { large, mostText, pasted, Pieces, read, said, tokens } from './pieces.js';
 import { Room } from './room.js';
 import { enterSends, sends, settings, touch } from './settings.js';
+import * as shelf from './shelf.js';
 import { weight } from './talk.js';
 import { Pictures } from './turn.js';
 import { bytes, number, short, t } from './words.js';
@@ -51,6 +52,11 @@ export function Composer({ now, grow }) {
   const can = model?.capabilities ?? [];
   const draws = it.draws(model);
   const sees = can.includes('vision') || draws;
+  const collection = now.chat.collection ?? '';
+  const shelves = shelf.collections.use();
+  const coming = shelf.coming.use().filter((c) => c.store === collection);
+  const asking = useRef(false); // documents are being searched for what is written here
+  useEffect(() => { shelf.lookOnce(); }, []);
   const busy = it.answering(now) || (it.written(now) && !text.trim() && !pieces.length); // what is written here may be asked beside it
   useEffect(() => {
     setText(drafts.get(id)?.text ?? '');
@@ -66,8 +72,21 @@ export function Composer({ now, grow }) {
     grow(); // while it was low, more was seen of the turns, and the end was elsewhere
   }, [text]);
 
+  // kept puts files that only the server reads into the conversation's documents.
+  async function kept(got) {
+    if (got.left > 0) say(t('docs.skipped', { n: number(got.left) }), !got.list.length);
+    if (!got.list.length) return;
+    await shelf.lookOnce();
+    if (!shelf.room.get()?.on) throw new Error(t('docs.off.file'));
+    const store = shelf.named(collection)?.id ?? (await shelf.make(got.name || got.list[0].file.name));
+    if (it.open.get()?.chat.id === id) await it.change({ collection: store });
+    await shelf.add(store, got.list);
+  }
+
   async function take(list) {
-    for (const f of list) {
+    const documents = draws ? [] : list.filter((f) => shelf.document(f.name));
+    if (documents.length) told(kept(shelf.chosen(documents)));
+    for (const f of list.filter((f) => !documents.includes(f))) {
       try {
         if (f.type.startsWith('image/')) {
           if (!sees) throw new Error(t('picture.blind'));
@@ -94,7 +113,9 @@ export function Composer({ now, grow }) {
   useEvent('drop', (e) => {
     if (!e.dataTransfer?.files.length) return;
     e.preventDefault();
-    take([...e.dataTransfer.files]);
+    const folder = [...e.dataTransfer.items].some((i) => i.webkitGetAsEntry?.()?.isDirectory);
+    if (folder && !draws) told(shelf.dropped(e.dataTransfer).then(kept));
+    else take([...e.dataTransfer.files]);
   });
 
   function send(e) {
@@ -105,11 +126,17 @@ export function Composer({ now, grow }) {
     if (!now.chat.model && !it.usual()) return say(t('no.model'), true);
     const all = weight(now.chat, [...now.path, { role: 'user', text: words, pieces }]);
     if (all > mostText) return say(t('text.much', { have: bytes(all), most: bytes(mostText) }), true);
-    setText('');
-    setPictures([]);
-    setPieces([]);
-    drafts.delete(id);
-    told(it.ask(words, { images: pictures, pieces }));
+    const clear = () => {
+      drafts.delete(id);
+      if (it.open.get()?.chat.id !== id) return;
+      setText('');
+      setPictures([]);
+      setPieces([]);
+    };
+    if (!collection) clear();
+    else if (asking.current) return undefined;
+    asking.current = true; // what is written stays until its documents were searched
+    it.ask(words, { images: pictures, pieces }).then(() => { if (collection) clear(); }, (e) => say(e.message, true)).finally(() => { asking.current = false; });
     return undefined;
   }
 
@@ -141,6 +168,8 @@ export function Composer({ now, grow }) {
   return html`<form class="composer" id="form" onSubmit=${send}>
     <${Pictures} list=${pictures} remove=${(i) => setPictures(pictures.filter((_, j) => j !== i))} />
     <${Pieces} list=${pieces} drop=${(i) => { setPieces(pieces.filter((_, j) => j !== i)); area.current.focus(); }} open=${(i) => { setPieces(pieces.filter((_, j) => j !== i)); into(pieces[i].text); }} />
+    ${coming.length > 0 && html`<ul class="coming" aria-label=${t('docs.coming')} aria-live="polite">${coming.map((c) => html`<li key=${c.id} class=${c.state === 'failed' ? 'failed' : ''}><span dir="auto"><b>${c.name}</b> <small>${
+      c.state === 'failed' ? c.error : t(c.state === 'reading' ? 'docs.reading' : 'docs.sending')}</small></span>${c.state === 'failed' && html`<${Button} icon="close" label=${t('docs.forget', { name: c.name })} onClick=${() => shelf.forget(c.id)} />`}</li>`)}</ul>`}
     ${!draws && html`<${Room} chat=${now.chat} path=${now.path} typed=${said({ text, pieces })} room=${room} />`}
     ${long > room && html`<p class="note cut"><${Icon} name="warn" size="16" />${t('piece.context', { n: number(long), model: short(now.chat.model), room: number(room) })}</p>`}
     <textarea id="text" class=${text.length > muchText ? 'much' : ''} key=${id} ref=${area} rows="1" dir="auto" placeholder=${t(draws ? 'draw.what' : 'message')} aria-label=${t(draws ? 'draw.what' : 'message')} enterkeyhint=${enterSends() ? 'send' : 'enter'} value=${text}
@@ -164,13 +193,16 @@ export function Composer({ now, grow }) {
       }} />
     ${voice?.strip}
     <div class="tools" key="tools">
-      <input type="file" ref=${files} hidden multiple accept=${draws ? 'image/*' : (sees ? 'image/*,' : '') + kinds}
+      <input type="file" ref=${files} hidden multiple accept=${draws ? 'image/*' : (sees ? 'image/*,' : '') + '.pdf,.docx,' + kinds}
         onChange=${(e) => { take([...e.target.files]); e.target.value = ''; }} />
       <${Button} icon="attach" label=${t(draws ? 'draw.from' : sees ? 'attach.picture' : 'attach')} onClick=${() => files.current.click()} />
       ${sees && touch() && html`<input type="file" ref=${camera} hidden accept="image/*" capture="environment" onChange=${(e) => { take([...e.target.files]); e.target.value = ''; }} />
         <${Button} icon="camera" label=${t('camera')} onClick=${() => camera.current.click()} />`}
       ${can.includes('thinking') && html`<button type="button" class=${'chip' + (think === true || think ? ' on' : '')} title=${t('think.what')} aria-label=${t('think.what') + ': ' + thinkWord}
         onClick=${() => it.change({ think: next })}><${Icon} name="think" size="16" />${thinkWord}</button>`}
+      ${!draws && (shelves.length > 0 || collection) && html`<label class=${'chip docs' + (collection ? ' on' : '')} title=${t('docs.choose')}><${Icon} name="text" size="16" /><span class="offscreen">${t('docs.choose')}</span><select id="documents" value=${collection}
+        onChange=${(e) => it.change({ collection: e.target.value })}><option value="">${t('docs.no')}</option>${collection && !shelf.named(collection) && html`<option value=${collection}>${t('docs.away')}</option>`}${shelves.map((c) => html`<option key=${c.id}
+        value=${c.id}>${c.name || t('docs.unnamed')}</option>`)}</select></label>`}
       <span class="hint">${on.enter !== 'line' && !touch() ? t('enter.hint') : ''}</span>
       ${voice?.button}
       <button id="send" class=${busy ? 'send stop' : 'send'} aria-label=${busy ? t('stop') : t('send')} title=${busy ? t('stop') : t('send')}

@@ -8,10 +8,13 @@ import { t } from './words.js';
 export function Modal({ title, close, wide, children }) {
   const el = useRef();
   useLayoutEffect(() => {
-    const back = document.activeElement;
-    el.current.showModal();
-    (el.current.querySelector('[autofocus]') ?? el.current.firstElementChild).focus();
-    return () => back?.focus?.();
+    const back = document.activeElement, dialog = el.current;
+    dialog.showModal();
+    (dialog.querySelector('[autofocus]') ?? dialog.firstElementChild).focus();
+    return () => { // while it is open, nothing behind it takes the focus
+      dialog.close();
+      back?.focus?.();
+    };
   }, []);
   return html`<dialog ref=${el} class=${wide ? 'wide' : ''} aria-label=${title} onCancel=${(e) => { e.preventDefault(); close(); }}
     onMouseDown=${(e) => { if (e.target === el.current) close(); }}>

@@ -20,7 +20,7 @@ const keys = [
   ['n', 'new', () => { it.go(null); location.hash = '#/chat'; setTimeout(focusComposer, 50); }],
   ['/', 'key.write', focusComposer],
   ['s', 'search', () => document.getElementById('find')?.focus()],
-  ['c', 'view.chat', go('#/chat')], ['m', 'view.models', go('#/models')], ['k', 'view.card', go('#/card')], [',', 'view.settings', go('#/settings')],
+  ['c', 'view.chat', go('#/chat')], ['m', 'view.models', go('#/models')], ['d', 'view.documents', go('#/documents')], ['k', 'view.card', go('#/card')], [',', 'view.settings', go('#/settings')],
   ['o', 'setup', () => dispatchEvent(new Event('axle-setup'))],
   ['e', 'edit.ask', inLast('.turn.user .edit')], ['r', 'again', inLast('.turn.answer .again')],
   ['t', 'key.talk', inLast('.composer .mic')], ['l', 'aloud', inLast('.turn.answer .aloud')],

@@ -13,6 +13,7 @@ import { language, speak, t } from './words.js';
 
 const views = {
   models: () => import('./models.js').then((m) => m.Models),
+  documents: () => import('./documents.js').then((m) => m.Documents),
   card: () => import('./card.js').then((m) => m.Card),
   connect: () => import('./connect.js').then((m) => m.Connect),
   settings: () => import('./preferences.js').then((m) => m.Preferences),

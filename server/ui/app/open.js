@@ -2,6 +2,7 @@
 import { say } from './dialog.js';
 import { signal } from './html.js';
 import { hurry, models } from './live.js';
+import { find } from './passages.js';
 import { set as remember, settings } from './settings.js';
 import * as store from './store.js';
 import { answer, elsewhere, runs } from './talk.js';
@@ -101,20 +102,30 @@ async function reply(after, more = {}) {
 }
 
 // carried is what goes with a question in addition to its words.
-const carried = ({ images, pieces }) => ({ ...(images?.length ? { images } : {}), ...(pieces?.length ? { pieces } : {}) });
+const carried = ({ images, pieces, passages }) => ({ ...(images?.length ? { images } : {}), ...(pieces?.length ? { pieces } : {}), ...(passages?.length ? { passages } : {}) });
+
+// searched are the passages of the conversation's documents for a question after path. It fails where they cannot be searched: a question
+// about documents is not asked without them.
+const searched = ({ chat }, path, text) => (chat.collection && text.trim() && !draws(models.get()?.find((m) => m.name === chat.model)) ? find(chat.collection, path, text) : []);
 
 // ask sends the user's words, pictures and pieces of text, after the turn that is shown last.
 export async function ask(text, more = {}) {
+  const before = open.get();
+  const passages = before.chat.collection ? await searched(before, before.path, text) : [];
   const now = open.get();
+  if (now?.chat.id !== before.chat.id) return undefined; // another one was opened meanwhile: it is not asked there
   if (!now.chat.model) now.chat.model = usual();
-  const turn = store.newTurn(now.chat.id, now.chat.head, 'user', { text, ...carried(more) });
+  const turn = store.newTurn(now.chat.id, now.chat.head, 'user', { text, ...carried({ ...more, passages }) });
   await add([turn], turn.id, now.chat.named || now.turns.length ? {} : { title: titled(text || more.pieces?.[0]?.name || '') });
   return reply(turn.id);
 }
 
 // edit asks again with other words and pieces: a branch beside the first.
 export async function edit(x, text, pieces) {
-  const turn = store.newTurn(x.chat, x.parent, 'user', { text, ...carried({ images: x.images, pieces }) });
+  const before = open.get();
+  const passages = await searched(before, store.path(before.turns, x.parent), text);
+  if (open.get()?.chat.id !== before.chat.id) return undefined;
+  const turn = store.newTurn(x.chat, x.parent, 'user', { text, ...carried({ images: x.images, pieces, passages }) });
   await add([turn], turn.id);
   return reply(turn.id);
 }

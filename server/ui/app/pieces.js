@@ -4,6 +4,7 @@ import { Code } from './code.js';
 import { Modal } from './dialog.js';
 import { html, useLayoutEffect, useRef, useState } from './html.js';
 import { Button, Icon } from './icons.js';
+import { spoken } from './passages.js';
 import { bytes, number, t } from './words.js';
 
 export const large = 20000; // characters that are pasted as a piece: browsers take long to lay out more, and it is not read in a field
@@ -27,7 +28,7 @@ function fenced({ name, text }) {
 }
 
 // said is all that a question says to the model.
-export const said = (x) => [...(x.pieces ?? []).map(fenced), x.text].filter(Boolean).join('\n\n');
+export const said = (x) => [...(x.pieces ?? []).map(fenced), spoken(x.passages), x.text].filter(Boolean).join('\n\n');
 
 // size is about how many bytes a text has: exactly, where it could matter.
 export const size = (text) => (text.length * 3 < mostText / 8 ? text.length : new Blob([text]).size);

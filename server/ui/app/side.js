@@ -101,6 +101,6 @@ export function Side({ route, opened, shut }) {
         e.target.value = '';
         for (const f of list) await told(importFile(f).then((id) => { if (id) location.hash = '#/chat/' + id; }));
       }} /></div>
-    <div class="ways">${view('chat', 'chat')}${view('models', 'models')}${view('card', 'card')}${view('connect', 'connect')}${view('settings', 'settings')}</div>
+    <div class="ways">${view('chat', 'chat')}${view('models', 'models')}${view('documents', 'text')}${view('card', 'card')}${view('connect', 'connect')}${view('settings', 'settings')}</div>
   </nav>`;
 }

@@ -1,5 +1,6 @@
 // Conversations as files: JSON keeps everything, Markdown what one reads. Both can be taken in again.
 import { el } from './html.js';
+import { checked as passages } from './passages.js';
 import { checked, said } from './pieces.js';
 import * as store from './store.js';
 import { late } from './talk.js';
@@ -61,6 +62,7 @@ function taken(x, chat, ids) {
     turn.images = x.images.filter((i) => /^image\/[\w.+-]+$/.test(i?.type) && /^[A-Za-z0-9+/=]+$/.test(i?.data)).map(({ type, data, name }) => ({ type, data, name: text(name) ? name : '' }));
   }
   if (Array.isArray(x.pieces)) turn.pieces = checked(x.pieces);
+  if (Array.isArray(x.passages)) turn.passages = passages(x.passages);
   if (Array.isArray(x.calls)) turn.calls = x.calls.filter((c) => text(c?.name)).map((c) => ({ name: c.name, arguments: c.arguments ?? {} }));
   if (Number.isFinite(x.stats?.output)) turn.stats = { output: x.stats.output, prompt: Number(x.stats.prompt) || 0, rate: Number(x.stats.rate) || 0, load: 0, reason: String(x.stats.reason ?? '') };
   if (['cut', 'prompt', 'limit'].every((k) => Number.isFinite(x.cut?.[k]))) turn.cut = { cut: x.cut.cut, prompt: x.cut.prompt, limit: x.cut.limit };

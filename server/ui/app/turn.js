@@ -2,12 +2,13 @@
 import { html, useEach, useEffect, useLayoutEffect, useRef, useState } from './html.js';
 import { Aloud } from './aloud.js';
 import { put } from './code.js';
-import { say, sure } from './dialog.js';
+import { say, sure, told } from './dialog.js';
 import { Button, Icon } from './icons.js';
 import { state } from './live.js';
 import { Flow } from './markdown.js';
 import * as it from './open.js';
 import { download, Drawing } from './picture.js';
+import { link, Look, Sources, sources } from './passages.js';
 import { Pieces, said } from './pieces.js';
 import { Places } from './places.js';
 import { sends } from './settings.js';
@@ -47,7 +48,7 @@ function Question({ x, now }) {
   const area = useRef();
   const [pieces, setPieces] = useState([]);
   const begin = () => { setText(x.text); setPieces(x.pieces ?? []); };
-  const end = () => { if (text.trim() || pieces.length) { it.edit(x, text.trim(), pieces); setText(null); } };
+  const end = () => { if (text.trim() || pieces.length) { told(it.edit(x, text.trim(), pieces)); setText(null); } };
   useEffect(() => { if (text !== null) area.current?.focus(); }, [text !== null]);
   if (text !== null) {
     return html`<article class="turn user editing"><form onSubmit=${(e) => { e.preventDefault(); end(); }}>
@@ -166,6 +167,13 @@ function Answered({ x, now, last, grow, edit }) {
     if (live || lived.current) grow(); // and once more when it has ended, for what stands beneath it then
     lived.current = live;
   });
+  const asked = now.turns.find((y) => y.id === x.parent)?.passages;
+  const [looking, look] = useState(null);
+  const all = asked || x.text?.includes('[') ? sources(now.path) : [];
+  useEffect(() => {
+    if (live || !all.length) return;
+    flow.current.all().then(() => { if (body.current) link(body.current, new Map(all.map((p) => [p.n, p])), look); });
+  }, [live, all.length, x.text]);
   const broken = late(x);
   const words = !live && it.goesOn(x);
   const s = x.stats;
@@ -179,6 +187,7 @@ function Answered({ x, now, last, grow, edit }) {
     ${x.warning && html`<p class="note"><${Icon} name="warn" size="16" /><span>${unenforced(x.warning).map((w, i) => html`<span key=${i} class="each" dir="auto" lang=${w.lang} title=${w.said}>${w.text}</span>`)}</span></p>`}
     ${x.thinking && html`<${Thinking} x=${x} live=${live} />`}
     <div class="md" ref=${body}></div>
+    ${!live && x.text && all.length > 0 && html`<${Sources} text=${x.text} asked=${asked} all=${all} open=${look} />`}${looking && html`<${Look} p=${looking} close=${() => look(null)} />`}
     ${!live && x.text && html`<${Places} x=${x} now=${now} />`}
     ${(x.draws || x.images) && html`<${Drawing} x=${x} run=${run} of=${now.turns.find((y) => y.id === x.parent)?.text} grow=${grow} />`}
     ${live && !x.text && !x.thinking && !calls && !run?.progress && html`<${Waiting} x=${x} />`}
