@@ -35,7 +35,8 @@ func TestTroubleshooting(t *testing.T) {
 		"prefix", "tokenizer", "sampler", "axmodel",
 		"server", "server/access", "server/answer", "server/catalog", "server/request", "server/pool", "server/monitor", "server/manage",
 		"server/ollama", "server/body", "server/prompt", "server/ollamatype",
-		"server/openai", "server/anthropic", "server/vendor", "server/wyoming", "server/immich", "server/mdns", "server/realtime",
+		"server/openai", "server/anthropic", "server/vendor", "server/mcp",
+		"server/wyoming", "server/immich", "server/mdns", "server/realtime",
 		"server/local", "cmd/internal/benchmark", "cmd/internal/call", "cmd/internal/diagnosis",
 		"cmd/internal/inspection", "cmd/internal/singlenet", "cmd/internal/sound",
 		"cmd/internal/transcript", "cmd/internal/watch", "cmd/internal/cluster", "cmd/axle"} {
@@ -91,6 +92,7 @@ var plainErrors = map[string]string{
 	"this build has scripted models only: no package can be opened": "a build for tests of clients",
 	"%q is no language of templates: there are %q and %q":           misuse,
 	"another file":           "never shown: it ends a comparison",
+	"the order has no end":   misuse,
 	"run-net":                followed,
 	"engine: bad request":    followed,
 	"parameter out of range": followed,

@@ -14,6 +14,7 @@ import { places } from './places.mjs';
 import { sees } from './sees.mjs';
 import { shares } from './shares.mjs';
 import { Server, product, scripted } from './servers.mjs';
+import { tools } from './tools.mjs';
 import { pictures, pocket, pull, views } from './views.mjs';
 import { hears, voices } from './voice.mjs';
 
@@ -28,6 +29,7 @@ const servers = {};
 const server = async (binary) => (servers[binary] ??= await new Server(binary).start());
 let failed = 0;
 const long = new Set(['turns', 'reload', 'long', 'many', 'compare', 'code', 'crowd', 'keyboard', 'models', 'gone', 'files', 'pieces', 'proxy', 'room', 'figures', 'unreached', 'microphone', 'aloud', 'shelf']); // what quick leaves out: it is told at the end
+const long = new Set(['turns', 'reload', 'long', 'many', 'compare', 'code', 'crowd', 'keyboard', 'models', 'gone', 'files', 'pieces', 'proxy', 'room', 'figures', 'unreached', 'microphone', 'aloud', 'tools']); // what quick leaves out: it is told at the end
 
 async function test(name, binary, f) {
   if (!wanted(name)) return;
@@ -55,6 +57,8 @@ async function test(name, binary, f) {
 try {
   if (lane === 'docs') await test('docs', scripted, documented);
   else if (lane !== 'soak') for (const [name, f] of Object.entries({ ...views, draws, ...voices, ...places, ...goes, ...formulas, ...connects, ...shares, ...documents })) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
+  else if (lane !== 'soak') for (const [name, f] of Object.entries({ ...views, draws, ...voices, ...places, ...goes, ...formulas })) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
+  else if (lane !== 'soak') for (const [name, f] of Object.entries({ ...views, draws, ...voices, ...places, ...goes, ...tools })) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
   if (lane === 'whole') {
     await test('pocket', product, pocket);
     await test('sees', product, sees);

@@ -7,6 +7,7 @@ import * as it from './open.js';
 import { Status } from './status.js';
 import { Setup } from './setup.js';
 import { busy } from './talk.js';
+import { jobs } from './tools.js';
 import { Turn, useSeconds } from './turn.js';
 import { short, t } from './words.js';
 
@@ -39,6 +40,7 @@ export function Chat({ id, menu }) {
   const [count, setCount] = useState(first);
   const [setup, setSetup] = useState(false);
   busy.use();
+  jobs.use();
   useSeconds(it.written(now)); // a tab that was closed writes no more, and tells none
   useEffect(() => { it.go(id); setCount(first); stick.current = true; }, [id]);
   useEffect(() => { if (now && !now.chat.model && list?.length) it.change({ model: it.usual() }); }, [now?.chat.id, list]);

@@ -6,6 +6,7 @@ import { find } from './passages.js';
 import { set as remember, settings } from './settings.js';
 import * as store from './store.js';
 import { answer, elsewhere, runs } from './talk.js';
+import * as tools from './tools.js';
 import { t } from './words.js';
 
 // open is {chat, turns, path, saved}; path is what is shown. It is replaced whole, never changed in place.
@@ -51,7 +52,7 @@ export async function go(id) {
   else location.hash = '#/chat';
 }
 
-export const fields = ({ system, options, think, format, tools }) => structuredClone({ system, options, think, format, tools });
+export const fields = ({ system, options, think, format, tools, mcp }) => structuredClone({ system, options, think, format, tools, mcp });
 
 store.changed.follow(async (c) => {
   const { chat: { id } = {}, saved } = open.get() ?? {};
@@ -98,7 +99,20 @@ async function reply(after, more = {}) {
   const run = answer(now.chat, before, turn);
   await add([turn], turn.id);
   hurry();
+  run.done.then(() => carry(turn));
   return run;
+}
+
+// carry runs what an answer calls, where the server can, and lets the model go on with the results. It does so while the conversation is
+// shown, for a number of rounds; more: somebody has said that there may be as many again.
+export async function carry(x, more = false) {
+  const now = open.get();
+  if (x.state !== 'done' || !tools.runs(x) || now?.chat.id !== x.chat || now.chat.head !== x.id) return;
+  if (more) x.more = true;
+  else if (tools.rounds(now.path) > tools.mostRounds) return;
+  const list = await tools.run(x, now.chat, (what) => (open.get()?.chat.id === x.chat ? change(what) : undefined));
+  const then = open.get();
+  if (list && then?.chat.id === x.chat && then.chat.head === x.id) await results(x, list);
 }
 
 // carried is what goes with a question in addition to its words.
@@ -162,8 +176,8 @@ export async function rewrite(x, text, on = false) {
 export async function results(x, list) {
   const now = open.get();
   let after = x.id;
-  const made = list.map(({ name, text }) => {
-    const turn = store.newTurn(now.chat.id, after, 'tool', { tool: name, text });
+  const made = list.map(({ name, ...what }) => {
+    const turn = store.newTurn(now.chat.id, after, 'tool', { tool: name, ...what });
     after = turn.id;
     return turn;
   });
@@ -186,9 +200,10 @@ export function stop() {
   for (const x of open.get()?.path ?? []) {
     if (elsewhere(x)) store.stopTurn(x.chat, x.id);
     else runs.get(x.id)?.stop();
+    tools.stop(x);
   }
 }
-export const answering = (now) => now?.path.some((x) => runs.has(x.id)) ?? false;
+export const answering = (now) => now?.path.some((x) => runs.has(x.id) || tools.working(x)) ?? false;
 // written says whether another tab answers.
 export const written = (now) => now?.path.some(elsewhere) ?? false;
 

@@ -6,6 +6,7 @@ import { models } from './live.js';
 import * as it from './open.js';
 import * as store from './store.js';
 import { sampling } from './talk.js';
+import * as mcp from './tools.js';
 import { asJSON, asMarkdown, save } from './transfer.js';
 import { t } from './words.js';
 
@@ -32,7 +33,7 @@ function Presets({ chat }) {
   }, []);
   const [name, setName] = useState('');
   const built = [
-    { id: 'plain', name: t('preset.plain'), system: '', options: {}, think: null, format: '', tools: '' },
+    { id: 'plain', name: t('preset.plain'), system: '', options: {}, think: null, format: '', tools: '', mcp: [] },
     { id: 'exact', name: t('preset.exact'), options: { temperature: 0 } }, { id: 'free', name: t('preset.free'), options: { temperature: 1.1, top_p: 0.98 } },
   ];
   const use = (p) => it.change(p.id in { exact: 1, free: 1 } ? { options: { ...chat.options, ...p.options } } : it.fields(p));
@@ -48,6 +49,36 @@ function Presets({ chat }) {
       store.savePreset({ ...it.fields(chat), id: list.find((p) => p.name === name.trim())?.id ?? fresh(), name: name.trim() });
       setName('');
     }}><input placeholder=${t('preset.name')} aria-label=${t('preset.name')} value=${name} onInput=${(e) => setName(e.target.value)} /><button disabled=${!name.trim()}>${t('preset.save')}</button></form></fieldset>`;
+}
+
+// Served is a server whose tools may be on, and what it offers once it is.
+function Served({ name, on, turn }) {
+  const [got, setGot] = useState(null);
+  useEffect(() => {
+    if (!on) return undefined;
+    const abort = new AbortController();
+    setGot(null);
+    mcp.list(name, abort.signal).then(setGot).catch(() => {});
+    return () => abort.abort();
+  }, [on]);
+  const count = got && !got.error ? t(got.tools.length === 1 ? 'mcp.one' : 'mcp.count', { n: got.tools.length }) : '';
+  return html`<div class="served"><label class="check"><input type="checkbox" checked=${on} onChange=${(e) => turn(e.target.checked)} /> <span>${name}</span></label>
+    ${on && !got && html`<span class="dim" role="status">${t('mcp.asking')}</span>`}${got?.error && html`<p class="failed" role="alert" dir="auto">${got.error}</p>`}
+    ${count && html`<details class="offered"><summary>${count}</summary><ul>${got.tools.map((x) => html`<li key=${x.name}><code>${x.name}</code>${x.description && html` <span class="dim" dir="auto">${x.description.slice(0, 300)}</span>`}</li>`)}
+      ${(got.left_out ?? []).map((w, i) => html`<li key=${'out' + i} class="dim" dir="auto">${t('mcp.left.out', { what: w })}</li>`)}</ul></details>`}</div>`;
+}
+
+// Servers are those whose tools the server can run, where it has some.
+function Servers({ chat }) {
+  const list = mcp.servers.use();
+  const [, again] = useState(0);
+  useEffect(() => { mcp.look(); }, []);
+  const mine = chat.mcp ?? [];
+  const all = [...new Set([...(list ?? []), ...mine])];
+  if (!all.length) return null;
+  return html`<fieldset class="mcp"><legend>${t('mcp')}</legend><p class="dim">${t('mcp.why')}</p>${all.map((name) => html`<${Served} key=${name} name=${name} on=${mine.includes(name)}
+    turn=${(on) => it.change({ mcp: on ? [...mine, name] : mine.filter((n) => n !== name) })} />`)}
+    ${mcp.kept().length > 0 && html`<p class="dim">${t('mcp.kept', { names: mcp.kept().join(', ') })} <button type="button" class="quiet small" onClick=${() => { mcp.forget(); again((n) => n + 1); }}>${t('mcp.forget')}</button></p>`}</fieldset>`;
 }
 
 export function Setup({ now, close }) {
@@ -83,6 +114,7 @@ export function Setup({ now, close }) {
       type="radio" name="format" checked=${kind === v} onChange=${() => it.change({ format: v === 'schema' ? exampleSchema : v })} /> ${t(k)}</label>`)}</div>
       ${kind === 'schema' && html`<textarea class="mono" rows="8" dir="ltr" spellcheck="false" aria-label=${t('format.schema')} aria-invalid=${!!badFormat} value=${chat.format} onInput=${(e) => it.change({ format: e.target.value || '{}' })} />`}
       ${badFormat && html`<p class="failed" role="alert">${t('format.bad', { why: badFormat })}</p>`}</details>
+    ${can.includes('tools') && html`<${Servers} chat=${chat} />`}
     ${can.includes('tools') && html`<details open=${!!chat.tools}><summary>${t('tools')}</summary><p class="dim">${t('tools.why')}</p><textarea class="mono" rows="8" dir="ltr" spellcheck="false" aria-label=${t('tools')}
       aria-invalid=${!!badTools} placeholder=${exampleTools} value=${chat.tools} onInput=${(e) => it.change({ tools: e.target.value })} />
       ${badTools && html`<p class="failed" role="alert">${t('tools.bad', { why: badTools })}</p>`}</details>`}`}

@@ -5,6 +5,7 @@ import { fresh, signal, token } from './html.js';
 import { said, size } from './pieces.js';
 import { call, lines, refusal, Refused } from './server.js';
 import * as store from './store.js';
+import { asTools, marked, offered } from './tools.js';
 import { t } from './words.js';
 
 export const runs = new Map();
@@ -169,6 +170,8 @@ async function write(run, chat, path, turn, came) {
   const started = performance.now();
   const on = path[path.length - 1]?.id === turn.id;
   const asked = request(chat, path, turn.model);
+  const known = chat.mcp?.length ? await offered(chat, run.abort.signal) : new Map();
+  if (known.size) asked.tools = [...(asked.tools ?? []), ...asTools(known)];
   if (on) delete asked.format; // the server would hold what comes to a whole object, and this is the rest of one
   const body = JSON.stringify(asked);
   const before = (on && turn.stats?.output) || 0; // tokens of what it goes on from
@@ -193,6 +196,7 @@ async function write(run, chat, path, turn, came) {
     came();
   }
   if (!ended) throw new Refused(0, t('broke'));
+  marked(turn, known);
   turn.state = 'done';
   turn.stats = {
     prompt: ended.prompt_eval_count ?? 0, output: before + (ended.eval_count ?? 0), used: (ended.prompt_eval_count ?? 0) + (ended.eval_count ?? 0), reason: ended.done_reason,

@@ -13,6 +13,7 @@ import { Pieces, said } from './pieces.js';
 import { Places } from './places.js';
 import { sends } from './settings.js';
 import { elsewhere, late, runs } from './talk.js';
+import * as tools from './tools.js';
 import { number, short, span, t, unenforced } from './words.js';
 
 // useSeconds draws anew each second while on, for what says how long.
@@ -91,15 +92,36 @@ function Thinking({ x, live }) {
 // tidy shows an object as its lines.
 const tidy = (o) => (typeof o === 'string' ? o : JSON.stringify(o, null, 2));
 
-function Calls({ x, open }) {
+// Run is what becomes of an answer's calls that the server can run: a question before the first use of a tool, how far it is, or a button.
+function Run({ x, now }) {
+  const job = tools.jobs.use().get(x.id);
+  const first = useRef();
+  useEffect(() => { if (job?.asks && (document.activeElement === document.body || document.activeElement?.id === 'text')) first.current?.focus(); }, [job?.asks]);
+  if (job?.asks) {
+    return html`<div class="ask" role="group" aria-label=${t('mcp.ask', { name: job.asks.name })}><p dir="auto">${t('mcp.ask', { name: job.asks.title ? `${job.asks.title} (${job.asks.name})` : job.asks.name })}</p>
+      <p class="dim">${t('mcp.ask.why')}</p><div class="row wrap">${['once', 'chat', 'always'].map((k, i) => html`<button type="button" key=${k} ref=${i ? null : first} class=${i ? '' : 'primary'}
+      onClick=${() => job.done(k)}>${t('mcp.' + k)}</button>`)}<button type="button" class="quiet no" onClick=${() => job.done('no')}>${t('mcp.no')}</button></div></div>`;
+  }
+  if (job) {
+    const p = job.progress;
+    return html`<p class="note" role="status"><span class="dots" aria-hidden="true"><i></i><i></i><i></i></span> <span dir="auto">${t('mcp.runs', { name: x.calls[job.now].name })}${p ? ' ' + number(p.done) + (p.total ? '/' + number(p.total) : '') + ' ' + (p.message ?? '') : ''}</span></p>`;
+  }
+  return html`<div class="row wrap">${tools.rounds(now.path) > tools.mostRounds && html`<p class="note">${t('mcp.rounds', { n: tools.mostRounds })}</p>`}<button type="button" class="chip run-calls"
+    onClick=${() => it.carry(x, true)}><${Icon} name="tool" size="16" />${t('mcp.run')}</button></div>`;
+}
+
+function Calls({ x, open, now }) {
   const [given, setGiven] = useState({});
+  const byServer = tools.runs(x);
+  const asks = tools.jobs.use().get(x.id)?.asks; // what is asked about is to be read
   const send = (e) => {
     e.preventDefault();
     it.results(x, x.calls.map((c, i) => ({ name: c.name, text: given[i] ?? '' })));
   };
-  return html`<div class="calls">${x.calls.map((c, i) => html`<details class="call" key=${i} open=${open}><summary><${Icon} name="tool" size="16" /><span>${t('call.of', { name: c.name })}</span></summary>
+  return html`<div class="calls">${x.calls.map((c, i) => html`<details class="call" key=${i} open=${open && (!byServer || asks === c)}><summary><${Icon} name="tool" size="16" /><span>${t('call.of', { name: c.name })}</span></summary>
     <pre tabindex="0" dir="ltr">${tidy(c.arguments)}</pre></details>`)}
-    ${open && html`<form class="results" onSubmit=${send}><p>${t('call.wait')}</p>${x.calls.map((c, i) => html`<label key=${i}>${t('call.result', { name: c.name })}<textarea rows="2"
+    ${open && byServer && html`<${Run} x=${x} now=${now} />`}
+    ${open && !byServer && html`<form class="results" onSubmit=${send}><p>${t('call.wait')}</p>${x.calls.map((c, i) => html`<label key=${i}>${t('call.result', { name: c.name })}<textarea rows="2"
       dir="auto" value=${given[i] ?? ''} onInput=${(e) => setGiven({ ...given, [i]: e.target.value })} /></label>`)}<div class="row end"><button class="primary">${t('call.send')}</button></div></form>`}</div>`;
 }
 
@@ -191,7 +213,7 @@ function Answered({ x, now, last, grow, edit }) {
     ${!live && x.text && html`<${Places} x=${x} now=${now} />`}
     ${(x.draws || x.images) && html`<${Drawing} x=${x} run=${run} of=${now.turns.find((y) => y.id === x.parent)?.text} grow=${grow} />`}
     ${live && !x.text && !x.thinking && !calls && !run?.progress && html`<${Waiting} x=${x} />`}
-    ${calls && html`<${Calls} x=${x} open=${last && !live} />`}
+    ${calls && html`<${Calls} x=${x} open=${last && !live} now=${now} />`}
     ${x.state === 'failed' && html`<p class="failed" role="alert"><${Icon} name="warn" size="16" /><span dir="auto">${x.error}</span></p>`}
     ${x.state === 'stopped' && html`<p class="note">${t('stopped')}</p>`}
     ${broken && html`<p class="note">${t('broken.off')}</p>`}
@@ -206,7 +228,7 @@ function Answered({ x, now, last, grow, edit }) {
 }
 
 function Result({ x }) {
-  return html`<article class="turn tool" data-id=${x.id}><details class="call"><summary><${Icon} name="tool" size="16" /><span>${t('call.result', { name: x.tool })}</span></summary>
+  return html`<article class="turn tool" data-id=${x.id}><details class=${x.failed ? 'call bad' : 'call'}><summary><${Icon} name=${x.failed || x.refused ? 'warn' : 'tool'} size="16" /><span>${t(x.refused ? 'mcp.refused' : x.failed ? 'mcp.failed' : 'call.result', { name: x.tool })}${x.ms >= 100 ? ' · ' + span(x.ms / 1000) : ''}</span></summary>
     <pre tabindex="0" dir="auto">${x.text}</pre></details></article>`;
 }
 
