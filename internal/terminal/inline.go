@@ -20,7 +20,9 @@ const escapes = "*_`#~|<>!+-"
 func next(s string, before rune, st style, whole, colour bool) (out []span, n int, wait bool) {
 	r, size := utf8.DecodeRuneInString(s)
 	literal := []span{{s[:size], st}}
-	whole = whole || len(s) >= longestSpan
+	if len(s) >= longestSpan {
+		s, whole = s[:longestSpan], true
+	}
 	switch r {
 	case '\\':
 		if len(s) == 1 {
@@ -80,7 +82,8 @@ func codeSpan(s string, st style, whole, colour bool) ([]span, int, bool) {
 }
 
 // emphasis reads what stands between marks of one kind. One, two and three of them mean italics,
-// bold and both; two of ~ strike out.
+// bold and both; two of ~ strike out. What is so already is not made so again, or a text of marks
+// alone would be read once for each.
 func emphasis(s string, before rune, st style, whole, colour bool) ([]span, int, bool) {
 	n := run(s)
 	literal := []span{{s[:n], st}}
@@ -92,7 +95,7 @@ func emphasis(s string, before rune, st style, whole, colour bool) ([]span, int,
 		add = map[int]style{2: struck}[n]
 	}
 	after, _ := utf8.DecodeRuneInString(s[n:])
-	if add == 0 || unicode.IsSpace(after) || s[0] == '_' && word(before) {
+	if add&^st == 0 || unicode.IsSpace(after) || s[0] == '_' && word(before) {
 		return literal, n, false
 	}
 	for at := n; at < len(s); {
@@ -133,6 +136,9 @@ func word(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r =
 // link reads [text](address), at what stands behind at bytes. The address is shown behind the text.
 func link(s string, at int, st style, whole, colour bool) ([]span, int, bool) {
 	literal := []span{{s[:at+1], st}}
+	if st&under != 0 { // a link in a link
+		return literal, at + 1, false
+	}
 	depth, i := 0, at
 	for ; i < len(s); i++ {
 		switch s[i] {
@@ -164,7 +170,7 @@ func link(s string, at int, st style, whole, colour bool) ([]span, int, bool) {
 				continue
 			}
 			text, address := s[at+1:i], s[i+2:j]
-			if text == address || text == "" {
+			if text == "" || text == address && strings.Contains(address, "://") { // it says all
 				return []span{{address, st | under}}, j + 1, false
 			}
 			return append(inline(text, '[', st|under, colour), span{" (" + address + ")", st&^under | faint}), j + 1, false
