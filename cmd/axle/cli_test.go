@@ -166,13 +166,13 @@ func TestTerminal(t *testing.T) {
 	s.Type("half a line\x03") // Ctrl-C at the prompt
 	s.Wait("Use Ctrl + d or /bye to exit.")
 	s.Wait(">>> ")
-	s.Type("[[delay:200]][[say:one|two|three|four|five|six|seven|eight|nine|ten]]\r")
-	s.Wait("onetwo")                                            // the answer, not the echo of what was typed
+	s.Type("[[delay:200]][[say:one| two| three| four| five| six| seven| eight| nine| ten]]\r")
+	s.Wait("one two")                                           // the answer, not the echo of what was typed
 	if err := unix.Kill(os.Getpid(), unix.SIGINT); err != nil { // Ctrl-C while it answers
 		t.Fatal(err)
 	}
 	s.Wait(">>> ")
-	if strings.Contains(s.Seen, "nineten") {
+	if strings.Contains(s.Seen, "nine ten") {
 		t.Error("the answer went on")
 	}
 	s.Type("[[say:still| here]]\r")

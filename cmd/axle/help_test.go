@@ -25,6 +25,9 @@ func TestHelpFits(t *testing.T) {
 				t.Errorf("%s: %d columns: %s", c.CommandPath(), w, line)
 			}
 		}
+		if p := c.Parent(); p != nil && !p.HasParent() && !c.Hidden && c.GroupID == "" {
+			t.Errorf("%s is in no group of groups.go", c.CommandPath())
+		}
 		if c.HasParent() && !c.Hidden && (c.Example == "" || c.Long == "") {
 			t.Errorf("%s: no example, or no text", c.CommandPath())
 		}

@@ -227,7 +227,7 @@ func (l *launching) check(ctx context.Context, conn *connection, w io.Writer) (n
 			return "", 0, client.Error(err)
 		}
 		if name = choose(list, loaded); name == "" {
-			return "", 0, errors.New("launch: the server has no model that answers: 'axle pull' lists some to choose from")
+			return "", 0, errors.New("the server has no model that answers: 'axle pull' lists some to choose from")
 		}
 	}
 	info, err := conn.Show(ctx, &api.ShowRequest{Model: name})

@@ -66,8 +66,15 @@ func usageError(format string, a ...any) error {
 
 func newRootCmd() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "axle",
-		Short:         "Run large language models on Axera NPUs",
+		Use:   "axle",
+		Short: "Run large language models on Axera NPUs",
+		Long: `Axle runs language models, and models that hear, speak, see and draw, on an
+Axera AX650N or AX8850 card. It answers the APIs of Ollama, OpenAI and
+Anthropic.
+
+A first answer takes three commands: 'axle doctor' says whether the card is
+ready, 'axle pull qwen3:0.6b' downloads a small model, and 'axle run qwen3:0.6b'
+talks to it. In a terminal, 'axle' alone shows a menu.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version,
@@ -79,8 +86,12 @@ func newRootCmd() *cobra.Command {
 	root.SuggestionsMinimumDistance = 1
 	// Help fits 80 columns: what commands say is written so, and flags are broken here.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+	}
 	for _, f := range commands {
 		c := f()
+		c.GroupID = groupOf(c.Name())
 		if args := c.Args; args != nil {
 			c.Args = func(c *cobra.Command, given []string) error {
 				err := args(c, given)
@@ -167,8 +178,16 @@ func complain(w io.Writer, err error) {
 func failure(ctx context.Context, out io.Writer, args []string) *exitError {
 	root := newRootCmd()
 	root.SetOut(out)
+	var err error
+	if asksForMenu(args, os.Stdin, out) {
+		if args, err = menu(ctx, os.Stdin, out); err == nil && args == nil {
+			return nil
+		}
+	}
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	var exit *exitError
 	switch {
 	case err == nil, errors.As(err, &exit):

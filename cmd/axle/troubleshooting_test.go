@@ -71,7 +71,7 @@ const (
 
 // plainErrors are those texts.
 var plainErrors = map[string]string{
-	"launch: the server has no model that answers: 'axle pull' lists some to choose from":                   "it says it",
+	"the server has no model that answers: 'axle pull' lists some to choose from":                           "it says it",
 	"launch: the server has no model %s: 'axle pull %s' fetches it, 'axle list' lists those that are there": "it says it",
 	"launch: %s does not answer text; 'axle list' lists the models that are there":                          "it says it",
 	"the satellite left":                           "no client is there to read it",
