@@ -46,6 +46,8 @@ type Finding struct {
 	State State  `json:"state"`
 	Text  string `json:"text"`
 	Fix   string `json:"fix,omitempty"`
+	// Mend is what of Fix a program can do, in order; empty: it is for people.
+	Mend []Action `json:"mend,omitempty"`
 }
 
 // Link is a card's place on the PCIe bus, from sysfs.
@@ -123,8 +125,14 @@ func inspect(root fs.FS, libs []Library, me person) Report {
 		}
 	}
 	r.links()
+	r.slowLink(root)
 	r.cma()
+	if text(root, cmdline) != "" && len(r.Findings) > 0 && r.Findings[len(r.Findings)-1].Name == "CMA" && r.CMAFree < 24<<20 {
+		r.mend(Action{File: "/" + cmdline, Words: []string{"cma=128M"}, After: Reboot})
+	}
 	r.sleep(root)
+	r.governor(root)
+	r.idle(root)
 	return r
 }
 
@@ -167,7 +175,7 @@ func (r *Report) without(kind string) bool {
 const runtimeName, boardName = "AXCL runtime", "on-board engine"
 
 func (r *Report) add(name string, s State, text, fix string) {
-	r.Findings = append(r.Findings, Finding{name, s, text, fix})
+	r.Findings = append(r.Findings, Finding{Name: name, State: s, Text: text, Fix: fix})
 }
 
 func (r *Report) library(l Library) {
@@ -258,18 +266,27 @@ func (r *Report) driver(root fs.FS, l Library, me person) {
 			"check that the card is seated and has power; on a Raspberry Pi 5 put dtparam=pciex1 into /boot/firmware/config.txt (some "+
 				"boards also need dtoverlay=pciex1-compat-pi5,no-mip), update the EEPROM (sudo rpi-eeprom-update -a) and use a 27 W "+
 				"supply; then lspci must list it")
+		r.mend(pciexpress(root)...)
 	case exists(root, "sys/module/axcl_host"):
 		r.add("driver", state, "the driver is loaded and /dev/axcl_host is missing",
 			"see `sudo dmesg | grep -i axcl`: firmware and driver may be of different releases, or the card did not start")
+		r.mend(command("modprobe", append([]string{"-r"}, modulesOf...)...), command("modprobe", "axcl_host"))
 	case hasModule(root, modules):
 		r.add("driver", state, "the driver is built for kernel "+r.Kernel+" and not loaded", "sudo modprobe axcl_host")
+		r.mend(command("modprobe", "axcl_host"))
 	case exists(root, modules+"/build"):
 		r.add("driver", state, "the driver is not built for the running kernel "+r.Kernel,
 			"sudo dkms autoinstall, then sudo modprobe axcl_host")
+		r.mend(command("dkms", "autoinstall"), command("modprobe", "axcl_host"))
 	default:
 		r.add("driver", state, "the driver is not built for the running kernel "+r.Kernel+", and the kernel's headers are missing",
 			"sudo apt install linux-headers-"+r.Kernel+
 				" (on Raspberry Pi OS: linux-headers-rpi-2712), sudo dkms autoinstall, sudo modprobe axcl_host")
+		headers := "linux-headers-" + r.Kernel
+		if strings.HasSuffix(r.Kernel, "-rpi-2712") {
+			headers = "linux-headers-rpi-2712"
+		}
+		r.mend(command("apt-get", "install", "--yes", headers), command("dkms", "autoinstall"), command("modprobe", "axcl_host"))
 	}
 }
 
@@ -385,6 +402,7 @@ func (r *Report) sleep(root fs.FS) {
 	if there {
 		r.add("suspend", Note, "this machine can suspend, and loses the card when it does",
 			"sudo systemctl mask sleep.target suspend.target hibernate.target hybrid-sleep.target")
+		r.mend(command("systemctl", "mask", "sleep.target", "suspend.target", "hibernate.target", "hybrid-sleep.target"))
 	}
 }
 

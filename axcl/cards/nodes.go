@@ -26,8 +26,13 @@ type person struct {
 	gids []uint32
 }
 
-// whoami is the user of this process.
+// whoami is the user of this process, or the one who became root by sudo: the card is to be theirs.
 func whoami() person {
+	if name := os.Getenv("SUDO_USER"); os.Getuid() == 0 && name != "" && name != "root" {
+		if p, ok := lookUp(os.DirFS("/"), name, nil); ok {
+			return p
+		}
+	}
 	p := person{name: strconv.Itoa(os.Getuid()), uid: uint32(os.Getuid()), gids: []uint32{uint32(os.Getgid())}}
 	if u, err := user.Current(); err == nil {
 		p.name = u.Username
@@ -182,6 +187,7 @@ func (r *Report) nodes(root fs.FS, me person) {
 		r.add("driver", state, fmt.Sprintf("%s there, missing: %s", isAre(here), list(missing)),
 			"the driver's other modules are not loaded: see `sudo dmesg | grep -i axcl`, then sudo modprobe axcl_host, or install the "+
 				"vendor's package anew")
+		r.mend(command("modprobe", "axcl_host"))
 	} else {
 		r.add("driver", OK, isAre(here)+" there", "")
 	}
@@ -231,12 +237,20 @@ func (r *Report) nodes(root fs.FS, me person) {
 			state = Problem
 		}
 		r.add("device nodes", state, strings.Join(shut, "; "), strings.Join(fix, "; "))
+		r.mend(opened(root, rules, names, mine, me)...)
 	}
 	if len(forbidden) > 0 {
 		r.add("service", Problem, fmt.Sprintf("the unit %s does not let the server open %s", s.file, list(forbidden)),
 			"add DeviceAllow="+strings.Join(forbidden, " rw, DeviceAllow=")+
 				" rw (the package's unit has them: a copy in /etc/systemd/system hides it), then sudo systemctl daemon-reload and sudo "+
 				"systemctl restart "+serviceName)
+		var allow []string
+		for _, node := range forbidden {
+			allow = append(allow, "DeviceAllow="+node+" rw")
+		}
+		r.mend(Action{File: "/etc/systemd/system/" + serviceName + ".service.d/devices.conf",
+			Lines: append([]string{"[Service]"}, allow...)},
+			command("systemctl", "daemon-reload"), command("systemctl", "restart", serviceName))
 	}
 	r.realTime(root, me)
 }

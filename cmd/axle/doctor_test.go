@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 
 	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axcl/cards"
@@ -293,5 +296,47 @@ func TestDoctorInDocs(t *testing.T) {
 	}
 	if n < 5 {
 		t.Errorf("only %d lines found", n)
+	}
+}
+
+// --fix shows what it would do, does nothing without a yes, and looks again where it did something.
+func TestDoctorFix(t *testing.T) {
+	t.Setenv("AXLE_AXCL_LIB", t.TempDir())
+	t.Setenv("AXLE_AXENGINE_LIB", t.TempDir())
+	for _, args := range [][]string{{"--yes"}, {"--dry-run"}, {"--fix", "--yes", "--dry-run"}, {"--fix", "--json"},
+		{"--fix", "--conformance"}} {
+		c := newDoctorCmd()
+		c.SetArgs(args)
+		c.SilenceUsage, c.SilenceErrors = true, true
+		if err := c.Execute(); err == nil || !strings.Contains(err.Error(), "--fix") {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+	if out, code := doctor(t, "--fix"); code != 1 || !strings.Contains(out, "nothing here that this command can mend") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+	root, ran, looked := t.TempDir(), "", ""
+	was, again := mender, examineAnew
+	defer func() { mender, examineAnew = was, again }()
+	mender = diagnosis.Mender{Root: root, Superuser: true, Ask: func(string) (bool, error) { return true, nil },
+		Run: func(_ context.Context, argv []string) ([]byte, error) {
+			ran += strings.Join(argv, " ")
+			return nil, nil
+		}}
+	examineAnew = func(_ *cobra.Command, device string) error { looked = device; return nil }
+	d := &diagnosis.Diagnosis{Findings: []cards.Finding{{Name: "driver", State: cards.Problem, Text: "not loaded",
+		Mend: []cards.Action{{Run: []string{"modprobe", "axcl_host"}}}}}}
+	c := newDoctorCmd()
+	var out bytes.Buffer
+	c.SetOut(&out)
+	c.SetContext(t.Context())
+	if err := mend(c, d, "axcl", false, false); err != nil || ran != "modprobe axcl_host" || looked != "axcl" {
+		t.Errorf("%v, ran %q, looked at %q\n%s", err, ran, looked, &out)
+	}
+	d.Findings[0].Mend = []cards.Action{{File: "/boot/config.txt", Lines: []string{"dtparam=pciex1"}, After: cards.Reboot}}
+	ran, looked = "", ""
+	err := mend(c, d, "auto", true, false)
+	if err == nil || looked != "" || !strings.Contains(out.String(), "Now reboot; then 'axle doctor'") {
+		t.Errorf("%v, looked at %q\n%s", err, looked, &out)
 	}
 }
