@@ -1,4 +1,4 @@
-// Drives the page in headless Chromium. Usage: node --experimental-websocket testdata/ui/all.mjs quick|whole|soak|docs [NAME…]
+// Drives the page in headless Chromium, and its main paths in Firefox. Usage: node --experimental-websocket testdata/ui/all.mjs quick|whole|soak|docs [NAME…]
 // quick is what CI runs; whole adds pocket, pictures (build/ui), axe-core and measurements; soak streams for an hour and looks at the memory; docs makes the
 // pictures of README and docs.
 import { mkdirSync } from 'node:fs';
@@ -7,6 +7,7 @@ import { connects } from './connects.mjs';
 import { documents } from './documents.mjs';
 import { documented } from './documented.mjs';
 import { draws } from './draws.mjs';
+import { firefox, firefoxes, launchFirefox } from './firefox.mjs';
 import { formulas } from './formulas.mjs';
 import { goes } from './goes.mjs';
 import { measures } from './measure.mjs';
@@ -24,14 +25,15 @@ if (typeof WebSocket === 'undefined') { console.log('SKIPPED: this node has no W
 const out = 'build/ui';
 mkdirSync(out, { recursive: true });
 const wanted = (name) => !only.length || only.includes(name);
-const browser = await launch();
+const chrome = await launch();
+let other = null; // Firefox, once it is asked for
 const servers = {};
 const server = async (binary) => (servers[binary] ??= await new Server(binary).start());
 let failed = 0;
 const long = new Set(['turns', 'reload', 'long', 'many', 'compare', 'code', 'crowd', 'keyboard', 'models', 'gone', 'files', 'pieces', 'proxy', 'room', 'figures', 'unreached', 'microphone', 'aloud', 'shelf']); // what quick leaves out: it is told at the end
 const long = new Set(['turns', 'reload', 'long', 'many', 'compare', 'code', 'crowd', 'keyboard', 'models', 'gone', 'files', 'pieces', 'proxy', 'room', 'figures', 'unreached', 'microphone', 'aloud', 'tools']); // what quick leaves out: it is told at the end
 
-async function test(name, binary, f) {
+async function test(name, binary, f, browser = chrome) {
   if (!wanted(name)) return;
   const began = performance.now();
   const context = await browser.context();
@@ -66,10 +68,17 @@ try {
     await test('pull', product, pull);
     await test('pictures', product, (t) => pictures(t, out));
   }
+  if (lane !== 'soak' && lane !== 'docs') for (const [name, f] of Object.entries(firefoxes)) {
+    if (!wanted(name) || (lane === 'quick' && !only.length)) continue;
+    if (!firefox) { console.log(`SKIPPED ${name}: there is no Firefox here (Debian: apt-get install firefox-esr)`); continue; }
+    other ??= await launchFirefox();
+    await test(name, scripted, f, other);
+  }
   for (const [name, { lanes, binary, run }] of Object.entries(measures)) if (lanes.includes(lane)) await test(name, binary === 'product' ? product : scripted, run);
 } finally {
-  await browser.close();
+  await chrome.close();
+  await other?.close();
   for (const s of Object.values(servers)) await s.end();
 }
-if (lane === 'quick' && !only.length) console.log(`left to make ui: ${[...long].join(', ')}, pocket, sees, hears, pull, pictures, axe-core, what it costs`);
+if (lane === 'quick' && !only.length) console.log(`left to make ui: ${[...long].join(', ')}, pocket, sees, hears, pull, pictures, Firefox, axe-core, what it costs`);
 process.exit(failed ? 1 : 0);

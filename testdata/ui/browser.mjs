@@ -133,6 +133,10 @@ export class Page {
     const find = `[...document.querySelectorAll(${JSON.stringify(selector)})].find((e) => ${text ? `(e.textContent.trim() === ${JSON.stringify(text)} || e.getAttribute('aria-label') === ${JSON.stringify(text)})` : 'true'} && e.getClientRects().length)`;
     await this.until(`something to click: ${selector} ${text ?? ''}`, `!!(${find}) && !(${find}).disabled`);
     const at = await this.run(`(() => { const e = ${find}; e.scrollIntoView({ block: 'center', inline: 'center', behavior: 'instant' }); const r = e.getBoundingClientRect(); return { x: r.x + r.width / 2, y: r.y + r.height / 2 }; })()`);
+    await this.press(at);
+  }
+
+  async press(at) {
     if (this.phone) {
       await this.send('Input.dispatchTouchEvent', { type: 'touchStart', touchPoints: [at] });
       await this.send('Input.dispatchTouchEvent', { type: 'touchEnd', touchPoints: [] });

@@ -56,17 +56,18 @@ export const formulas = {
       range.selectNodeContents(box);
       getSelection().removeAllRanges();
       getSelection().addRange(range);
-      const data = new DataTransfer();
-      box.dispatchEvent(new ClipboardEvent('copy', { clipboardData: data, bubbles: true, cancelable: true }));
-      out.copied = data.getData('text/plain');
+      const copied = () => { // Firefox makes the data itself
+        const e = new ClipboardEvent('copy', { clipboardData: new DataTransfer(), dataType: 'text/plain', data: '', bubbles: true, cancelable: true });
+        box.dispatchEvent(e);
+        return e.clipboardData.getData('text/plain');
+      };
+      out.copied = copied();
       // one end within a formula
       range.setStart(box.querySelector('math mi').firstChild, 0);
       range.setEnd(box.querySelector('mfrac mi').firstChild, 1);
       getSelection().removeAllRanges();
       getSelection().addRange(range);
-      const some = new DataTransfer();
-      box.dispatchEvent(new ClipboardEvent('copy', { clipboardData: some, bubbles: true, cancelable: true }));
-      out.part = some.getData('text/plain');
+      out.part = copied();
       box.remove();
       return out;`);
     equal('the typesetter', typeof said, 'object');

@@ -173,106 +173,106 @@ async function idle({ context, server, url }) {
   return `the server takes ${without.toFixed(2)} % of a core without the page, ${chat.toFixed(2)} % with it, ${card.toFixed(2)} % with the card in view, over ${span} s each (the aim is 0.5 % more); ${load()}`;
 }
 
-async function axe({ context, url }) {
-  const dir = mkdtempSync(join(tmpdir(), 'axle-axe-'));
+// axeCore is axe-core's script; '' where it is not here, and npm cannot fetch it.
+export function axeCore() {
+  const dir = mkdtempSync(join(tmpdir(), 'axle-axe-')), here = 'node_modules/axe-core/axe.min.js';
   try {
-    const here = 'node_modules/axe-core/axe.min.js';
-    let file = here;
-    if (!existsSync(here)) {
-      try {
-        execFileSync('npm', ['install', '--silent', '--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', dir, 'axe-core@4.10.3'], { stdio: 'ignore', timeout: 60000 });
-      } catch {
-        return 'SKIPPED: axe-core is not here, and npm cannot fetch it';
-      }
-      file = join(dir, here);
-    }
-    const source = readFileSync(file, 'utf8');
-    const found = [];
-    let looks = 0;
-    for (const lang of ['en', 'de', 'zh', 'ja', 'ko']) for (const dark of [false, true]) {
-      const page = await context.page({ dark });
-      await page.send('Page.setBypassCSP', { enabled: true }); // for axe alone: it is put into the page
-      await page.go(url + '/ui');
-      await choose(page, 'scripted-chat:latest');
-      await keepChat(page, [['user', 'A question'], ['assistant', '> An **answer** with `code`, a [link](https://example.com) and\n\n```go\nfunc f() {}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nso \\(\\frac{a}{b}\\) and\n\n$$\\sum_{i=1}^n i^2$$\n\n```mermaid\ngraph TD; A-->B;\n```']]);
-      await asked(page, 'hello', 2);
-      await inPage(page, `(await use('settings')).set({ lang: '${lang}' });`);
-      await page.until('the language', `document.documentElement.lang === '${lang}'`);
-      await page.run(source + '; 0');
-      const look = async (view) => {
-        looks++;
-        const bad = await page.run(`axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }).then((r) => r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical')
-          .map((v) => v.id + ': ' + v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).join('; ')))`);
-        for (const b of bad) found.push(`${view} ${lang} ${dark ? 'dark' : 'light'}: ${b}`);
-      };
-      for (const view of ['chat', 'models', 'card', 'connect/codex', 'settings']) {
-        if (view !== 'chat') await page.run(`location.hash = '#/${view}'`);
-        await page.until(view, `!!document.querySelector('${{ chat: '.thread', models: 'li.model', card: '.plots', 'connect/codex': '.connect details[open]', settings: '.settings' }[view]}')`);
-        await pause(700);
-        await look(view);
-        if (view !== 'chat') continue;
-        await permit(page, url);
-        await page.run(`document.querySelector('.composer .mic').click()`);
-        await page.until('that it listens', `!!document.querySelector('.composer .wave')`);
-        await look('listening');
-        await page.key('Escape');
-      }
-      const dialog = async (name, open) => {
-        await page.run(open);
-        await page.until(name, `!!document.querySelector('dialog[open]')`);
-        await pause(200);
-        await look(name);
-        await page.key('Escape');
-        await page.until('its end', `!document.querySelector('dialog')`);
-      };
-      if (await page.run(`fetch('api/axle/documents').then((r) => r.json()).then((d) => d.on)`)) {
-        rmSync(await collected(page, 'Axe ' + lang + dark, { 'one.md': '# One\n\nA text about rivers.', 'scan.png': '\x89PNG\r\n' }), { recursive: true, force: true });
-        await page.until('the documents', `document.querySelectorAll('.kept li').length === 1 && !!document.querySelector('.coming .failed')`);
-        await page.run(`document.querySelector('.files input[type=search]').focus()`);
-        await page.type('rivers');
-        await page.key('Enter');
-        await page.until('what was found', `!!document.querySelector('.hits button')`);
-        await look('documents');
-        await dialog('a passage', `document.querySelector('.hits button').click()`);
-        await page.run(`document.querySelector('.collection.opened .does .primary').click()`);
-        await page.until('a conversation with documents', `!!document.querySelector('#documents')?.value`);
-        await choose(page, 'scripted-chat:latest');
-        await ask(page, 'rivers? [[say:Long ones [1].]]');
-        await page.until('a quotation', `!!document.querySelector('.cite') && !!document.querySelector('.source')`);
-        await look('quoted');
-        await page.run(`location.hash = '#/settings'`);
-        await page.until('the settings', `!!document.querySelector('.settings kbd')`);
-      }
-      await dialog('keys', `document.querySelector('.settings kbd').closest('button').click()`);
-      await page.run(`document.querySelector('.chats li a').click()`);
-      await page.until('the conversation', `!!document.querySelector('.bar .setup')`);
-      await dialog('setup', `document.querySelector('.bar .setup').click()`);
-      await dialog('a question', `document.querySelector('.turn.user .acts button:last-child').click()`);
-      await choose(page, 'scripted-drawing:latest');
-      await ask(page, 'A fox [[delay:400]]');
-      await page.until('a drawing', `!!document.querySelector('.drawing progress')`);
-      await look('drawing');
-      await page.until('what is drawn', `!!document.querySelector('.drawing img:not(.partial)') && !document.querySelector('.turn.live')`);
-      await look('drawn');
-      await dialog('setup of pictures', `document.querySelector('.bar .setup').click()`);
-      await placed(page, 1, '<ref>a dog</ref><box><250><500><750><1000></box>\n\n<ref>its nose</ref><box><300><600></box>');
-      await page.until('places', `document.querySelectorAll('.ground g').length === 2`);
-      await look('places');
-      await page.run(`document.querySelector('.place').focus()`);
-      await page.until('one of them', `!!document.querySelector('.ground .one')`);
-      await look('one place');
-      await tried(page);
-      await dropped(page);
-      await page.until('what a detector finds', `document.querySelectorAll('dialog .ground g').length === 2`);
-      await look('found');
-      page.problems.length = 0;
-      await page.close();
-    }
-    if (found.length) throw new Error('axe-core finds:\n  ' + found.join('\n  '));
-    return `axe-core finds nothing serious in ${looks} looks: each view and dialog, light and dark, in five languages`;
+    if (existsSync(here)) return readFileSync(here, 'utf8');
+    execFileSync('npm', ['install', '--silent', '--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', dir, 'axe-core@4.10.3'], { stdio: 'ignore', timeout: 60000 });
+    return readFileSync(join(dir, here), 'utf8');
+  } catch {
+    return '';
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
+}
+
+async function axe({ context, url }) {
+  const source = axeCore();
+  if (!source) return 'SKIPPED: axe-core is not here, and npm cannot fetch it';
+  const found = [];
+  let looks = 0;
+  for (const lang of ['en', 'de', 'zh', 'ja', 'ko']) for (const dark of [false, true]) {
+    const page = await context.page({ dark });
+    await page.send('Page.setBypassCSP', { enabled: true }); // for axe alone: it is put into the page
+    await page.go(url + '/ui');
+    await choose(page, 'scripted-chat:latest');
+    await keepChat(page, [['user', 'A question'], ['assistant', '> An **answer** with `code`, a [link](https://example.com) and\n\n```go\nfunc f() {}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nso \\(\\frac{a}{b}\\) and\n\n$$\\sum_{i=1}^n i^2$$\n\n```mermaid\ngraph TD; A-->B;\n```']]);
+    await asked(page, 'hello', 2);
+    await inPage(page, `(await use('settings')).set({ lang: '${lang}' });`);
+    await page.until('the language', `document.documentElement.lang === '${lang}'`);
+    await page.run(source + '; 0');
+    const look = async (view) => {
+      looks++;
+      const bad = await page.run(`axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }).then((r) => r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical')
+        .map((v) => v.id + ': ' + v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).join('; ')))`);
+      for (const b of bad) found.push(`${view} ${lang} ${dark ? 'dark' : 'light'}: ${b}`);
+    };
+    for (const view of ['chat', 'models', 'card', 'connect/codex', 'settings']) {
+      if (view !== 'chat') await page.run(`location.hash = '#/${view}'`);
+      await page.until(view, `!!document.querySelector('${{ chat: '.thread', models: 'li.model', card: '.plots', 'connect/codex': '.connect details[open]', settings: '.settings' }[view]}')`);
+      await pause(700);
+      await look(view);
+      if (view !== 'chat') continue;
+      await permit(page, url);
+      await page.run(`document.querySelector('.composer .mic').click()`);
+      await page.until('that it listens', `!!document.querySelector('.composer .wave')`);
+      await look('listening');
+      await page.key('Escape');
+    }
+    const dialog = async (name, open) => {
+      await page.run(open);
+      await page.until(name, `!!document.querySelector('dialog[open]')`);
+      await pause(200);
+      await look(name);
+      await page.key('Escape');
+      await page.until('its end', `!document.querySelector('dialog')`);
+    };
+    if (await page.run(`fetch('api/axle/documents').then((r) => r.json()).then((d) => d.on)`)) {
+      rmSync(await collected(page, 'Axe ' + lang + dark, { 'one.md': '# One\n\nA text about rivers.', 'scan.png': '\x89PNG\r\n' }), { recursive: true, force: true });
+      await page.until('the documents', `document.querySelectorAll('.kept li').length === 1 && !!document.querySelector('.coming .failed')`);
+      await page.run(`document.querySelector('.files input[type=search]').focus()`);
+      await page.type('rivers');
+      await page.key('Enter');
+      await page.until('what was found', `!!document.querySelector('.hits button')`);
+      await look('documents');
+      await dialog('a passage', `document.querySelector('.hits button').click()`);
+      await page.run(`document.querySelector('.collection.opened .does .primary').click()`);
+      await page.until('a conversation with documents', `!!document.querySelector('#documents')?.value`);
+      await choose(page, 'scripted-chat:latest');
+      await ask(page, 'rivers? [[say:Long ones [1].]]');
+      await page.until('a quotation', `!!document.querySelector('.cite') && !!document.querySelector('.source')`);
+      await look('quoted');
+      await page.run(`location.hash = '#/settings'`);
+      await page.until('the settings', `!!document.querySelector('.settings kbd')`);
+    }
+    await dialog('keys', `document.querySelector('.settings kbd').closest('button').click()`);
+    await page.run(`document.querySelector('.chats li a').click()`);
+    await page.until('the conversation', `!!document.querySelector('.bar .setup')`);
+    await dialog('setup', `document.querySelector('.bar .setup').click()`);
+    await dialog('a question', `document.querySelector('.turn.user .acts button:last-child').click()`);
+    await choose(page, 'scripted-drawing:latest');
+    await ask(page, 'A fox [[delay:400]]');
+    await page.until('a drawing', `!!document.querySelector('.drawing progress')`);
+    await look('drawing');
+    await page.until('what is drawn', `!!document.querySelector('.drawing img:not(.partial)') && !document.querySelector('.turn.live')`);
+    await look('drawn');
+    await dialog('setup of pictures', `document.querySelector('.bar .setup').click()`);
+    await placed(page, 1, '<ref>a dog</ref><box><250><500><750><1000></box>\n\n<ref>its nose</ref><box><300><600></box>');
+    await page.until('places', `document.querySelectorAll('.ground g').length === 2`);
+    await look('places');
+    await page.run(`document.querySelector('.place').focus()`);
+    await page.until('one of them', `!!document.querySelector('.ground .one')`);
+    await look('one place');
+    await tried(page);
+    await dropped(page);
+    await page.until('what a detector finds', `document.querySelectorAll('dialog .ground g').length === 2`);
+    await look('found');
+    page.problems.length = 0;
+    await page.close();
+  }
+  if (found.length) throw new Error('axe-core finds:\n  ' + found.join('\n  '));
+  return `axe-core finds nothing serious in ${looks} looks: each view and dialog, light and dark, in five languages`;
 }
 
 export const measures = {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The page in headless Chromium: quick (CI), whole (with pocket, pictures in build/ui, axe-core and what it costs) soak (an hour of streams)
 # or docs (the pictures of README and docs).
-# Says so aloud where node or Chromium is missing. Names of tests may follow.
+# Its main paths in Firefox are in whole too. Says so aloud where node, Chromium or Firefox is missing. Names of tests may follow.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 command -v node >/dev/null || { echo "SKIPPED: there is no node here"; exit 0; }
