@@ -169,7 +169,7 @@ async function drive(context, server, lamps) {
   await ask(page, 'hello');
   await page.until('an error that names it', `/gone/.test(document.querySelector('.turn.answer .failed')?.textContent) && ${at.idle}`);
 
-  for (const lang of ['en', 'de', 'zh']) {
+  for (const lang of ['en', 'de', 'zh', 'ja', 'ko']) {
     for (const dark of [false, true]) {
       const phone = await context.page({ wide: 390, high: 844, phone: true, dark });
       await phone.go(server.url + '/ui');
