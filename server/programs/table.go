@@ -122,7 +122,7 @@ r = requests.post("{url}/api/chat", headers={"Authorization": "Bearer {key}"},
                   json={"model": "{model}", "stream": False, "messages": [{"role": "user", "content": "Hello"}]})
 print(r.json()["message"]["content"])`}}},
 		{ID: "vscode", Name: "VS Code, Copilot's own models", Needs: grows,
-			Note: "Put this into settings.json; then Manage Models, Ollama.",
+			Note: "Put this into settings.json. Ollama is then among the providers of its chat.",
 			Copy: []Copy{{"settings.json", `"github.copilot.chat.byok.ollamaEndpoint": "{url}"`}}},
 		{ID: "continue", Name: "Continue", Needs: talk,
 			Note: "Put this into config.yaml. Its agent sends more than its chat.",

@@ -356,7 +356,7 @@ export default {
   'note.tuned.24.5': '24,5 mit einer abgestimmten Schleife Dritter auf dem Rechner; die Laufzeit des Herstellers ist nicht gemessen',
   'note.tuned.27': '27,0 mit einer abgestimmten Schleife Dritter auf dem Rechner; seine Zustände werden beim Laden geprüft; noch nicht auf einer echten Karte erprobt',
   'note.untried': 'seine Zustände werden beim Laden geprüft; noch nicht auf einer echten Karte erprobt',
-  'note.vscode': 'Dies in settings.json eintragen; dann Manage Models, Ollama.',
+  'note.vscode': 'Dies in settings.json eintragen. Ollama steht dann unter den Anbietern des Chats.',
   'note.webui': 'In den Admin-Einstellungen, Verbindungen, Ollama-API: diese Adresse. In Docker beim Start des Containers setzen.',
   'note.whisper': '99 Sprachen',
   'note.zed': 'Dies in settings.json eintragen. Der Agent sendet mehr als der Chat.',

@@ -356,7 +356,7 @@ export default {
   'note.tuned.24.5': '24.5 with a third party\'s tuned host loop; the vendor\'s runtime is not measured',
   'note.tuned.27': '27.0 with a third party\'s tuned host loop; its states are proven when it is loaded; not yet tried on a real card',
   'note.untried': 'its states are proven when it is loaded; not yet tried on a real card',
-  'note.vscode': 'Put this into settings.json; then Manage Models, Ollama.',
+  'note.vscode': 'Put this into settings.json. Ollama is then among the providers of its chat.',
   'note.webui': 'In Admin Settings, Connections, Ollama API: this address. In Docker, set it when the container starts.',
   'note.whisper': '99 languages',
   'note.zed': 'Put this into settings.json. Its agent sends more than its chat.',

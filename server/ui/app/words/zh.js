@@ -356,7 +356,7 @@ export default {
   'note.tuned.24.5': '使用第三方调优的主机循环为 24.5；厂商运行时未测量',
   'note.tuned.27': '使用第三方调优的主机循环为 27.0；其状态在加载时验证；尚未在真实的卡上试过',
   'note.untried': '其状态在加载时验证；尚未在真实的卡上试过',
-  'note.vscode': '将此内容写入 settings.json；然后选择 Manage Models、Ollama。',
+  'note.vscode': '将此内容写入 settings.json。之后 Ollama 会出现在聊天的提供方中。',
   'note.webui': '在管理员设置 → 连接 → Ollama API 中填写此地址。使用 Docker 时，在容器启动时设置。',
   'note.whisper': '99 种语言',
   'note.zed': '将此内容写入 settings.json。其智能体发送的内容比聊天多。',
