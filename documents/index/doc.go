@@ -2,7 +2,7 @@
 // passages ([Cut]), makes terms of words ([Terms]), writes an immutable index of a document
 // ([Build]), and ranks the passages of many indexes by a question ([Search]): BM25 first, then a
 // look at the best ones, whose words stand together, in order, or in a heading. Where vectors of
-// the passages are there, their order is fused with that ([Fuse]).
+// the passages are there, they are blended with that ([Blend]).
 //
 // A [Library] keeps files and collections in a private folder, each owner's apart. It knows neither
 // HTTP nor cards: what reads a file and what gives vectors is handed in.

@@ -30,8 +30,8 @@ type Looking struct {
 	Most   int                      // passages; 0: 10
 	Filter func(Entry, string) bool // which files are searched, by entry and name; nil: all
 	Plain  bool                     // BM25's order stays: nothing looks at the passages again
-	// Vector is what Model makes of the question; nil: words alone decide. Files whose vectors another
-	// model made, or that have none, are found by words.
+	// Vector is what Model makes of the question; nil: words alone decide. Files whose vectors
+	// another model made, or that have none, are found by words.
 	Vector []float32
 	Model  string
 }
@@ -73,7 +73,7 @@ func (s *Shelf) Find(ctx context.Context, collections []string, question string,
 			return nil, err
 		}
 		if len(near) > 0 {
-			hits = Fuse(max(Candidates, l.Most), hits, near)
+			hits = Blend(max(Candidates, l.Most), hits, near)
 		}
 	}
 	var out []Found

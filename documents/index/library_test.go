@@ -244,7 +244,8 @@ func TestRerank(t *testing.T) {
 	if err != nil || len(hits) != 2 || s[0].Passage(hits[0].Passage).Heading != "Other" {
 		t.Errorf("%+v %v", hits, err)
 	}
-	if f := Fuse(3, []Hit{{0, 1, 9}, {0, 2, 1}}, []Hit{{0, 2, 0.5}, {0, 3, 0.1}}); len(f) != 3 || f[0].Passage != 2 || f[0].Score >= 1 {
+	f := Blend(3, []Hit{{0, 1, 0.5}, {0, 2, 0.4}}, []Hit{{0, 3, 0.95}, {0, 2, 0.9}, {0, 4, 0.1}})
+	if len(f) != 3 || f[0].Passage != 2 || f[1].Passage != 1 || f[2].Passage != 3 || f[0].Score >= 1 {
 		t.Errorf("%+v", f)
 	}
 }

@@ -40,10 +40,12 @@ func TestQuestions(t *testing.T) {
 			}
 		}
 		n := float64(len(questions)) / 100
-		t.Logf("%s, %d passages: among the first three %.1f %% with BM25, %.1f %% after a closer look", set.file, l.count(), float64(plain)/n,
+		t.Logf("%s, %d passages: among the first three %.1f %% with BM25, %.1f %% after a closer look", set.file, l.count(),
+			float64(plain)/n,
 			float64(closer)/n)
 		if float64(closer) < float64(set.most)*n {
-			t.Errorf("%s: %.1f %% of the questions find their passage among the first three, want %d", set.file, float64(closer)/n, set.most)
+			t.Errorf("%s: %.1f %% of the questions find their passage among the first three, want %d", set.file, float64(closer)/n,
+				set.most)
 		}
 	}
 }
@@ -114,7 +116,8 @@ func readTexts(t testing.TB) *texts {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.names, l.docs, l.segments = append(l.names, filepath.ToSlash(strings.TrimPrefix(name, "../../"))), append(l.docs, d), append(l.segments, s)
+		l.names, l.docs, l.segments = append(l.names, filepath.ToSlash(strings.TrimPrefix(name, "../../"))), append(l.docs, d),
+			append(l.segments, s)
 	}
 	return l
 }

@@ -175,7 +175,8 @@ func (t *top) sorted(n int) []Hit {
 }
 
 // How much each thing that a close look finds counts beside BM25's score, which is between 0 and 1
-// as they are. They were set with sentences of the texts as questions, each taken out of its passage.
+// as they are. They were set with sentences of the texts as questions, each taken out of its
+// passage.
 const (
 	weightCover   = 0.3 // the share of the question's words that the passage has
 	weightHeading = 0.1 // and of those that its headings have
@@ -271,22 +272,27 @@ func (l *look) near() float64 {
 	return sum / all
 }
 
-// fuseAfter is how many places further down a passage counts half as much.
-const fuseAfter = 60
+// share is how much a vector counts beside what the words say.
+const share = 0.5
 
-// Fuse makes one order of several: reciprocal rank fusion. A passage scores by its places, not by
-// its scores, which cannot be compared. The scores of the result are between 0 and 1.
-func Fuse(n int, lists ...[]Hit) []Hit {
+// Blend makes one order of the passages that words found and those whose vectors are near, the best
+// first. Cosines of different models lie in different places, so what counts is how far one is
+// from the last of its list, on the way to 1. Scores are between 0 and 1.
+func Blend(n int, words, near []Hit) []Hit {
 	type id struct{ segment, passage int }
-	sums := map[id]float64{}
-	for _, list := range lists {
-		for i, h := range list {
-			sums[id{h.Segment, h.Passage}] += (fuseAfter + 1) / float64(fuseAfter+1+i) / float64(len(lists))
+	scores := map[id]float64{}
+	for _, h := range words {
+		scores[id{h.Segment, h.Passage}] = h.Score / (1 + share)
+	}
+	if len(near) > 0 {
+		least := min(near[len(near)-1].Score, 0.999)
+		for _, h := range near {
+			scores[id{h.Segment, h.Passage}] += share / (1 + share) * (h.Score - least) / (1 - least)
 		}
 	}
-	out := make([]Hit, 0, len(sums))
-	for k, score := range sums {
-		out = append(out, Hit{k.segment, k.passage, score})
+	out := make([]Hit, 0, len(scores))
+	for k, score := range scores {
+		out = append(out, Hit{k.segment, k.passage, min(max(score, 0), 1)})
 	}
 	slices.SortFunc(out, byScore)
 	return out[:min(n, len(out))]
