@@ -489,6 +489,7 @@ var asleep = map[string]string{
 	"models/ahead/ahead_test.go machine.load":        inBubble,
 	"models/store/guard_test.go slowly.Read":         inBubble,
 	"models/store/guard_test.go idleFile.Read":       inBubble,
+	"engine/restart_test.go restSaved":               inBubble,
 	"server/pool/pool_test.go cards.Load":            inBubble,
 	"engine/corners_test.go TestNoEmbedding":         polls,
 	"engine/corners_test.go TestInOrder":             polls,

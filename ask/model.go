@@ -100,6 +100,7 @@ type Stats struct {
 	CardFree, CardTotal               int64
 	Memory                            MemoryTier // rows that are kept in this machine's memory
 	Disk                              DiskTier   // and on disk
+	Far                               FarTier    // and behind the disk
 	Head                              HeadStats
 }
 
@@ -113,6 +114,25 @@ type DiskTier struct {
 	Out   uint64        // bytes of rows that were copied off the card to be kept there
 	In    uint64        // bytes of the rows that came back, copied onto the card
 	Saved time.Duration // what evaluating them would have taken longer than copying them
+}
+
+// FarTier is what came of a model's cache rows from a place behind the disk, for example other
+// machines. The zero value says that there is no such place.
+type FarTier struct {
+	Name  string        // what the place is called: peer, s3
+	Hits  uint64        // rows that came
+	In    uint64        // bytes of them
+	Late  uint64        // reads that were called off, since evaluating was quicker
+	Rate  int64         // bytes a second, as measured
+	Wait  time.Duration // until the first byte, as measured
+	Saved time.Duration // what evaluating the rows would have taken longer than copying them
+}
+
+// Handed counts what a model handed over before it was closed for good.
+type Handed struct {
+	Texts int // with all that they have on the card or in memory
+	Saved int // blocks of rows that came to disk
+	Sent  int // blocks that came from there to other machines or an object store
 }
 
 // MemoryTier is what is kept of a model's cache rows in this machine's memory. The zero value says

@@ -244,7 +244,7 @@ func (b *cardBackend) Sampling() sampler.Params { return b.sampling }
 func (b *cardBackend) Stats() Stats {
 	st := b.m.queue.published()
 	st.Cells = b.m.shape.Cells
-	st.Disk = b.m.diskTier.stats()
+	st.Disk, st.Far = b.m.diskTier.stats(), b.m.diskTier.farStats()
 	st.Proven = map[string]bool{"chunk": b.m.proven.Chunk, "mixed": b.m.proven.Mixed, "scatter": b.m.proven.Scatter,
 		"place":         b.m.shape.Place,
 		"alike_ordered": b.m.prover.alike.Ordered, "alike_anywhere": b.m.prover.alike.Anywhere}

@@ -22,6 +22,7 @@ var hostTime = map[string]string{
 	"Card.look":        "the watchdog looks so often",
 	"Card.work":        "wakes an idle worker, which then looks at the card's clock",
 	"Settle":           "a caller that waits",
+	"pace.wakeAfter":   "wakes the worker, which then looks at the card's clock",
 	"cardBackend.Maps": "says when a map was drawn, and how old it is to who looks",
 	"Model.ask":        "how long a caller waited, all in all",
 	"asked.result":     "the same",

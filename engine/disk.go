@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+
 	"github.com/axle-llm/axle/engine/cache"
 	"github.com/axle-llm/axle/models/rows"
 )
@@ -58,3 +60,13 @@ func (t *diskText) Save(i int, rows []byte) error { return t.space.Save(t.keys[i
 func (t *diskText) SaveState(n int, rows, state []byte) error {
 	return t.space.SaveState(t.state(n), rows, state)
 }
+
+func (t *diskText) FoundFar(ctx context.Context, near int) int {
+	return t.space.FindFar(ctx, t.keys, near)
+}
+
+func (t *diskText) LoadFar(ctx context.Context, i int, rows []byte) bool {
+	return t.space.LoadFar(ctx, t.keys[i], rows)
+}
+
+func (t *diskText) Push(ctx context.Context) (int, error) { return t.space.Push(ctx, t.keys) }

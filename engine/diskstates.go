@@ -56,12 +56,12 @@ func (d *diskTier) restoreState(r *diskRead, path []int32) (over bool, err error
 	if _, ok, err := d.mover.Carry(nil, func() error { return d.model.RestoreState(r.slot, r.at, piece) }); !ok {
 		return true, err
 	}
-	d.in.Add(int64(len(piece)))
+	d.near.bytes.Add(int64(len(piece)))
 	//rule:G20 TestStatesOnDiskFaults false
 	if r.at += len(piece); r.at < len(state) {
 		return false, nil
 	}
-	d.saved.Add(-int64(d.state * 1e9))
+	d.near.saved.Add(-int64(d.state * 1e9))
 	p.Hang(r.slot, path[len(path)-1], false, d.places())
 	r.slot, r.done = 0, true
 	return false, nil
@@ -80,7 +80,7 @@ func (d *diskTier) statesToSave(t text) (at []int) {
 		}
 	}
 	slices.Reverse(at)
-	before, rate := 0, float64(d.rate.Load())
+	before, rate := 0, float64(d.near.rate.Load())
 	return slices.DeleteFunc(at, func(n int) bool {
 		bytes := float64(d.owner.State) + float64(n-before)*float64(d.owner.Row)
 		if d.redo(before, n) <= bytes/rate+d.state {

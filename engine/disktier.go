@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"math"
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -21,11 +21,10 @@ import (
 // the card is idle, and now and then while it is busy.
 
 const (
-	diskTexts = 32          // ended texts that wait to be saved; older ones are forgotten
-	diskReads = 4           // sequences that wait for the disk at a time: each has a few blocks in memory
-	diskEvery = 64          // passes between two pieces that are saved while the card is busy
-	diskRate  = 40 * 1e6    // bytes a second that a disk is assumed to read, until one was measured
-	diskWait  = time.Minute // a read without data for this long is abandoned
+	diskTexts = 32       // ended texts that wait to be saved; older ones are forgotten
+	diskReads = 4        // sequences that wait for the disk at a time: each has a few blocks in memory
+	diskEvery = 64       // passes between two pieces that are saved while the card is busy
+	diskRate  = 40 * 1e6 // bytes a second that a disk is assumed to read, until one was measured
 )
 
 // diskTier is one model's use of a disk. Its fields belong to the worker, except those that say
@@ -38,11 +37,9 @@ type diskTier struct {
 	owner   cache.Owner
 	up      float64      // seconds to restore a row to the card, measured at load
 	state   float64      // seconds to restore a state; 0: the model has none
-	rate    atomic.Int64 // bytes a second that the disk reads; any goroutine
-	back    atomic.Int64 // rows that came back; any goroutine
-	in      atomic.Int64 // bytes that came back, with states; any goroutine
+	near    origin       // the medium itself
+	far     *origin      // the place behind it; nil: there is none
 	out     atomic.Int64 // bytes that were saved; any goroutine
-	saved   atomic.Int64 // nanoseconds saved, compared with evaluating the rows; any goroutine
 	tasks   sync.WaitGroup
 
 	closed chan struct{}
@@ -62,12 +59,12 @@ type text struct {
 // diskRead is a sequence that waits for rows of its prompt from disk.
 type diskRead struct {
 	s     *seq
-	to    int // how many rows of the prompt are read
+	to    int // how many rows of the prompt are read, at the most
 	done  bool
 	part  *part  // that is being restored
 	slot  uint32 // that the state is restored to
 	at    int    // bytes of the state that are there
-	last  time.Duration
+	pace  *pace
 	got   chan *part
 	ended chan struct{}
 }
@@ -77,6 +74,7 @@ type diskRead struct {
 type part struct {
 	from, to    int
 	rows, state []byte
+	by          *origin
 }
 
 // saving is a text that is being saved. One goroutine at a time works on it. On back it sends the
@@ -107,7 +105,7 @@ func openDiskTier(c *core, disk cache.Medium, digest, model string) (*diskTier, 
 	info := c.card.Info()
 	d := &diskTier{core: c, disk: disk, closed: make(chan struct{}),
 		owner: cache.Owner{Package: digest, Model: model, Card: strings.Join([]string{info.Kind, info.Name}, " "), Row: c.shape.RowBytes()}}
-	d.rate.Store(diskRate)
+	d.near.rate.Store(diskRate)
 	cells := make([]uint32, min(c.shape.Piece, disk.Block()))
 	for i := range cells {
 		cells[i] = uint32(i)
@@ -121,6 +119,7 @@ func openDiskTier(c *core, disk cache.Medium, digest, model string) (*diskTier, 
 	if err := d.priceStates(); err != nil {
 		return nil, err
 	}
+	d.openFar()
 	return d, nil
 }
 
@@ -135,6 +134,7 @@ func (d *diskTier) on(key string, ids []int32) cache.Text {
 // caller's goroutine.
 func (d *diskTier) ask(s *seq) {
 	if d == nil || s.repeatable || s.whole() {
+		s.onDisk = -1
 		return
 	}
 	s.onDisk = d.on(s.Key, spelled(s.ids[:len(s.ids)-1])).Found()
@@ -143,7 +143,7 @@ func (d *diskTier) ask(s *seq) {
 // startRead starts to read what the disk has of a sequence, if that is quicker than evaluating it.
 // It reports whether the sequence must wait for it. Meanwhile the sequence holds no cells.
 func (d *diskTier) startRead(s *seq) bool {
-	if d == nil || s.onDisk == 0 || len(d.reading) >= diskReads {
+	if d == nil || s.onDisk < 0 || s.onDisk == 0 && d.far == nil || len(d.reading) >= diskReads {
 		return false
 	}
 	size, end := d.disk.Block(), s.onDisk
@@ -154,33 +154,41 @@ func (d *diskTier) startRead(s *seq) bool {
 			return false // there may be no slot for its state
 		}
 		have, least = len(d.cells.Peek(s.Key, s.ids[:end])), 1
+	} else if d.far != nil {
+		end = max(end, (len(s.ids)-1)/size*size)
 	}
 	if end-near < least {
 		return false
 	}
-	from := have / size
-	bytes := float64(end-from*size)*float64(d.shape.RowBytes()) + float64(d.owner.State)
-	if bytes/float64(d.rate.Load())+float64(end-have)*d.up+d.state >= d.redo(near, end) {
+	p := d.weigh(s, have, near)
+	if p == nil {
 		return false
 	}
-	r := &diskRead{s: s, to: end, last: d.card.Now(), got: make(chan *part, 1), ended: make(chan struct{})}
-	s.onDisk = 0 // it is read once
+	if end = s.onDisk; p.far {
+		end = (len(p.totals) - 1) * size
+	}
+	r := &diskRead{s: s, to: end, pace: p, got: make(chan *part, 1), ended: make(chan struct{})}
+	s.onDisk = -1 // it is read once
 	d.leave(s)
 	d.reading = append(d.reading, r)
 	ids := slices.Clone(s.ids[:end])
 	found := d.told.Saved(s.Key, ids)
-	d.tasks.Go(func() { d.read(r, d.on(r.s.Key, ids), from, d.card, found) })
+	ctx, cancel := context.WithCancel(s.ctx)
+	p.stop = cancel
+	_, left := d.late(r)
+	p.wakeAfter(left, d.card.Wake)
+	d.tasks.Go(func() { d.read(ctx, r, d.on(r.s.Key, ids), have/size, d.card, found) })
 	return true
 }
 
 // read reads the blocks of r, from block from on, and closes got after the last one there is. found
 // is told of each, and of those before from that are still there. If they lead to a state, the
 // state is read first, because without it the blocks are of no use.
-func (d *diskTier) read(r *diskRead, text cache.Text, from int, card *Card, found func(i int)) {
+func (d *diskTier) read(ctx context.Context, r *diskRead, text cache.Text, from int, card *Card, found func(i int)) {
 	defer card.Wake()
 	defer close(r.got)
-	size := d.disk.Block()
-	blocks := r.to / size
+	p, size := r.pace, d.disk.Block()
+	near := p.near / size
 	if d.told != nil {
 		for i := range min(from, text.Blocks()) {
 			found(i)
@@ -196,33 +204,50 @@ func (d *diskTier) read(r *diskRead, text cache.Text, from int, card *Card, foun
 		}
 		return false
 	}
-	timed := func(p *part, load func() bool) bool {
-		begun := card.Now()
-		if !load() {
-			return false
+	blocks, far := near, cache.FarText(nil)
+	if p.far {
+		if far, _ = text.(cache.FarText); far == nil {
+			return
 		}
-		if took := (card.Now() - begun).Seconds(); took > 0 {
-			rate := math.Min(float64(len(p.rows)+len(p.state))/took, 1e10)
-			d.rate.Store(int64(0.5*float64(d.rate.Load()) + 0.5*rate))
+		p.timed(card, d.far, true, 0, func() bool { blocks = far.FoundFar(ctx, near); return ctx.Err() == nil })
+		if blocks = p.best(blocks); blocks == 0 {
+			return
 		}
-		return true
 	}
 	var last *part
 	if d.owner.State > 0 {
-		last = &part{from: blocks * size, to: r.to, state: make([]byte, d.owner.State)}
+		last = &part{from: blocks * size, to: r.to, state: make([]byte, d.owner.State), by: &d.near}
 		last.rows = make([]byte, (last.to-last.from)*d.owner.Row)
-		if !timed(last, func() bool { return text.LoadState(r.to, last.rows, last.state) }) {
+		if !p.timed(card, &d.near, false, len(last.rows)+len(last.state), func() bool {
+			return text.LoadState(r.to, last.rows, last.state)
+		}) {
 			return
 		}
 	}
-	for i := from; i < blocks; i++ {
-		p := &part{from: i * size, to: (i + 1) * size, rows: make([]byte, size*d.owner.Row)}
-		if !timed(p, func() bool { return text.Load(i, p.rows) }) {
+	var held []*part
+	for i := from; i < blocks && ctx.Err() == nil; i++ {
+		b := &part{from: i * size, to: (i + 1) * size, rows: make([]byte, size*d.owner.Row), by: &d.near}
+		ok := i < near && p.timed(card, &d.near, false, len(b.rows), func() bool { return text.Load(i, b.rows) })
+		if !ok && far != nil {
+			b.by = d.far
+			ok = p.timed(card, d.far, true, len(b.rows), func() bool { return far.LoadFar(ctx, i, b.rows) })
+		}
+		if !ok {
 			return
 		}
-		if found(i); !give(p) {
-			return
+		if b.by == &d.near {
+			found(i)
 		}
+		if held = append(held, b); b.by == d.far && (i+1)%p.step != 0 && i+1 < blocks {
+			continue
+		}
+		p.have.Store(int64(b.to))
+		for _, b := range held {
+			if !give(b) {
+				return
+			}
+		}
+		held = held[:0]
 	}
 	if last != nil {
 		give(last)
@@ -240,12 +265,14 @@ func (d *diskTier) restore() (bool, error) {
 		if !over && r.part == nil {
 			select {
 			case p, ok := <-r.got:
-				r.part, over, r.last = p, !ok, d.card.Now()
+				r.part, over = p, !ok
 			default:
-				over = d.card.Now()-r.last > diskWait
-				if !over {
+				left := time.Duration(0)
+				if over, left = d.late(r); !over {
+					r.pace.wakeAfter(left, d.card.Wake)
 					continue
 				}
+				d.giveUp(r)
 			}
 		}
 		var err error
@@ -256,6 +283,7 @@ func (d *diskTier) restore() (bool, error) {
 		}
 		if over || r.done {
 			d.cache.Give(r.slot)
+			r.pace.end()
 			close(r.ended)
 			d.reading = slices.Delete(d.reading, i, i+1)
 			d.requeue(r.s)
@@ -291,9 +319,9 @@ func (d *diskTier) restoreRows(r *diskRead) (over bool, err error) {
 			return true, err
 		}
 		d.cells.Insert(key, path, taken, r.s.ids[len(path):])
-		d.back.Add(int64(n))
-		d.in.Add(int64(n * size))
-		d.saved.Add(int64((d.redo(len(path), len(path)+n) - float64(n)*d.up) * 1e9))
+		p.by.rows.Add(int64(n))
+		p.by.bytes.Add(int64(n * size))
+		p.by.saved.Add(int64((d.redo(len(path), len(path)+n) - float64(n)*d.up) * 1e9))
 	}
 	if len(path)+n == p.to && p.state == nil {
 		r.part, r.done = nil, p.to == r.to && d.owner.State == 0
@@ -447,7 +475,8 @@ func (d *diskTier) stats() DiskTier {
 		return DiskTier{}
 	}
 	return DiskTier{On: !d.disk.Off(), Rows: int(rows.Fit(d.disk.Size(), d.owner.Row)), Bytes: d.disk.Size(),
-		Hits: uint64(d.back.Load()), Out: uint64(d.out.Load()), In: uint64(d.in.Load()), Saved: time.Duration(d.saved.Load())}
+		Hits: uint64(d.near.rows.Load()), Out: uint64(d.out.Load()), In: uint64(d.near.bytes.Load()),
+		Saved: time.Duration(d.near.saved.Load())}
 }
 
 // close waits for reads and writes to end. The worker must not use the model any more.

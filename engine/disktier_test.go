@@ -177,7 +177,7 @@ func settleDisk(t testing.TB, b *cardBackend) int64 {
 			t.Fatal(err)
 		}
 	}
-	return b.m.diskTier.back.Load()
+	return b.m.diskTier.near.rows.Load()
 }
 
 // dear is a device whose passes take a tenth of a second each by now, and everything else nothing.

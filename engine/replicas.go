@@ -398,7 +398,8 @@ func (r *replicas) Stats() Stats {
 			{&sum.Cancelled, &st.Cancelled}, {&sum.Failed, &st.Failed},
 			{&sum.Done, &st.Done}, {&sum.Rejected, &st.Rejected},
 			{&sum.Memory.Hits, &st.Memory.Hits}, {&sum.Memory.Out, &st.Memory.Out}, {&sum.Memory.In, &st.Memory.In},
-			{&sum.Disk.Hits, &st.Disk.Hits}, {&sum.Disk.Out, &st.Disk.Out}, {&sum.Disk.In, &st.Disk.In}} {
+			{&sum.Disk.Hits, &st.Disk.Hits}, {&sum.Disk.Out, &st.Disk.Out}, {&sum.Disk.In, &st.Disk.In},
+			{&sum.Far.Hits, &st.Far.Hits}, {&sum.Far.In, &st.Far.In}, {&sum.Far.Late, &st.Far.Late}} {
 			*f.to += *f.from
 		}
 		for k, n := range st.Passes {
@@ -421,6 +422,8 @@ func (r *replicas) Stats() Stats {
 		sum.Memory.Saved += st.Memory.Saved
 		sum.Disk.On = sum.Disk.On || st.Disk.On
 		sum.Disk.Saved += st.Disk.Saved
+		sum.Far.Saved += st.Far.Saved
+		sum.Far.Rate, sum.Far.Wait = max(sum.Far.Rate, st.Far.Rate), max(sum.Far.Wait, st.Far.Wait)
 		sum.Disk.Rows, sum.Disk.Bytes = max(sum.Disk.Rows, st.Disk.Rows), max(sum.Disk.Bytes, st.Disk.Bytes) // one limit
 		sum.CardFree += st.CardFree
 		sum.CardTotal += st.CardTotal

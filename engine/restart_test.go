@@ -35,15 +35,7 @@ func TestRestartSoon(t *testing.T) {
 			if want := i * 1500 / prefix.Shared * prefix.Shared; end.Usage.Cached != want {
 				t.Errorf("%d tokens were cached, want %d", end.Usage.Cached, want)
 			}
-			for done := false; !done; runtime.Gosched() { // what is to be kept is on disk
-				time.Sleep(time.Second)
-				if err := b.card.Do(context.Background(), func(axcl.Device) error {
-					done = b.m.diskTier.saving == nil && len(b.m.diskTier.texts) == 0
-					return nil
-				}); err != nil {
-					t.Fatal(err)
-				}
-			}
+			restSaved(t, b)
 			if err := b.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -54,6 +46,20 @@ func TestRestartSoon(t *testing.T) {
 			t.Errorf("after a restart the first token takes %.2f of what evaluating takes, 0.35 is promised", share)
 		}
 	})
+}
+
+// restSaved waits until what is to be kept is on disk. It must run in a bubble.
+func restSaved(t testing.TB, b *cardBackend) {
+	t.Helper()
+	for done := false; !done; runtime.Gosched() {
+		time.Sleep(time.Second)
+		if err := b.card.Do(context.Background(), func(axcl.Device) error {
+			done = b.m.diskTier.saving == nil && len(b.m.diskTier.texts) == 0
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func (d asleep) slept(call func() error) error {
@@ -81,6 +87,19 @@ func (d asleep) Restore(c []uint32, from []byte) error {
 // none. It must run in a bubble.
 func onAsleep(t testing.TB, s axmodel.Shape, p pi5, dir string, rate float64) *cardBackend {
 	t.Helper()
+	var disk *rows.Disk
+	if rate > 0 {
+		// A block's time is taken once it was read, when the disk looks what time it is: to the
+		// reader that is the same.
+		block := time.Duration(float64(prefix.Shared*p.rowBytes) / rate * 1e9)
+		disk = openRows(t, rows.Options{Dir: dir, Block: prefix.Shared, Now: func() time.Time { time.Sleep(block); return time.Now() }})
+	}
+	return asleepOn(t, s, p, disk)
+}
+
+// asleepOn is onAsleep with this disk.
+func asleepOn(t testing.TB, s axmodel.Shape, p pi5, disk *rows.Disk) *cardBackend {
+	t.Helper()
 	d := asleep{newPaced(s, p)}
 	start := time.Now()
 	card, err := OpenCard(func() (axcl.Device, string, error) { return d, "test", nil },
@@ -89,13 +108,6 @@ func onAsleep(t testing.TB, s axmodel.Shape, p pi5, dir string, rate float64) *c
 		t.Fatal(err)
 	}
 	b := &cardBackend{card: card, closer: card.Close, info: Info{Name: "paced"}}
-	var disk *rows.Disk
-	if rate > 0 {
-		// A block's time is taken once it was read, when the disk looks what time it is: to the
-		// reader that is the same.
-		block := time.Duration(float64(prefix.Shared*p.rowBytes) / rate * 1e9)
-		disk = openRows(t, rows.Options{Dir: dir, Block: prefix.Shared, Now: func() time.Time { time.Sleep(block); return time.Now() }})
-	}
 	if err := card.Do(context.Background(), func(axcl.Device) (err error) {
 		b.m = newLM(card, d, d, nil, nil, OpenOptions{})
 		b.m.proven = Proven{Chunk: true, Mixed: true, Scatter: true}

@@ -141,6 +141,9 @@ func TestMetricsAndHealth(t *testing.T) {
 		`axle_memory_out_bytes_total{model="scripted-chat:latest"} 40960`, `axle_memory_in_bytes_total{model="scripted-chat:latest"} 14336`,
 		`axle_memory_saved_seconds_total{model="scripted-chat:latest"} 1.5`,
 		`axle_disk_reused_tokens_total{model="scripted-chat:latest"} 3`,
+		`axle_cache_reused_tokens_total{model="scripted-chat:latest",origin="disk"} 3`,
+		`axle_cache_reused_tokens_total{model="scripted-chat:latest",origin="peer"} 5`,
+		`axle_far_late_total{model="scripted-chat:latest"} 1`,
 		`axle_disk_out_bytes_total{model="scripted-chat:latest"} 10240`, `axle_disk_in_bytes_total{model="scripted-chat:latest"} 6144`,
 		`axle_disk_saved_seconds_total{model="scripted-chat:latest"} 0.25`,
 	} {

@@ -14,6 +14,7 @@ import (
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/manage"
 	"github.com/axle-llm/axle/server/pool"
 )
 
@@ -103,6 +104,19 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool, key *access.Key) {
 		func(s ask.Stats) any { return s.Disk.In })
 	stat("axle_disk_saved_seconds_total", "counter", "What evaluating those rows would have taken longer than copying them.",
 		func(s ask.Stats) any { return s.Disk.Saved.Seconds() })
+	family(w, "axle_cache_reused_tokens_total", "counter", "Prompt tokens that were not evaluated again, by where their rows were.")
+	for _, r := range models {
+		for _, t := range manage.Tiers(r.Stats) {
+			fmt.Fprintf(w, "axle_cache_reused_tokens_total{model=%q,origin=%q} %d\n", r.Entry.Name.String(), t.Name, t.Hits)
+		}
+	}
+	stat("axle_far_in_bytes_total", "counter", "Bytes of rows that came from other machines or an object store.",
+		func(s ask.Stats) any { return s.Far.In })
+	stat("axle_far_late_total", "counter", "Times that waiting for them was given up, since evaluating was quicker.",
+		func(s ask.Stats) any { return s.Far.Late })
+	stat("axle_far_bytes_per_second", "gauge", "How quickly they come, as measured.", func(s ask.Stats) any { return s.Far.Rate })
+	stat("axle_far_latency_seconds", "gauge", "How long the first byte takes, as measured.",
+		func(s ask.Stats) any { return s.Far.Wait.Seconds() })
 	stat("axle_running", "gauge", "Sequences on the card.", func(s ask.Stats) any { return s.Running })
 	stat("axle_queued", "gauge", "Sequences waiting for the card.", func(s ask.Stats) any { return s.Queued })
 	stat("axle_rejected_total", "counter", "Sequences refused because the queue was full.", func(s ask.Stats) any { return s.Rejected })

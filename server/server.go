@@ -119,7 +119,10 @@ func New(st catalog.Store, loader pool.Loader, puller catalog.Puller, o Options)
 	s.shared = &request.Shared{Dialects: dialects(), ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, LogPrompts: o.LogPrompts,
 		Log: o.Log, OnFailure: s.lookLost}
 	s.models = pool.New(loader, pool.Options{KeepAlive: o.KeepAlive, MaxLoaded: o.MaxLoaded, MaxQueue: o.MaxQueue,
-		LoadTimeout: o.LoadTimeout})
+		LoadTimeout: o.LoadTimeout, Handed: func(model string, n ask.Handed, err error) {
+			o.Log.Info("conversations were handed over", zap.String("model", model), zap.Int("conversations", n.Texts),
+				zap.Int("blocks_to_disk", n.Saved), zap.Int("blocks_sent", n.Sent), zap.Error(err))
+		}})
 	s.manager = manage.New(manage.Options{Store: st, Loaded: s.models, Puller: puller, NoPull: o.NoPull, NoDelete: o.NoDelete,
 		ContextLength: o.ContextLength})
 	s.answers = answer.New(answer.Options{Store: st, Loaded: s.models, Shared: s.shared, ContextLength: o.ContextLength,

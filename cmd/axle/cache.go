@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -32,16 +33,17 @@ func newCacheCmd() *cobra.Command {
 		Use:   "cache",
 		Short: "Show or clear the KV cache of conversations on disk",
 		Long: `Cache lists what "axle serve --cache-disk SIZE" keeps in the store's folder
-"rows": evaluated beginnings of conversations. A server reads them instead of
-evaluating the text again. Each API key finds its own only. The last line counts
-copies of LM heads for this machine's processor (axle serve --head).
+"rows", or in the folder AXLE_ROWS: evaluated beginnings of conversations. A
+server reads them instead of evaluating the text again. Each API key finds its
+own only. The last line counts copies of LM heads for this machine's processor
+(axle serve --head).
 
 Run it as the server's user.`,
 		Example: `  axle cache
   sudo -u axle AXLE_MODELS=/var/lib/axle/models axle cache`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			dir, err := cacheDir(c.Context())
+			dir, heads, err := cacheDir(c.Context())
 			if err != nil {
 				return err
 			}
@@ -58,15 +60,15 @@ Run it as the server's user.`,
 			if err := terminal.Rows(c.OutOrStdout(), "", out); err != nil {
 				return err
 			}
-			heads := hosthead.Look(provenDir(filepath.Dir(dir)), "")
-			if len(heads) == 0 {
+			copies := hosthead.Look(heads, "")
+			if len(copies) == 0 {
 				return nil
 			}
 			size := int64(0)
-			for _, h := range heads {
+			for _, h := range copies {
 				size += h.Bytes
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "\nLM heads for this machine's processor: %d, %s\n", len(heads), models.HumanBytes(size))
+			_, err = fmt.Fprintf(c.OutOrStdout(), "\nLM heads for this machine's processor: %d, %s\n", len(copies), models.HumanBytes(size))
 			return err
 		},
 	}
@@ -79,15 +81,15 @@ heads for this machine's processor. A server may be at work: it evaluates again
 what it does not find, and copies a head again when it loads the model.`,
 		Example: "  axle cache clear qwen3:0.6b",
 		RunE: func(c *cobra.Command, args []string) error {
-			dir, err := cacheDir(c.Context())
+			dir, heads, err := cacheDir(c.Context())
 			if err != nil {
 				return err
 			}
 			freed, err := clearRows(dir, args)
 			if err == nil && len(args) == 0 {
-				var heads int64
-				heads, err = hosthead.Clear(provenDir(filepath.Dir(dir)), "")
-				freed += heads
+				var copies int64
+				copies, err = hosthead.Clear(heads, "")
+				freed += copies
 			}
 			if err != nil {
 				return cacheError(err)
@@ -103,10 +105,11 @@ what it does not find, and copies a head again when it loads the model.`,
 // heads for this machine's processor.
 func provenDir(store string) string { return filepath.Join(store, "proven") }
 
-// cacheDir is the folder of rows that a command is about.
-func cacheDir(ctx context.Context) (string, error) {
+// cacheDir is the folder of rows that a command is about, and that of the store's LM heads.
+func cacheDir(ctx context.Context) (dir, heads string, err error) {
 	o, err := wholeStore(ctx)
-	return rowsDir(cmp.Or(o.Dir, store.DefaultDir())), err
+	at := cmp.Or(o.Dir, store.DefaultDir())
+	return cmp.Or(os.Getenv("AXLE_ROWS"), rowsDir(at)), provenDir(at), err
 }
 
 // cacheError says what helps where the folder is another user's.
@@ -145,11 +148,22 @@ func clearRows(dir string, names []string) (freed int64, err error) {
 	return freed, nil
 }
 
-// openRows opens the tier on disk that a server was asked for. What it cannot open it tells, and
-// does without.
-func (o machineOptions) openRows(dir string) *rows.Disk {
+// openRows opens the tier on disk that a server was asked for, in the folder dir. A secret that
+// cannot be read is an error: without it the server would find nothing of what others have. What
+// else it cannot open it tells, and does without.
+func (o machineOptions) openRows(dir string) (*rows.Disk, error) {
+	var secret []byte
+	if o.rowsSecret != "" {
+		var err error
+		if secret, err = rows.ReadSecret(o.rowsSecret); err != nil {
+			return nil, fmt.Errorf("--rows-secret: %w", err)
+		}
+	}
 	if o.cacheDisk == 0 {
-		return nil
+		if o.rows != "" || secret != nil {
+			o.log.Warn("--rows and --rows-secret do nothing without --cache-disk SIZE: no rows are kept")
+		}
+		return nil, nil
 	}
 	off := func(err error) {
 		o.log.Warn("rows are no longer kept on disk", zap.Error(err))
@@ -162,10 +176,10 @@ func (o machineOptions) openRows(dir string) *rows.Disk {
 			o.log.Info("rows are kept on disk again")
 		}
 	}
-	d, err := rows.Open(rows.Options{Dir: rowsDir(dir), Size: o.cacheDisk, Off: off, Full: full, Gone: o.events.Gone})
+	d, err := rows.Open(rows.Options{Dir: dir, Size: o.cacheDisk, Off: off, Full: full, Gone: o.events.Gone, Secret: secret})
 	if err != nil {
 		off(err)
-		return nil
+		return nil, nil
 	}
-	return d
+	return d, nil
 }

@@ -35,6 +35,8 @@ type machineOptions struct {
 	repeatable bool              // every request is alone on the card, in fresh cells
 	head       engine.HeadPlace  // where LM heads are computed
 	cacheDisk  int64             // bytes that rows may take on disk; 0: none are kept
+	rows       string            // folder of these; empty: in the store's
+	rowsSecret string            // file of a secret that several servers have; empty: the folder has its own
 	cacheRAM   int64             // bytes of this machine's memory that rows of all models may take; 0: none are kept
 	drafts     map[string]string // model to the package that guesses for it, a name in the store or a folder
 	lost       func(error)

@@ -71,7 +71,11 @@ func newMachine(o machineOptions) (*machine, error) {
 	if st.Dir() != "" {
 		lo.Remember = provenDir(st.Dir())
 	}
-	kept := o.openRows(st.Dir())
+	rowsAt := cmp.Or(o.rows, rowsDir(st.Dir()))
+	kept, err := o.openRows(rowsAt)
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
 	if lo.Rows = kept; kept != nil {
 		st.GiveWay(kept.Yield)
 	}
@@ -80,7 +84,7 @@ func newMachine(o machineOptions) (*machine, error) {
 		prune(st, o.log)
 	}
 	leave := guard(st, o.log)
-	return &machine{store: local.New(st, local.Options{Rows: rowsDir(st.Dir()), Heads: provenDir(st.Dir())}),
+	return &machine{store: local.New(st, local.Options{Rows: rowsAt, Heads: provenDir(st.Dir())}),
 		loader: l, puller: newPuller(st), leave: leave,
 		hello: func() (string, error) {
 			cards, err := l.Open()

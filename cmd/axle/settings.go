@@ -147,6 +147,13 @@ var table = []setting{
 		example: "10GB", read: as(func(s *settings) *int64 { return &s.documents.limits.Bytes }, parseLimit)},
 	{flag: "documents-file", kind: "size", def: "64MB", text: "how large a document may be; 64MB at most",
 		example: "16MB", read: as(func(s *settings) *int64 { return &s.documents.limits.File }, parseFileLimit)},
+	{flag: "rows", kind: "folder", text: "folder of the conversations on disk; by default rows in the store's folder",
+		more:    "Several servers may share it: each continues what the others evaluated. `axle cache` reads AXLE_ROWS too.",
+		example: "/srv/axle-rows", read: text(func(s *settings) *string { return &s.runsOn.rows })},
+	{flag: "rows-secret", kind: "file", text: "file of a secret, the same on several servers, which then find each other's conversations",
+		more: "It holds 32 or more random bytes, or a line of 64 or more hexadecimal digits (`openssl rand -hex 32`). Its mode is 0600 " +
+			"and the server's user owns it. By default each folder of rows has a secret of its own.",
+		example: "/etc/axle/rows-secret", read: text(func(s *settings) *string { return &s.runsOn.rowsSecret })},
 	{flag: "no-speculate", text: "never guess tokens ahead", read: yes(func(s *settings) *bool { return &s.runsOn.noSpec })},
 	{flag: "repeatable", text: "give the same answers each time at temperature 0 or with a seed",
 		more: "One request runs at a time, and nothing is reused or guessed: it is slower.",

@@ -1,5 +1,7 @@
 package cache
 
+import "context"
+
 // Medium keeps rows and states outside the card and this machine's memory, for example on disk. Its
 // methods are called from any goroutine.
 type Medium interface {
@@ -39,4 +41,24 @@ type Text interface {
 	// Save and SaveState save them. The blocks before a block or a state are saved already.
 	Save(i int, rows []byte) error
 	SaveState(n int, rows, state []byte) error
+}
+
+// Far is a Medium with a place behind it that is slower to ask, for example other machines. Its
+// texts are [FarText]s. It is asked for rows only, not for states.
+type Far interface {
+	Medium
+	Far() string // what the place is called; empty: there is none
+}
+
+// FarText is a text of a [Far]. Its methods wait for a network, and end with ctx.
+type FarText interface {
+	Text
+	// FoundFar returns how many of the text's whole blocks seem to be saved, from the first on,
+	// where the medium has the first near ones.
+	FoundFar(ctx context.Context, near int) int
+	// LoadFar is Load from the place behind.
+	LoadFar(ctx context.Context, i int, rows []byte) bool
+	// Push brings to the place behind what is saved here and not there, and returns how many blocks
+	// that were.
+	Push(ctx context.Context) (sent int, err error)
 }

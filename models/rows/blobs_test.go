@@ -2,10 +2,13 @@ package rows
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -131,6 +134,86 @@ func TestBlobNames(t *testing.T) {
 	}
 }
 
+// TestFarForged: what a remote gives is used only if it is whole and was sealed with the same
+// secret under that very name; what it fails with is told, and harms nothing.
+func TestFarForged(t *testing.T) {
+	//proves:G28 what a remote gives
+	at := t.TempDir()
+	from := &remote{Disk: open(t, Options{Dir: filepath.Join(at, "a"), Size: 1 << 20, Secret: shared})}
+	ids := text(1, 3*prefix.Shared)
+	keep(t, from.Space(owner("k")), ids)
+	ctx := context.Background()
+	other := open(t, Options{Dir: filepath.Join(at, "other"), Size: 1 << 20, Secret: bytes.Repeat([]byte{9}, 32)})
+	keep(t, other.Space(owner("k")), ids)
+	theirs, err := other.Sealed(sealedFiles(t, filepath.Join(at, "other"))[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		spoil func([]byte) []byte
+		err   error
+		ok    bool
+	}{
+		"as it is":       {nil, nil, true},
+		"a bit":          {func(b []byte) []byte { b[headerSize+3] ^= 1; return b }, nil, false},
+		"its sum":        {func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, nil, false},
+		"its header":     {func(b []byte) []byte { b[headerSize-1] ^= 1; return b }, nil, false},
+		"another's":      {func([]byte) []byte { return theirs }, nil, false},
+		"cut":            {func(b []byte) []byte { return b[:len(b)-1] }, nil, false},
+		"longer":         {func(b []byte) []byte { return append(b, 0) }, nil, false},
+		"nothing":        {func([]byte) []byte { return nil }, nil, false},
+		"with an error":  {nil, errors.New("no route to host"), false},
+		"with its store": {nil, fs.ErrNotExist, false},
+	} {
+		from.spoil, from.err = c.spoil, c.err
+		var told []error
+		d := open(t, Options{Dir: filepath.Join(at, name), Size: 1 << 20, Secret: shared, Remote: from,
+			Trouble: func(err error) { told = append(told, err) }})
+		s := d.Space(owner("k"))
+		keys := s.Keys(ids)
+		for i, k := range keys {
+			got := make([]byte, prefix.Shared*rowBytes)
+			ok := s.LoadFar(ctx, k, got)
+			if ok != c.ok || ok && !bytes.Equal(got, content(ids, i)) {
+				t.Errorf("%s: block %d: %v", name, i, ok)
+			}
+		}
+		if n := s.FindFar(ctx, keys, 1); n != map[bool]int{true: 3, false: 1}[c.err == nil] {
+			t.Errorf("%s: %d blocks are found", name, n)
+		}
+		if want := !c.ok && !errors.Is(c.err, fs.ErrNotExist); (len(told) == 1) != want {
+			t.Errorf("%s: told %v", name, told)
+		}
+		if stranger := d.Space(owner("another")); stranger.FindFar(ctx, stranger.Keys(ids), 0) != 0 {
+			t.Errorf("%s: another key finds it", name)
+		}
+	}
+}
+
+// TestMirror: with Mirror each block that is saved is sent soon; without it only Push sends, and
+// only what is not there.
+func TestMirror(t *testing.T) {
+	at := t.TempDir()
+	for _, mirror := range []bool{true, false} {
+		to := &remote{Disk: open(t, Options{Dir: filepath.Join(at, fmt.Sprint("to ", mirror)), Size: 1 << 20, Secret: shared})}
+		d := open(t, Options{Dir: filepath.Join(at, fmt.Sprint("from ", mirror)), Size: 1 << 20, Secret: shared, Remote: to,
+			Mirror: mirror})
+		s, ids := d.Space(owner("")), text(1, 3*prefix.Shared)
+		keep(t, s, ids)
+		keys := s.Keys(ids)
+		for mirror && to.Space(owner("")).Find(keys) < 3 {
+			runtime.Gosched()
+		}
+		sent, err := s.Push(context.Background(), keys)
+		if err != nil || sent != map[bool]int{true: 0, false: 3}[mirror] || found(t, to.Space(owner("")), ids) != 3 {
+			t.Errorf("mirror %v: %d sent, %v", mirror, sent, err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // sealedFiles gives the names of all blocks and states of a folder.
 func sealedFiles(t testing.TB, dir string) (names []string) {
 	t.Helper()
@@ -148,3 +231,26 @@ func sealedFiles(t testing.TB, dir string) (names []string) {
 	}
 	return names
 }
+
+// remote is another folder as a remote.
+type remote struct {
+	*Disk
+	spoil func([]byte) []byte // what it gives instead; nil: what it has
+	err   error               // what it fails with
+}
+
+func (r *remote) Name() string { return "remote" }
+
+func (r *remote) Get(_ context.Context, name string, _ int64) ([]byte, error) {
+	b, err := r.Sealed(name)
+	if err == nil && r.spoil != nil {
+		b = r.spoil(b)
+	}
+	return b, errors.Join(err, r.err)
+}
+
+func (r *remote) Put(_ context.Context, name string, data []byte) error {
+	return errors.Join(r.err, r.Accept(name, data))
+}
+
+func (r *remote) Has(_ context.Context, names []string) (int, error) { return r.Disk.Has(names), r.err }

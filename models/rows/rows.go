@@ -75,6 +75,13 @@ type Options struct {
 	// Secret, of at least 32 bytes, stands for the folder's own: Disks with the same find each
 	// other's blocks. nil: the folder's.
 	Secret []byte
+	// Remote, when not nil, is asked for blocks that are not in the folder.
+	Remote Blobs
+	// Mirror sends each block that is saved here to Remote soon. Without it, Remote is sent only
+	// what a server that ends hands over.
+	Mirror bool
+	// Trouble is told what Remote failed with, once a minute at most; it may be nil.
+	Trouble func(err error)
 
 	disk disk // a test's
 }
@@ -88,8 +95,9 @@ type Disk struct {
 	full   atomic.Bool
 	again  atomic.Int64 // when a full disk is tried again, in nanoseconds since 1970
 	closed atomic.Bool
+	far    *far // nil: there is no remote
 
-	hits, misses, saved, damaged, read, written atomic.Int64
+	hits, misses, saved, damaged, read, written, fetched, sent atomic.Int64
 }
 
 // Stats count since the disk was opened.
@@ -98,6 +106,7 @@ type Stats struct {
 	Saved         int64 // blocks
 	Damaged       int64 // blocks that were not what they were when they were written
 	Read, Written int64 // bytes
+	Fetched, Sent int64 // bytes, from the remote and to it
 	Off           bool
 	Full          bool // nothing new is kept until the disk has room again
 }
@@ -143,6 +152,7 @@ func Open(o Options) (*Disk, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("rows: %s: %w", o.Dir, err), d.disk.Close())
 	}
+	d.openFar()
 	return d, nil
 }
 
@@ -151,6 +161,7 @@ func (d *Disk) Close() error {
 	if d.closed.Swap(true) {
 		return nil
 	}
+	d.far.close()
 	d.off.Store(true)
 	return d.disk.Close()
 }
@@ -363,7 +374,11 @@ func (s *Space) Save(k Key, rows []byte) error {
 
 // save makes a file of parts.
 func (s *Space) save(name string, k Key, head []byte, parts ...[]byte) error {
-	return s.d.keep(name, s.o.Model, k.depth, slices.Concat([][]byte{head}, parts, [][]byte{s.sum(head, parts)})...)
+	if err := s.d.keep(name, s.o.Model, k.depth, slices.Concat([][]byte{head}, parts, [][]byte{s.sum(head, parts)})...); err != nil {
+		return err
+	}
+	s.d.mirror(name)
+	return nil
 }
 
 // keep makes a file of parts, and room for it. Its package's folder is called model.

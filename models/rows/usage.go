@@ -137,6 +137,6 @@ func (u Usage) Of(digest string) bool { return u.dir == packageDir(digest) }
 
 // Stats tells what happened so far.
 func (d *Disk) Stats() Stats {
-	return Stats{d.hits.Load(), d.misses.Load(), d.saved.Load(), d.damaged.Load(), d.read.Load(), d.written.Load(), d.off.Load(),
-		d.full.Load()}
+	return Stats{d.hits.Load(), d.misses.Load(), d.saved.Load(), d.damaged.Load(), d.read.Load(), d.written.Load(),
+		d.fetched.Load(), d.sent.Load(), d.off.Load(), d.full.Load()}
 }

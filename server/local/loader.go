@@ -190,6 +190,14 @@ func (l *Loader) Adapted(m ask.Model, e *catalog.Entry) ask.Model {
 	return m
 }
 
+// HandOver implements [pool.Handing].
+func (l *Loader) HandOver(ctx context.Context, m ask.Model) (ask.Handed, error) {
+	if own, ok := m.(*engine.Model); ok {
+		return engine.Handover(ctx, own)
+	}
+	return ask.Handed{}, nil
+}
+
 // Close releases the cards. Close the models first.
 func (l *Loader) Close() error {
 	l.mu.Lock()

@@ -66,8 +66,8 @@ type LoadedModel struct {
 	Tiers []Tier `json:"tiers"`
 }
 
-// Tier is a place where cache rows of a model lie: card, memory or disk. What came back from it
-// since the model was loaded is counted.
+// Tier is a place where cache rows of a model lie: card, memory, disk, or behind it peer or s3. What
+// came back from it since the model was loaded is counted.
 type Tier struct {
 	Name  string  `json:"name"`
 	Rows  int     `json:"rows,omitempty"` // that it has room for
@@ -80,13 +80,16 @@ type Tier struct {
 
 // Tiers are those that a model has.
 func Tiers(st ask.Stats) []Tier {
-	m, d := st.Memory, st.Disk
-	all := []Tier{{Name: "card", Rows: st.Cells, Used: st.CellsUsed, Hits: st.CachedTokens - min(st.CachedTokens, m.Hits+d.Hits)}}
+	m, d, f := st.Memory, st.Disk, st.Far
+	all := []Tier{{Name: "card", Rows: st.Cells, Used: st.CellsUsed, Hits: st.CachedTokens - min(st.CachedTokens, m.Hits+d.Hits+f.Hits)}}
 	if m.Rows > 0 {
 		all = append(all, Tier{Name: "memory", Rows: m.Rows, Used: m.Used, Hits: m.Hits, In: m.In, Out: m.Out, Saved: m.Saved.Seconds()})
 	}
 	if d.On || d.Hits > 0 || d.Out > 0 {
 		all = append(all, Tier{Name: "disk", Rows: d.Rows, Hits: d.Hits, In: d.In, Out: d.Out, Saved: d.Saved.Seconds()})
+	}
+	if f.Name != "" {
+		all = append(all, Tier{Name: f.Name, Hits: f.Hits, In: f.In, Saved: f.Saved.Seconds()})
 	}
 	return all
 }

@@ -41,6 +41,13 @@ type Adapting interface {
 	Adapted(m ask.Model, e *catalog.Entry) ask.Model
 }
 
+// Handing is a [Loader] whose models can hand their conversations over.
+type Handing interface {
+	// HandOver saves what a model has of conversations, so that another server may go on with them.
+	// It ends with ctx.
+	HandOver(ctx context.Context, m ask.Model) (ask.Handed, error)
+}
+
 // Judge is a [Loader] that can tell, without loading it, that a model does not fit even where no
 // other is loaded.
 type Judge interface {
@@ -60,6 +67,8 @@ type Options struct {
 	MaxLoaded   int           // most models at once; 0: as many as fit
 	MaxQueue    int           // most requests waiting for a load
 	LoadTimeout time.Duration // longest a load may take
+	// Handed is told what each model handed over when everything is closed; it may be nil.
+	Handed func(model string, n ask.Handed, err error)
 }
 
 // Models are the loaded models. Close unloads everything.
@@ -74,6 +83,7 @@ type Models struct {
 	loading int              // models being loaded, those that wait for room left out
 	waiting int              // requests that wait for a load
 	closed  bool
+	end     context.Context  // of Close, once it was called
 	wrong   map[string]error // by name, why a model was not loaded whose answers were not what they should be; gone once it is
 	changed chan struct{}    // closed when something is released, unloaded or loaded; nil: none waits for that
 	loads   sync.WaitGroup
@@ -448,13 +458,36 @@ func (ms *Models) unload(s *slot) {
 	}
 	s.model = nil
 	ms.dying++
+	end := ms.end
 	ms.loads.Go(func() {
+		//rule:D19 ./cmd/axle TestHandsOver drop
+		ms.handOver(end, s.entry.Name.String(), m)
 		_ = m.Close()
 		ms.mu.Lock()
 		defer ms.mu.Unlock()
 		ms.dying--
 		ms.change()
 	})
+}
+
+// handOver has a model hand its conversations over before it is closed for good, within two thirds
+// of the time that is left. A nil end is a model that is unloaded while the server goes on: what it
+// evaluated was saved while it was idle.
+func (ms *Models) handOver(end context.Context, name string, m ask.Model) {
+	h, ok := ms.loader.(Handing)
+	if end == nil || !ok {
+		return
+	}
+	now := time.Now()
+	if by, ok := end.Deadline(); ok {
+		var cancel context.CancelFunc
+		end, cancel = context.WithDeadline(end, now.Add(by.Sub(now)*2/3))
+		defer cancel()
+	}
+	n, err := h.HandOver(end, m)
+	if ms.o.Handed != nil && (n.Texts > 0 || err != nil) {
+		ms.o.Handed(name, n, err)
+	}
 }
 
 // change wakes those that wait for changing.
@@ -549,7 +582,7 @@ func (ms *Models) Loaded() []Running {
 // load that is under way is broken off. A second Close does nothing.
 func (ms *Models) Close(ctx context.Context) error {
 	ms.mu.Lock()
-	ms.closed = true
+	ms.closed, ms.end = true, ctx
 	for _, s := range ms.slots {
 		if s.cancel(); s.model != nil {
 			ms.unload(s)

@@ -73,6 +73,7 @@ func New(c Config) *Backend {
 	b.stats.Memory = ask.MemoryTier{Rows: 300, Used: 20, Bytes: 300 << 11, UsedBytes: 20 << 11, Hits: 7, Out: 20 << 11, In: 7 << 11,
 		Saved: 1500 * time.Millisecond}
 	b.stats.Disk = ask.DiskTier{On: true, Rows: 640, Bytes: 640 << 11, Hits: 3, Out: 5 << 11, In: 3 << 11, Saved: 250 * time.Millisecond}
+	b.stats.Far = ask.FarTier{Name: "peer", Hits: 5, In: 5 << 11, Late: 1, Rate: 117e6, Wait: 2 * time.Millisecond, Saved: time.Second}
 	b.stats.CardTotal = 8 << 30
 	b.stats.CardFree = 8<<30 - c.Info.CardBytes
 	return b
