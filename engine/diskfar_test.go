@@ -70,7 +70,8 @@ func TestFarInTime(t *testing.T) {
 						if late := tier.Late > 0; late != (c.most == 1.05 && !c.far.gone) || tier.Name != "lan" {
 							t.Errorf("%+v", tier)
 						}
-						if _, again, err := run(b, prompts(2, c.tokens, 2)[1].job); err != nil || again.Usage.FirstToken > first[0]*105/100 {
+						_, again, err := run(b, prompts(2, c.tokens, 2)[1].job)
+						if err != nil || again.Usage.FirstToken > first[0]*105/100 {
 							t.Errorf("a prompt that nothing has: %v, %v; alone %v", again.Usage.FirstToken, err, first[0])
 						}
 					}

@@ -10,10 +10,9 @@ import (
 	"testing"
 )
 
-// TestHandsOver (D19): three conversations are evaluated at once at one server, which is told to end
-// before its card was idle. Another process on the same folder finds every whole block of all three.
-// After SIGKILL it finds what was kept until then, and answers; a server with another secret finds
-// nothing.
+// TestHandsOver (D19): three conversations are evaluated at once at one server, which is then told
+// to end. Another process on the same folder finds every whole block of all three. After SIGKILL it
+// finds what was kept until then, and answers; a server with another secret finds nothing.
 func TestHandsOver(t *testing.T) {
 	//proves:D19 two processes on one folder
 	unraced(t)

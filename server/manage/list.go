@@ -66,8 +66,8 @@ type LoadedModel struct {
 	Tiers []Tier `json:"tiers"`
 }
 
-// Tier is a place where cache rows of a model lie: card, memory, disk, or behind it peer or s3. What
-// came back from it since the model was loaded is counted.
+// Tier is a place where cache rows of a model lie: card, memory, disk, or behind it peer or s3.
+// What came back from it since the model was loaded is counted.
 type Tier struct {
 	Name  string  `json:"name"`
 	Rows  int     `json:"rows,omitempty"` // that it has room for
