@@ -46,6 +46,7 @@ function fakeDB() {
 delete globalThis.BroadcastChannel;
 const app = new URL('../ui/app/', import.meta.url).href;
 const { Sync } = await import(app + 'sync.js');
+const { fresh } = await import(app + 'html.js');
 const { leaf } = await import(app + 'merge.js');
 
 class Cut extends Error {}
@@ -61,9 +62,12 @@ async function device(name) {
     if (!d.online || fate === 0) throw new Cut('cut before');
     const r = await fetch(base + path, options);
     const body = await r.arrayBuffer();
+    if (d.cuts && random(6) === 0) await edit(d); // people go on while an answer is on its way
     if (fate === 1) throw new Cut('cut after');
     return new Response(r.status === 204 ? null : body, { status: r.status, headers: r.headers });
   } });
+  d.beside = 0; // turns that were put beside another device's
+  d.sync.how.fresh = () => { d.beside++; return fresh(); };
   // what is there at a change of this device's, as the page marks it
   store.changed.follow((c) => { if (c && !c.shared && c.chat) d.sync.dirty.add(c.chat); });
   return d;
@@ -79,7 +83,7 @@ const say = (chat, what) => { const text = what + ' ' + ++words; shown.set(text,
 
 async function edit(d) {
   const s = d.store, chats = await s.chats();
-  if (!chats.length || (random(40) === 0 && chats.length < 12)) {
+  if (!chats.length || (random(40) === 0 && chats.length < 4)) {
     const c = s.newChat({ title: 'chat ' + ++words });
     const x = s.newTurn(c.id, null, 'user', { text: say(c.id, 'first') });
     c.head = x.id;
@@ -108,8 +112,9 @@ async function edit(d) {
     }
     case 3: await add([turn(x.parent, x.role, 'other words', x.role === 'assistant' ? { state: 'done' } : {})]); return; // edit, again, rewrite
     case 4: { // an answer goes on in its place
-      const end = path.filter((y) => y.role === 'assistant' && y.state !== 'running' && !turns.some((z) => z.parent === y.id)).pop();
-      if (!end) return;
+      const ends = turns.filter((y) => y.role === 'assistant' && y.state !== 'running' && !turns.some((z) => z.parent === y.id)).slice(0, 3);
+      if (!ends.length) return;
+      const end = pick(ends);
       await s.saveTurn({ ...end, text: end.text + ' + ' + say(c.id, 'more'), state: 'done' });
       return;
     }
@@ -167,7 +172,30 @@ async function look(d) {
   try { await d.sync.once(); } catch (e) { if (!(e instanceof Cut)) throw e; }
 }
 
-for (const d of devices) { d.cuts = false; await d.sync.begin(); d.cuts = true; }
+for (const d of devices) { d.cuts = false; await d.sync.begin(); }
+const bad = [];
+{ // First what chance seldom brings: both change one turn, and one changes what the other deletes.
+  const s = a.store, c = s.newChat({ title: 'both' }), q = s.newTurn(c.id, null, 'user', { text: 'q' });
+  const [x, y] = ['x', 'y'].map((text) => s.newTurn(c.id, q.id, 'assistant', { text, state: 'done' }));
+  const after = s.newTurn(c.id, y.id, 'user', { text: 'after y' });
+  await s.saveTurns([q, x, y]);
+  await s.saveChat({ ...c, head: x.id });
+  for (const d of devices) await d.sync.once();
+  await a.store.saveTurn({ ...x, text: 'x, left' });
+  await b.store.saveTurn({ ...x, text: 'x, right' });
+  await a.store.dropTurns(c.id, [y.id]);
+  await b.store.saveTurns([{ ...y, text: 'y, changed' }, after]);
+  for (const d of [a, b, a, b]) await d.sync.once();
+  for (const d of devices) {
+    const turns = await d.store.turns(c.id), texts = turns.map((z) => z.text).sort().join();
+    if (texts !== 'after y,q,x, left,x, right,y, changed') bad.push(`${d.name} has ${texts}`);
+    const of = turns.find((z) => z.text === 'after y')?.parent;
+    if (turns.find((z) => z.id === of)?.text !== 'y, changed') bad.push(`${d.name}: what followed a turn does not follow it any more`);
+  }
+  await a.store.dropChat(c.id);
+  for (const d of devices) await d.sync.once();
+}
+for (const d of devices) d.cuts = true;
 for (let n = 0; n < edits; n++) {
   const d = pick(devices);
   await edit(d);
@@ -182,7 +210,6 @@ for (let n = 0; n < edits; n++) {
 for (const d of devices) { d.online = true; d.cuts = false; while (d.running?.length) await written(d); await d.sync.everything(); }
 for (let n = 0; n < 4; n++) for (const d of devices) await d.sync.once();
 
-const bad = [];
 const all = async (d) => {
   const out = {};
   for (const c of await d.store.chats()) out[c.id] = { chat: c, turns: (await d.store.turns(c.id)).map(({ tab, beat, ...x }) => x) };
@@ -223,6 +250,6 @@ for (const { chat, turns } of Object.values(x)) {
   }
 }
 for (const [text, chat] of shown) if (!removed.has(text) && !deleted.has(chat) && !found.has(text)) bad.push(`lost: "${text}" of ${chat}`);
-console.log(JSON.stringify({ edits, requests: a.requests + b.requests, chats: Object.keys(x).length, reachable, texts: shown.size, removed: removed.size, deleted: deleted.size }));
+console.log(JSON.stringify({ edits, requests: a.requests + b.requests, chats: Object.keys(x).length, reachable, beside: a.beside + b.beside, texts: shown.size, removed: removed.size, deleted: deleted.size }));
 for (const s of bad.slice(0, 12)) console.log(s.slice(0, 600));
 process.exit(bad.length ? 1 : 0);
