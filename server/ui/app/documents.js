@@ -66,7 +66,7 @@ function Collection({ c, opened, toggle, take }) {
       if (name.trim()) told(shelf.rename(c.id, name.trim()));
       setName(null);
     }}><input ref=${field} dir="auto" aria-label=${t('rename')} value=${name} onInput=${(e) => setName(e.target.value)} onKeyDown=${(e) => { if (e.key === 'Escape') { e.stopPropagation(); setName(null); } }} /><button>${t('ok')}</button></form>`
-    : html`<h3><button type="button" class="text fold" aria-expanded=${opened} onClick=${toggle}><${Icon} name=${opened ? 'chevron' : 'right'} size="16" /><span dir="auto">${c.name || t('docs.unnamed')}</span></button></h3>`}
+    : html`<h2><button type="button" class="text fold" aria-expanded=${opened} onClick=${toggle}><${Icon} name=${opened ? 'chevron' : 'right'} size="16" /><span dir="auto">${c.name || t('docs.unnamed')}</span></button></h2>`}
     <p class="dim">${[t(n === 1 ? 'docs.file' : 'docs.count', { n: number(n) }), bytes(c.usage_bytes), c.file_counts.in_progress > 0 && t('docs.reading')].filter(Boolean).join(' · ')}</p></div>
     <div class="does"><button type="button" class="primary" disabled=${!n} onClick=${async () => { await it.go(null); await it.change({ collection: c.id }); location.hash = '#/chat'; }}>${t('docs.ask')}</button><${Button} icon="edit" label=${t('rename')}
       onClick=${() => setName(c.name)} /><${Button} icon="trash" label=${t('docs.delete', { name: c.name })} onClick=${async () => {

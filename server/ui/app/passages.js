@@ -109,6 +109,6 @@ export function Sources({ text, asked, all, open }) {
   const used = all.filter((p) => names.has(p.n));
   const list = used.length ? used : asked;
   if (!list?.length) return null;
-  return html`<div class="sources"><h3 class="small dim">${t(used.length ? 'docs.sources' : 'docs.found')}</h3><ul>${list.map((p) => html`<li key=${p.n}><button type="button" class="piece source" onClick=${() => open(p)}
+  return html`<div class="sources"><p class="small dim">${t(used.length ? 'docs.sources' : 'docs.found')}</p><ul>${list.map((p) => html`<li key=${p.n}><button type="button" class="piece source" onClick=${() => open(p)}
     aria-label=${t('docs.passage', { n: p.n, name: p.name }) + ', ' + place(p)}><b class="num">${p.n}</b><span><b dir="auto">${p.name}</b><small dir="auto">${place(p)}</small><small class="line" dir="auto">${p.text.trim().slice(0, 160)}</small></span></button></li>`)}</ul></div>`;
 }
