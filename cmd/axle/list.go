@@ -44,6 +44,9 @@ func newListCmd() *cobra.Command {
 						}
 					}
 				}
+				if len(list) == 0 {
+					notes = "No model is here yet: axle pull NAME. " + firsts() + "\n"
+				}
 				if err := terminal.Rows(c.OutOrStdout(), "", rows); err != nil || notes == "" {
 					return err
 				}

@@ -137,7 +137,21 @@ func listCatalogue(w io.Writer, all bool) error {
 		more = "- is not known; not yet: axle does not run it yet. CARD OF tells which sizes of cards hold the model; axle plan " +
 			"tells more."
 	}
+	more += " " + firsts()
 	fmt.Fprintln(t, "\nTokens a second are on a Raspberry Pi 5, by the vendor's runtime with one request, as others published them. A "+
 		"size with ? is estimated; a pull asks the hub before it begins.\n"+more)
 	return t.Flush()
+}
+
+// firsts says which model to begin with, by the card's memory.
+func firsts() string {
+	text := "To begin with:"
+	between := " "
+	for _, card := range models.CardSizes {
+		if e := hub.First(card); e != nil {
+			text += fmt.Sprintf("%s%s on a card of %d GB", between, e.Name, card.GB)
+			between = ", "
+		}
+	}
+	return text + "."
 }

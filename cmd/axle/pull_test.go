@@ -80,7 +80,7 @@ func TestPullAndVerify(t *testing.T) {
 	// A few lines help to choose; the whole catalogue is a screen or two.
 	out, _, err = command(t, "pull")
 	if err != nil || !strings.Contains(out, "qwen3:0.6b") || !strings.Contains(out, " GB?") || !strings.Contains(out, "8 or 16 GB") ||
-		!strings.Contains(out, "'axle pull --list'") || strings.Count(out, "\n") > 24 {
+		!strings.Contains(out, "'axle pull --list'") || strings.Count(out, "\n") > 27 {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, _, err = command(t, "pull", "--list")

@@ -101,3 +101,16 @@ func TestSpellings(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
+
+// The model to begin with fits with room to spare, is quick enough to read along, and grows with
+// the card.
+func TestFirst(t *testing.T) {
+	for i, want := range []string{"qwen3:0.6b", "qwen3:1.7b", "qwen3:1.7b"} {
+		if e := hub.First(models.CardSizes[i]); e == nil || e.Name != want {
+			t.Errorf("%d GB: %+v, want %s", models.CardSizes[i].GB, e, want)
+		}
+	}
+	if e := hub.First(models.CardSize{GB: 1, Room: 100 << 20}); e != nil {
+		t.Errorf("a card of 100 MiB: %s", e.Name)
+	}
+}

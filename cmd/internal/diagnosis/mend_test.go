@@ -44,7 +44,8 @@ func TestMend(t *testing.T) {
 		{"a Raspberry Pi 5 that does not look at its slot", map[string]string{kernel: release, "proc/device-tree/model": pi5,
 			"boot/firmware/config.txt": "dtparam=audio=on\n[cm4]\ndtparam=pciex1\n# dtparam=pciex1"}, nil, []string{cards.Reboot},
 			map[string]string{
-				"boot/firmware/config.txt":                      "dtparam=audio=on\n[cm4]\ndtparam=pciex1\n# dtparam=pciex1\n[all]\ndtparam=pciex1\n",
+				"boot/firmware/config.txt": "dtparam=audio=on\n[cm4]\ndtparam=pciex1\n# dtparam=pciex1\n" +
+					"[all]\ndtparam=pciex1\n",
 				"boot/firmware/config.txt.axle-20261128-010203": "dtparam=audio=on\n[cm4]\ndtparam=pciex1\n# dtparam=pciex1"}},
 		{"and one that does and finds nothing", map[string]string{kernel: release, "proc/device-tree/model": pi5,
 			"boot/firmware/config.txt": "dtparam=pciex1\n"}, nil, []string{cards.Reboot},
