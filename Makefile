@@ -11,7 +11,7 @@ CROSS    := aarch64-linux-gnu-gcc
 .DEFAULT_GOAL := help
 GOBUILD   = $(GO) build -trimpath -buildvcs=false -buildmode=pie -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
-.PHONY: help build run test quick ci ci-long kubernetes lint race nocgo asan sweep mutants fuzz rules sim scripted clients-ci clients arm64 bench bench-check bench-torch bench-llamacpp bench-profile ui ui-quick ui-soak ui-vendor proxies settings template-goldens template-truth soak kill-loops valgrind tokenizer-truth pocket hearing search pocket-goldens build-arm64 deb deb-arm64 deb-test dist
+.PHONY: help build run test quick ci ci-long objects kubernetes lint race nocgo asan sweep mutants fuzz rules sim scripted clients-ci clients arm64 bench bench-check bench-torch bench-llamacpp bench-profile ui ui-quick ui-soak ui-vendor proxies settings template-goldens template-truth soak kill-loops valgrind tokenizer-truth pocket hearing search pocket-goldens build-arm64 deb deb-arm64 deb-test dist
 ##@ Everyday
 
 build: ## bin/axle (needs Go and gcc, no SDK and no card)
@@ -55,8 +55,12 @@ ci: ## every lane that CI runs, three at a time; their output is in build/ci
 ci-long: ## what does not fit into ci: a day of requests, all loads compared with a fresh card, minutes of hostile clients, all goldens
 	AXLE_TEST_DAY=10000 AXLE_TEST_FRESH=1 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestDay$$|TestAsFresh$$' -v ./engine
 	AXLE_TEST_MIX=100 AXLE_TEST_GOLDENS=1 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestMemoryOfMix$$|TestGoldens$$' -v ./cmd/axle
-	$(MAKE) kubernetes
+	$(MAKE) kubernetes objects
 	AXLE_TEST_HEARD=300 $(GO) test -tags '$(TAGS)' -count=1 -timeout 20m -run 'TestFresh$$' -v ./models/hearing
+
+objects: ## rows in a real object store, versitygw: a module of its own, which needs the network once
+	cd testdata/objects && if $(GO) mod download; then $(GO) test -count=1 -timeout 30m .; else \
+		echo "objects: SKIPPED: versitygw cannot be fetched; no real object store was asked" >&2; fi
 
 kubernetes: ## the manifests of packaging/kubernetes, with Kubernetes' own types: a module of its own, which needs the network once
 	cd testdata/kubernetes && if $(GO) mod download; then $(GO) test -count=1 .; else \

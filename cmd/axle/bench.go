@@ -133,6 +133,8 @@ pass goes.`,
 		"let this `number` of conversations take turns; each begins with -p tokens, 900 without -p")
 	fl.IntVar(&ask.Turns, "turns", 0,
 		"`turns` of each conversation, with 32 new tokens and an answer of -n, 32 without -n; 0: ten, or as many as fit into the context")
+	fl.IntVar(&ask.Hosts, "hosts", 0,
+		"with --conversations, also measure a turn at another of 2 `machines` over 1 GbE, modelled on a virtual clock")
 	fl.StringVar(&cacheRAM, "cache-ram", "", "`memory` of this machine for --conversations; 0: none (default: as in serve)")
 	fl.StringVar(&cacheDisk, "cache-disk", "",
 		"with --conversations, also measure a turn after a restart, with this `size` on disk, such as 2GB")

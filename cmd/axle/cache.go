@@ -151,7 +151,7 @@ func clearRows(dir string, names []string) (freed int64, err error) {
 // openRows opens the tier on disk that a server was asked for, in the folder dir. A secret that
 // cannot be read is an error: without it the server would find nothing of what others have. What
 // else it cannot open it tells, and does without.
-func (o machineOptions) openRows(dir string) (*rows.Disk, error) {
+func (o machineOptions) openRows(dir string, far remote) (*rows.Disk, error) {
 	var secret []byte
 	if o.rowsSecret != "" {
 		var err error
@@ -176,7 +176,8 @@ func (o machineOptions) openRows(dir string) (*rows.Disk, error) {
 			o.log.Info("rows are kept on disk again")
 		}
 	}
-	d, err := rows.Open(rows.Options{Dir: dir, Size: o.cacheDisk, Off: off, Full: full, Gone: o.events.Gone, Secret: secret})
+	d, err := rows.Open(rows.Options{Dir: dir, Size: o.cacheDisk, Off: off, Full: full, Gone: o.events.Gone, Secret: secret,
+		Remote: far.Blobs, Mirror: far.mirror, Trouble: func(err error) { o.log.Warn("rows from elsewhere", zap.Error(err)) }})
 	if err != nil {
 		off(err)
 		return nil, nil

@@ -6,6 +6,7 @@ import (
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/kvevents"
+	"github.com/axle-llm/axle/server/peers"
 	"github.com/axle-llm/axle/server/pool"
 )
 
@@ -20,6 +21,7 @@ type machine struct {
 	// too.
 	leave func() error
 	close func() error
+	peers *peers.Server // gives rows to other servers; nil: to none
 }
 
 // machineOptions are the settings a machine depends on.
@@ -36,6 +38,9 @@ type machineOptions struct {
 	head       engine.HeadPlace  // where LM heads are computed
 	cacheDisk  int64             // bytes that rows may take on disk; 0: none are kept
 	rows       string            // folder of these; empty: in the store's
+	peers      []string          // other servers whose rows are fetched, and that fetch ours
+	peersCA    string            // file of who vouches for them; empty: those that the system trusts
+	objects    string            // an object store of rows; empty: there is none
 	rowsSecret string            // file of a secret that several servers have; empty: the folder has its own
 	cacheRAM   int64             // bytes of this machine's memory that rows of all models may take; 0: none are kept
 	drafts     map[string]string // model to the package that guesses for it, a name in the store or a folder

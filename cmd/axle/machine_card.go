@@ -72,9 +72,13 @@ func newMachine(o machineOptions) (*machine, error) {
 		lo.Remember = provenDir(st.Dir())
 	}
 	rowsAt := cmp.Or(o.rows, rowsDir(st.Dir()))
-	kept, err := o.openRows(rowsAt)
+	far, err := o.openRemote()
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
+	}
+	kept, err := o.openRows(rowsAt, far)
+	if err != nil {
+		return nil, errors.Join(far.close(err), st.Close())
 	}
 	if lo.Rows = kept; kept != nil {
 		st.GiveWay(kept.Yield)
@@ -85,7 +89,7 @@ func newMachine(o machineOptions) (*machine, error) {
 	}
 	leave := guard(st, o.log)
 	return &machine{store: local.New(st, local.Options{Rows: rowsAt, Heads: provenDir(st.Dir())}),
-		loader: l, puller: newPuller(st), leave: leave,
+		loader: l, puller: newPuller(st), leave: leave, peers: far.server(kept, o),
 		hello: func() (string, error) {
 			cards, err := l.Open()
 			if err != nil {
@@ -105,6 +109,7 @@ func newMachine(o machineOptions) (*machine, error) {
 			if kept != nil {
 				err = errors.Join(err, kept.Close())
 			}
+			err = far.close(err)
 			return errors.Join(err, leave(), st.Close())
 		}}, nil
 }

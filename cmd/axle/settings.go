@@ -154,6 +154,18 @@ var table = []setting{
 		more: "It holds 32 or more random bytes, or a line of 64 or more hexadecimal digits (`openssl rand -hex 32`). Its mode is 0600 " +
 			"and the server's user owns it. By default each folder of rows has a secret of its own.",
 		example: "/etc/axle/rows-secret", read: text(func(s *settings) *string { return &s.runsOn.rowsSecret })},
+	{flag: "peers", kind: "servers", text: "other servers whose evaluated conversations this one fetches, and which may fetch its own",
+		more: "With --rows-secret and --cache-disk, on all of them. A server is HOST, HOST:PORT or https://HOST:PORT. A server that ends " +
+			"hands its conversations over to one of them. docs/cluster.md says how.",
+		example: "board-2,board-3", many: true, read: list(func(s *settings) *[]string { return &s.runsOn.peers })},
+	{flag: "peers-ca", kind: "file", text: "certificates (PEM) of who vouches for peers of https; by default those that the system trusts",
+		example: "/etc/axle/peers.pem", read: text(func(s *settings) *string { return &s.runsOn.peersCA })},
+	{flag: "rows-objects", kind: "place",
+		text: "an object store with the S3 API where evaluated conversations are also kept, and looked for",
+		more: "With --rows-secret and --cache-disk. docs/cluster.md has its form. Its keys are those of AWS_ACCESS_KEY_ID and " +
+			"AWS_SECRET_ACCESS_KEY, or of the file AWS_SHARED_CREDENTIALS_FILE.",
+		example: "s3://axle/rows?endpoint=https://nas:3900&region=garage",
+		read:    text(func(s *settings) *string { return &s.runsOn.objects })},
 	{flag: "no-speculate", text: "never guess tokens ahead", read: yes(func(s *settings) *bool { return &s.runsOn.noSpec })},
 	{flag: "repeatable", text: "give the same answers each time at temperature 0 or with a seed",
 		more: "One request runs at a time, and nothing is reused or guessed: it is slower.",

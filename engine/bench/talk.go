@@ -40,6 +40,9 @@ const (
 	KeptMemory = "memory"              // and on the card
 	KeptNoDisk = "restart"             // nowhere: the model was loaded anew before the turn
 	KeptDisk   = "restart, after disk" // the same, but before it the disk kept them
+
+	KeptNowhere = "moved"             // nowhere: the turn is at another machine
+	KeptOther   = "moved, with peers" // at the machine of the turns before, over the network
 )
 
 // TalkWay is what turns took with rows kept somewhere. Where each prompt token's row came from is
@@ -52,13 +55,14 @@ type TalkWay struct {
 	Card   uint64  `json:"card_rows"`
 	Memory uint64  `json:"memory_rows"`
 	Disk   uint64  `json:"disk_rows"`
-	In     uint64  `json:"in_bytes"` // onto the card
+	Far    uint64  `json:"far_rows,omitempty"` // came from another machine
+	In     uint64  `json:"in_bytes"`           // onto the card
 	Out    uint64  `json:"out_bytes"`
 	Saved  float64 `json:"saved_seconds"` // as the engine reckons it
 }
 
 // Evaluated is how many prompt tokens were in no place.
-func (w *TalkWay) Evaluated() uint64 { return w.Asked - min(w.Asked, w.Card+w.Memory+w.Disk) }
+func (w *TalkWay) Evaluated() uint64 { return w.Asked - min(w.Asked, w.Card+w.Memory+w.Disk+w.Far) }
 
 // Sooner is how many times as soon as in w the first token came in other, by the medians; 0 where
 // that cannot be told.
@@ -155,10 +159,11 @@ func (r *Meter) Rounds(ctx context.Context, g *Talking, n int, w *TalkWay) error
 	w.Room = after.Memory.Rows
 	w.Asked += after.PromptTokens - before.PromptTokens
 	memory, disk := after.Memory.Hits-before.Memory.Hits, after.Disk.Hits-before.Disk.Hits
-	cached := after.CachedTokens - before.CachedTokens
-	w.Memory, w.Disk, w.Card = w.Memory+memory, w.Disk+disk, w.Card+cached-min(cached, memory+disk)
-	w.In += after.Memory.In - before.Memory.In + after.Disk.In - before.Disk.In
+	cached, far := after.CachedTokens-before.CachedTokens, after.Far.Hits-before.Far.Hits
+	w.Memory, w.Disk, w.Far, w.Card = w.Memory+memory, w.Disk+disk, w.Far+far, w.Card+cached-min(cached, memory+disk+far)
+	w.In += after.Memory.In - before.Memory.In + after.Disk.In - before.Disk.In + after.Far.In - before.Far.In
 	w.Out += after.Memory.Out - before.Memory.Out + after.Disk.Out - before.Disk.Out
-	w.Saved += (after.Memory.Saved - before.Memory.Saved + after.Disk.Saved - before.Disk.Saved).Seconds()
+	w.Saved += (after.Memory.Saved - before.Memory.Saved + after.Disk.Saved - before.Disk.Saved + after.Far.Saved -
+		before.Far.Saved).Seconds()
 	return nil
 }

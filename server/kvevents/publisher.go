@@ -103,6 +103,19 @@ func New(events, replay net.Listener, o Options) *Publisher {
 	return p
 }
 
+// Port returns the port of the events, where an address may connect and can reach it; else 0, also
+// of nil.
+func (p *Publisher) Port(from netip.Addr) int {
+	if p == nil || !p.Allows(from) {
+		return 0
+	}
+	at, ok := p.pub.Addr().(*net.TCPAddr)
+	if !ok || at.IP.IsLoopback() && !from.IsLoopback() {
+		return 0
+	}
+	return at.Port
+}
+
 // Allows reports whether an address may connect.
 func (p *Publisher) Allows(a netip.Addr) bool {
 	return a.IsLoopback() || slices.ContainsFunc(p.o.Allowed, func(n netip.Prefix) bool { return n.Contains(a) })

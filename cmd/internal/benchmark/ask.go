@@ -30,6 +30,7 @@ type Ask struct {
 	Head                      string // where LM heads are computed: auto, card or host
 	Against, AgainstModel     string // the other server's kind, and the model's name there; its URL is the last argument
 	Conversations, Turns      int
+	Hosts                     int
 	Compare                   bool // nothing is measured: the arguments are two files
 }
 
@@ -111,7 +112,7 @@ func (a *Ask) server(args []string) (s Server, rest []string, err error) {
 // talks reads what belongs to conversations, which have defaults of their own.
 func (a *Ask) talks(o *Options, given func(flag string) bool) error {
 	if !given("conversations") {
-		for _, flag := range []string{"turns", "cache-ram", "cache-disk"} {
+		for _, flag := range []string{"turns", "cache-ram", "cache-disk", "hosts"} {
 			if given(flag) {
 				return asked("--%s is for --conversations, which says how many there are", flag)
 			}
@@ -130,6 +131,9 @@ func (a *Ask) talks(o *Options, given func(flag string) bool) error {
 	if a.Turns < 0 || a.Turns > maxTurns {
 		return asked("--turns must be between 0 and %d, got %d", maxTurns, a.Turns)
 	}
+	if given("hosts") && a.Hosts != 2 {
+		return asked("--hosts is 2: the next turn of each conversation at another machine, got %d", a.Hosts)
+	}
 	if !given("n-prompt") {
 		a.Prompts = "900"
 	}
@@ -139,7 +143,7 @@ func (a *Ask) talks(o *Options, given func(flag string) bool) error {
 	if strings.Contains(a.Outputs, ",") {
 		return asked("--conversations takes one length of answers, got -n %s", a.Outputs)
 	}
-	o.Talks.Conversations, o.Talks.Turns = a.Conversations, a.Turns
+	o.Talks.Conversations, o.Talks.Turns, o.Talks.Hosts = a.Conversations, a.Turns, a.Hosts
 	return nil
 }
 

@@ -29,6 +29,7 @@ type Talks struct {
 	Turns         int    // of each after its first; 0: ten, or as many as fit
 	Memory        int64  // bytes of this machine's memory that rows may take; 0: this is not measured
 	Disk          int64  // bytes on disk; 0: this is not measured
+	Hosts         int    // 2: the next turn is also measured at another machine; 0: it is not
 	Dir           string // where the disk's are kept while it is measured; empty: where temporary files are
 }
 
@@ -38,7 +39,7 @@ func (f *Options) talk(prompt, context int) (bench.Talk, error) {
 	t := bench.Talk{Conversations: f.Talks.Conversations, Prompt: prompt, Turns: cmp.Or(f.Talks.Turns, talkTurns), New: talkNew,
 		Output: f.Outputs[0]}
 	longest := func() int {
-		if f.Talks.Disk > 0 { // the turn after the restart
+		if f.Talks.Disk > 0 || f.Talks.Hosts > 0 { // the turn after the restart, or the move
 			return t.Longest() + t.New + t.Output
 		}
 		return t.Longest()
@@ -81,6 +82,9 @@ func (r *measuredCard) with(ctx context.Context, f *Options, name string, keep e
 func (r *measuredCard) converse(ctx context.Context, f *Options, name string, progress io.Writer) (m report.Model, err error) {
 	if f.Talks.Disk > 0 && r.virtual {
 		return m, asked("--cache-disk needs a real clock, which a disk takes its time by: AXSIM_CLOCK is virtual")
+	}
+	if f.Talks.Hosts > 0 && r.host == nil {
+		return m, asked("--hosts needs a simulated card with AXSIM_CLOCK=virtual: the network between the machines is modelled")
 	}
 	if shape, ok := plan.Shapes[strings.ToLower(name)]; ok {
 		for _, p := range f.Prompts { // before anything is loaded
@@ -145,6 +149,12 @@ func (r *measuredCard) talk(ctx context.Context, f *Options, name string, prompt
 	if f.Talks.Memory > 0 {
 		tell("and in memory")
 		if err := r.with(ctx, f, name, memory, turns(bench.KeptMemory)); err != nil {
+			return c, err
+		}
+	}
+	if f.Talks.Hosts > 0 {
+		tell("at another machine")
+		if err := r.moved(ctx, f, name, said, again); err != nil {
 			return c, err
 		}
 	}

@@ -1,0 +1,187 @@
+//go:build cgo && !fake && !scripted && linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestPeers: a conversation goes on at another machine, by processes that share no folder. What the
+// other one has evaluated is fetched; and where it is killed, slow, tampered with or has another
+// secret, the answer is the same, token for token, and no wrong row is ever used.
+func TestPeers(t *testing.T) {
+	//proves:G28 processes
+	secret, other := filepath.Join(t.TempDir(), "secret"), filepath.Join(t.TempDir(), "other")
+	for name, digit := range map[string]string{secret: "3f", other: "a7"} {
+		if err := os.WriteFile(name, []byte(strings.Repeat(digit+"b1", 16)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// server is a server with a folder and a card of its own, whose passes are as slow as a large
+	// model's: fetching has to pay.
+	server := func(secret string, peers ...string) (*unit, *process) {
+		u := newUnit(t, "--device", "axcl", "--cache-disk", "256MB", "--cache-ram", "0", "--rows-secret", secret, "--peers",
+			strings.Join(peers, ","))
+		return u, u.start("AXSIM_CLOCK=real", "AXSIM_PROFILE=pi5,load 0,call * 0ns,execute 8ms")
+	}
+	nobody := freeAddr(t)
+	home, a := server(secret, nobody)
+	long := strings.Repeat("the red circle is left of the blue square and the star is above. ", 14)
+	talk := []map[string]string{{"role": "user", "content": long + "What do you see?"}}
+	first, _ := a.chat(talk)
+	talk = append(talk, map[string]string{"role": "assistant", "content": first},
+		map[string]string{"role": "user", "content": "and then?"})
+	files := func() []string {
+		found, _ := filepath.Glob(filepath.Join(home.dir, "models", "rows", "*", strings.Repeat("?", 64)))
+		return found
+	}
+	a.until("has kept five blocks", func() bool { return len(files()) >= 5 })
+	_, alone := server(other, nobody)
+	want, cached := alone.chat(talk)
+	if cached != 0 {
+		t.Fatalf("a server alone has %d tokens", cached)
+	}
+	for _, tt := range []struct {
+		name, secret, at string
+		before           func(t *testing.T)
+		least            int // tokens that were fetched
+	}{
+		{"fetched", secret, home.addr, nil, 256},
+		{"another secret", other, home.addr, nil, 0},
+		{"nobody there", secret, nobody, nil, 0},
+		{"hangs", secret, hangs(t), nil, 0},
+		{"slow", secret, throttled(t, home.addr, 20<<10), nil, 0},
+		{"stopped", secret, home.addr, func(t *testing.T) {
+			if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = a.cmd.Process.Signal(syscall.SIGCONT) })
+		}, 0},
+		{"tampered with", secret, home.addr, func(t *testing.T) {
+			for _, f := range files() {
+				b, err := os.ReadFile(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b[len(b)/2] ^= 1
+				if err := os.WriteFile(f, b, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, 0},
+		{"killed", secret, home.addr, func(t *testing.T) {
+			_ = a.cmd.Process.Kill()
+			a.ends()
+		}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.before != nil {
+				tt.before(t)
+			}
+			_, p := server(tt.secret, tt.at)
+			text, cached := p.chat(talk)
+			if text != want {
+				t.Errorf("it answers %q, a server alone %q", text, want)
+			}
+			if cached < tt.least || tt.least == 0 && cached > 0 {
+				t.Errorf("%d tokens were fetched, want %d", cached, tt.least)
+			}
+			if code := p.stop(); code != 0 {
+				t.Errorf("it ended with %d", code)
+			}
+			p.quiet()
+		})
+	}
+}
+
+// chat asks for an answer, and returns it and how many tokens of the prompt were not evaluated.
+func (p *process) chat(messages []map[string]string) (text string, cached int) {
+	p.t.Helper()
+	b, err := json.Marshal(map[string]any{"model": "pocket", "messages": messages, "stream": false,
+		"options": map[string]any{"temperature": 0, "num_predict": 12}})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r, err := http.Post(p.url+"/api/chat", "application/json", bytes.NewReader(b))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var a struct {
+		Message struct{ Content string }
+		Cached  int `json:"prompt_eval_cached_count"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&a); err != nil || r.StatusCode != http.StatusOK {
+		p.t.Fatalf("%s: %v", r.Status, err)
+	}
+	return a.Message.Content, a.Cached
+}
+
+// hangs is a server that takes connections and says nothing.
+func hangs(t *testing.T) string {
+	t.Helper()
+	return relay(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+}
+
+// throttled passes on what a server says, so many bytes a second.
+func throttled(t *testing.T, to string, rate int) string {
+	t.Helper()
+	return relay(t, func(c net.Conn) {
+		s, err := net.Dial("tcp", to)
+		if err != nil {
+			return
+		}
+		defer s.Close()
+		go func() { _, _ = io.Copy(s, c) }()
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for range tick.C {
+			if _, err := io.CopyN(c, s, int64(rate/20)); err != nil {
+				return
+			}
+		}
+	})
+}
+
+// relay listens, and does something with each connection until the test ends.
+func relay(t *testing.T, with func(net.Conn)) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, conns := make(chan struct{}), make(chan net.Conn, 100)
+	go func() {
+		defer close(done)
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			conns <- c
+			go func() {
+				defer c.Close()
+				with(c)
+			}()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = ln.Close()
+		<-done
+		close(conns)
+		for c := range conns {
+			_ = c.Close()
+		}
+	})
+	return ln.Addr().String()
+}
