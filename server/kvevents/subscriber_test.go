@@ -1,11 +1,15 @@
 package kvevents
 
 import (
+	"encoding/binary"
+	"math"
 	"net"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/axle-llm/axle/internal/zmtp"
 	"github.com/axle-llm/axle/prefix"
 )
 
@@ -67,6 +71,30 @@ func TestSubscriber(t *testing.T) {
 	until(t, "b is told", on(s, b))
 	if s.On(c) {
 		t.Error("what the process before had is still known")
+	}
+}
+
+// TestSubscriberGap: where a number is missing, what was missed is asked for.
+func TestSubscriberGap(t *testing.T) {
+	event := func(n byte) []byte { return batch([][]byte{stored(&block{name: uint64(n), first: true}, "DISK")}) }
+	pub := zmtp.NewPub(listener(t), zmtp.Options{})
+	defer pub.Close()
+	var last atomic.Int64
+	router := zmtp.NewRouter(listener(t), zmtp.Options{}, func(request [][]byte) (reply [][][]byte, err error) {
+		for n := binary.BigEndian.Uint64(request[0]); n <= uint64(last.Load()); n++ {
+			reply = append(reply, [][]byte{[]byte("kv@n@m"), number(n), event(byte(n))})
+		}
+		return append(reply, [][]byte{{}, number(math.MaxUint64), {}}), nil
+	})
+	defer router.Close()
+	s := Subscribe(pub.Addr().String(), router.Addr().String(), nil)
+	defer s.Close()
+	until(t, "it is live", s.Live)
+	until(t, "it has subscribed", func() bool { return pub.Subscriptions() == 1 })
+	last.Store(3)
+	pub.Send([]byte("kv@n@m"), number(3), event(3)) // 1 and 2 were lost
+	for n := range byte(4) {
+		until(t, "all are known", func() bool { return s.On(prefix.Name{7: n}) })
 	}
 }
 
