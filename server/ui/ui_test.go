@@ -390,10 +390,18 @@ func TestVendor(t *testing.T) {
 	}
 	z.Reset()
 	w.Reset(&z)
-	each(t, func(_, src string) { _, _ = io.WriteString(w, src) })
+	largest := "" // table: a browser fetches the English one, and one more
+	each(t, func(name, src string) {
+		if table := strings.Contains(name, "words/") && !strings.HasSuffix(name, "/en.js"); !table {
+			_, _ = io.WriteString(w, src)
+		} else if len(src) > len(largest) {
+			largest = src
+		}
+	})
+	_, _ = io.WriteString(w, largest)
 	_ = w.Close()
 	if z.Len() > 150<<10 {
-		t.Errorf("the page's own code is %d bytes compressed", z.Len())
+		t.Errorf("the page's own code, with the largest table of words, is %d bytes compressed", z.Len())
 	}
 }
 
