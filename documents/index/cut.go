@@ -330,10 +330,7 @@ func short(s string) bool {
 // fits is how many bytes of s, which is not empty, have no more tokens than most, cut between words
 // where there are any.
 func fits(s string, most int) int {
-	if len(s) <= most || Tokens(s) <= most {
-		return len(s)
-	}
-	c := counter{}
+	c := counter{} // it counts no further than it must: what is left of s is as long as a page
 	space := 0
 	for i, r := range s {
 		if c.add(r) > most && i > 0 {

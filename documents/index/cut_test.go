@@ -89,6 +89,16 @@ func TestCutCovers(t *testing.T) {
 	})
 }
 
+// TestCutLong: a page of two million characters without an end of a sentence, as a PDF may have
+// it, is cut in one pass. With a pass for each passage it would take most of an hour.
+func TestCutLong(t *testing.T) {
+	text := strings.Repeat("卡", 2<<20)
+	list := index.Cut(&index.Document{Pages: []index.Page{{Text: text}}}, index.Cutting{Tokens: index.LeastTokens})
+	if n := (len(text)/3 + index.LeastTokens - 1) / index.LeastTokens; len(list) != n || list[n-1].End != len(text) {
+		t.Errorf("%d passages, want %d", len(list), n)
+	}
+}
+
 func TestTerms(t *testing.T) {
 	for _, c := range []struct {
 		text string

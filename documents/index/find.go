@@ -59,7 +59,11 @@ func (s *Shelf) Find(ctx context.Context, collections []string, question string,
 			if err := ctx.Err(); err != nil {
 				return "", err
 			}
-			return open.passage(sets[h.Segment].entry.File, segments[h.Segment].Passage(h.Passage))
+			text, err := open.passage(sets[h.Segment].entry.File, segments[h.Segment].Passage(h.Passage))
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrNotFound) {
+				return "", nil // it was deleted meanwhile, and is left out below
+			}
+			return text, err
 		})
 		if err != nil {
 			return nil, err

@@ -36,7 +36,7 @@ type Library struct {
 type rooted struct{ *folder.Root }
 
 func (r rooted) Lock() (func() error, error) {
-	f, err := r.Root.Lock(".lock", true, time.Now())
+	f, err := r.Root.Lock(lockFile, true, time.Now())
 	if errors.Is(err, errors.ErrUnsupported) {
 		return func() error { return nil }, nil
 	}
@@ -46,11 +46,15 @@ func (r rooted) Lock() (func() error, error) {
 	return f.Close, nil
 }
 
-// OpenLibrary opens a folder, which is made where it is not there. One process may have it open.
-// Errors: the file system's, folder.ErrHeld.
+// OpenLibrary opens a folder, which is made where it is not there. One process may have it open. A
+// folder with anything else in it is refused, and left as it is: what a Library does not know in
+// its folders, it removes. Errors: the file system's, folder.ErrHeld.
 func OpenLibrary(dir string, l Limits) (*Library, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("index: %w", err)
+	}
+	if err := own(dir); err != nil {
+		return nil, err
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("index: the folder of documents must be private: %w", err)
@@ -60,6 +64,34 @@ func OpenLibrary(dir string, l Limits) (*Library, error) {
 		return nil, fmt.Errorf("index: %w", err)
 	}
 	return newLibrary(rooted{root}, l)
+}
+
+// own refuses a folder of other things: one that no Library had open, and that has more than what
+// a new disk has.
+func own(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("index: %w", err)
+	}
+	other := ""
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == lockFile:
+			return nil
+		case !isShelf(e) && name != "lost+found" && !strings.HasPrefix(name, "."):
+			other = name
+		}
+	}
+	if other != "" {
+		return fmt.Errorf("index: the folder has other files (%q): name an empty one, or one that is not there yet", other)
+	}
+	return nil
+}
+
+// isShelf says whether an entry of a Library's folder may be an owner's folder, as Of names them.
+func isShelf(e fs.DirEntry) bool {
+	b, err := hex.DecodeString(e.Name())
+	return e.IsDir() && err == nil && len(b) == shelfName
 }
 
 func newLibrary(d folder.Disk, l Limits) (*Library, error) {
@@ -86,7 +118,7 @@ func (l *Library) Close() error {
 // system's.
 func (l *Library) Of(owner string) (*Shelf, error) {
 	sum := sha256.Sum256([]byte("axle: documents of " + owner))
-	return l.shelf(hex.EncodeToString(sum[:16]))
+	return l.shelf(hex.EncodeToString(sum[:shelfName]))
 }
 
 func (l *Library) shelf(name string) (*Shelf, error) {
@@ -111,7 +143,7 @@ func (l *Library) shelf(name string) (*Shelf, error) {
 func (l *Library) All() (list []*Shelf, err error) {
 	entries, err := l.disk.ReadDir(".")
 	for _, e := range entries {
-		if !e.IsDir() {
+		if !isShelf(e) {
 			continue
 		}
 		s, serr := l.shelf(e.Name())
@@ -142,6 +174,8 @@ type collection struct {
 }
 
 const (
+	lockFile   = ".lock"
+	shelfName  = 16 // bytes of the hash that a shelf's folder is named by
 	aboutFile  = "about.json"
 	fileSuffix = ".json"
 	dataSuffix = ".data"

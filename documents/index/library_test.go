@@ -108,6 +108,96 @@ func TestLibraryFull(t *testing.T) {
 	}
 }
 
+// TestLibraryOther: a folder of other files is refused and left as it is, and what somebody puts
+// beside the owners' folders is left alone.
+func TestLibraryOther(t *testing.T) {
+	dir := t.TempDir()
+	letter := filepath.Join(dir, "letters", "home.pdf")
+	err := errors.Join(os.Mkdir(filepath.Dir(letter), 0o755), os.WriteFile(letter, []byte("dear"), 0o644), os.Chmod(dir, 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := OpenLibrary(dir, Limits{}); err == nil || !strings.Contains(err.Error(), `"letters"`) {
+		t.Errorf("it was opened: %v %v", l, err)
+	}
+	if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != 0o755 {
+		t.Errorf("its mode: %v %v", st.Mode(), err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, lockFile), nil, 0o600); err != nil { // as if a Library had been here first
+		t.Fatal(err)
+	}
+	l := open(t, dir, Limits{})
+	add(t, of(t, l, "ann"), "a.md", "text")
+	if list, err := l.All(); err != nil || len(list) != 1 {
+		t.Errorf("%d owners, want one: %v", len(list), err)
+	}
+	if b, err := os.ReadFile(letter); err != nil || string(b) != "dear" {
+		t.Errorf("the letter: %q %v", b, err)
+	}
+	empty := t.TempDir() // a new disk, and what desktops leave
+	err = errors.Join(os.Mkdir(filepath.Join(empty, "lost+found"), 0o700), os.WriteFile(filepath.Join(empty, ".DS_Store"), nil, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	open(t, empty, Limits{})
+}
+
+// TestLibraryGone: where one of the texts that were found is gone meanwhile, the others are given.
+func TestLibraryGone(t *testing.T) {
+	s := of(t, open(t, t.TempDir(), Limits{}), "ann")
+	c, err := s.Create(Collection{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []File
+	for _, text := range []string{"a hot card", "a hot fan"} {
+		f := add(t, s, "a.md", text)
+		if _, err = s.Attach(c.ID, f.ID, nil, Cutting{}); err == nil {
+			err = s.Index(t.Context(), c.ID, f.ID, plain)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	s.mu.Lock()
+	err = s.remove(files[0].ID + textSuffix)
+	s.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Find(t.Context(), []string{c.ID}, "hot", Looking{})
+	if err != nil || len(found) != 1 || found[0].File != files[1].ID {
+		t.Errorf("%+v %v", found, err)
+	}
+}
+
+// TestLibraryFailFull: a file that cannot be read has failed, though there is no room to write that
+// down: a client that waits for it ends. A vector store that there is no room for leaves nothing.
+func TestLibraryFailFull(t *testing.T) {
+	s := of(t, open(t, t.TempDir(), Limits{}), "ann")
+	c, err := s.Create(Collection{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := add(t, s, "a.md", "text")
+	if _, err := s.Attach(c.ID, f.ID, nil, Cutting{}); err != nil {
+		t.Fatal(err)
+	}
+	s.used = s.lib.Bytes
+	if err := s.Fail(c.ID, f.ID, "invalid_file", "it is blank"); !errors.Is(err, ErrFull) {
+		t.Errorf("%v, want that it is full", err)
+	}
+	if e, err := s.Entry(c.ID, f.ID); err != nil || e.Status != Failed || e.Message != "it is blank" {
+		t.Errorf("%+v %v", e, err)
+	}
+	if c, err := s.Create(Collection{}); !errors.Is(err, ErrFull) {
+		t.Errorf("a vector store without room: %v", err)
+	} else if _, err := s.lib.disk.Stat(s.at(c.ID)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its folder stays: %v", err)
+	}
+}
+
 // TestDeletedMeanwhile: nothing of a file that is deleted while it is read stays.
 func TestDeletedMeanwhile(t *testing.T) {
 	//proves:T17 documents that are deleted

@@ -151,6 +151,7 @@ func (s *Shelf) Create(c Collection) (Collection, error) {
 		err = s.lib.disk.SyncDir(s.dir)
 	}
 	if err != nil {
+		_ = s.lib.disk.Remove(s.at(c.ID)) // where nothing is in it: else each try leaves one until the next start
 		return c, fmt.Errorf("index: %w", err)
 	}
 	s.collections[c.ID] = &collection{c, map[string]*Entry{}}
@@ -348,9 +349,20 @@ func (s *Shelf) SetAttributes(id, file string, attributes map[string]any) (Entry
 	return s.change(id, file, func(e *Entry) { e.Attributes = maps.Clone(attributes) })
 }
 
-// Fail notes why a file of a collection cannot be searched. Errors: ErrNotFound, the file system's.
+// Fail notes why a file of a collection cannot be searched. Where there is no room to write that
+// down, it is told until the next start, which tries again. Errors: ErrNotFound, ErrFull, the file
+// system's.
 func (s *Shelf) Fail(id, file, code, message string) error {
-	_, err := s.change(id, file, func(e *Entry) { e.Status, e.Code, e.Message = Failed, code, clip(message, 500) })
+	fail := func(e *Entry) { e.Status, e.Code, e.Message = Failed, code, clip(message, 500) }
+	_, err := s.change(id, file, fail)
+	if err == nil || errors.Is(err, ErrNotFound) {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.collections[id]; c != nil && c.entries[file] != nil {
+		fail(c.entries[file])
+	}
 	return err
 }
 
