@@ -324,10 +324,56 @@ type searched struct {
 	}
 }
 
+// TestDocumentsExpiry: expires_after is kept by a change that does not say it, and ended by null.
+func TestDocumentsExpiry(t *testing.T) {
+	r := documentsRig(t, readPlain)
+	var store struct {
+		ID    string
+		After *struct{ Days int } `json:"expires_after"`
+	}
+	r.ask("", "POST", "/v1/vector_stores", `{"expires_after":{"anchor":"last_active_at","days":3}}`, &store)
+	for _, c := range []struct {
+		body string
+		days int
+	}{{`{"name":"a"}`, 3}, {`{"expires_after":{"anchor":"last_active_at","days":5}}`, 5}, {`{"expires_after":null}`, 0}} {
+		store.After = nil
+		r.ask("", "POST", "/v1/vector_stores/"+store.ID, c.body, &store)
+		if days := store.After; days == nil && c.days != 0 || days != nil && days.Days != c.days {
+			t.Errorf("%s: %+v, want %d days", c.body, days, c.days)
+		}
+	}
+}
+
+// TestDocumentsHalf: a vector store that has no room for all of its files is not made at all.
+func TestDocumentsHalf(t *testing.T) {
+	const room = 3000
+	r := limitedRig(t, readPlain, index.Limits{Bytes: room})
+	var ids []string
+	for range 8 {
+		ids = append(ids, `"`+r.upload("", "a.md", "a")+`"`)
+	}
+	var state struct {
+		Used int `json:"used_bytes"`
+	}
+	r.ask("", "GET", "/api/axle/documents", "", &state)
+	r.upload("", "fill.md", strings.Repeat("x", room-state.Used-600)) // 600 bytes are some records
+	if a := r.do("POST", "/v1/vector_stores", `{"file_ids":[`+strings.Join(ids, ",")+`]}`); a.code != http.StatusInsufficientStorage {
+		t.Errorf("%d %s", a.code, a.body)
+	}
+	if a := r.do("GET", "/v1/vector_stores", ""); !strings.Contains(a.body, `"data":[]`) {
+		t.Error(a.body)
+	}
+}
+
 // documentsRig is a server that keeps documents.
 func documentsRig(t *testing.T, read index.Reader, keys ...access.Line) *rig {
 	t.Helper()
-	lib, err := index.OpenLibrary(filepath.Join(t.TempDir(), "documents"), index.Limits{File: 1 << 20})
+	return limitedRig(t, read, index.Limits{File: 1 << 20}, keys...)
+}
+
+func limitedRig(t *testing.T, read index.Reader, limits index.Limits, keys ...access.Line) *rig {
+	t.Helper()
+	lib, err := index.OpenLibrary(filepath.Join(t.TempDir(), "documents"), limits)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package documents
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"unicode/utf8"
@@ -58,9 +59,21 @@ func storeOf(c index.Collection, n index.Counts, bytes int64) vectorStore {
 type change struct {
 	Name     *string           `json:"name"`
 	Files    []string          `json:"file_ids"`
-	After    *expiresAfter     `json:"expires_after"`
+	After    expiry            `json:"expires_after"`
 	Metadata map[string]string `json:"metadata"`
 	Chunking *chunking         `json:"chunking_strategy"`
+}
+
+// expiry is what a body says of expires_after: nothing, null, which ends it, or how it is.
+type expiry struct {
+	said bool
+	is   *expiresAfter
+}
+
+// UnmarshalJSON notes that something was said, null too.
+func (e *expiry) UnmarshalJSON(b []byte) error {
+	e.said = true
+	return json.Unmarshal(b, &e.is)
 }
 
 // chunking is how files are cut.
@@ -88,7 +101,7 @@ func (c *change) check() error {
 	if c.Name != nil && (len(*c.Name) > maxName || !utf8.ValidString(*c.Name)) {
 		return body.Fail(http.StatusBadRequest, "name has more than %d bytes", maxName)
 	}
-	if a := c.After; a != nil && (a.Anchor != "last_active_at" || a.Days < 1 || a.Days > maxDays) {
+	if a := c.After.is; a != nil && (a.Anchor != "last_active_at" || a.Days < 1 || a.Days > maxDays) {
 		return body.Fail(http.StatusBadRequest, "expires_after needs the anchor last_active_at, and days from 1 to %d", maxDays)
 	}
 	if len(c.Metadata) > maxMetadata {
@@ -109,8 +122,11 @@ func (c *change) apply(to *index.Collection) {
 	if c.Name != nil {
 		to.Name = *c.Name
 	}
-	if c.After != nil {
-		to.Days = c.After.Days
+	if c.After.said {
+		to.Days = 0
+	}
+	if c.After.is != nil {
+		to.Days = c.After.is.Days
 	}
 	if c.Metadata != nil {
 		to.Metadata = c.Metadata
@@ -161,6 +177,8 @@ func (d *Documents) Create(x *request.Exchange) error {
 	}
 	for _, f := range c.Files {
 		if _, err := d.attach(x, s, col.ID, f, nil, cut); err != nil {
+			d.work.drop(s, col.ID, "")
+			_ = s.Delete(col.ID) // the client was not told its id
 			return err
 		}
 	}
