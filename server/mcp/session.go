@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,11 +112,16 @@ func (t *Tools) open(ctx context.Context, s *spec) (*session, error) {
 // way is how a server is reached.
 func (t *Tools) way(ctx context.Context, s *spec, se *session) (sdk.Transport, error) {
 	if s.remote() {
-		rt := &remote{headers: s.headers, base: t.http}
-		return &sdk.StreamableClientTransport{Endpoint: s.url, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: maxMessage,
-			HTTPClient: &http.Client{Transport: rt, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
-				return fmt.Errorf("it leads on to %s: give url that address if you trust it", text(r.URL.Host, 100))
-			}}}, nil
+		at, err := url.Parse(s.url)
+		if err != nil {
+			return nil, errors.New("its url is no address")
+		}
+		rt := &remote{at: at, headers: s.headers, base: t.http}
+		hc := &http.Client{Transport: rt, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+			return fmt.Errorf("it leads on to %s: give url that address if you trust it", text(r.URL.Host, 100))
+		}}
+		return &sdk.StreamableClientTransport{Endpoint: at.Scheme + "://" + at.Host, HTTPClient: hc, MaxRetries: -1,
+			DisableStandaloneSSE: true, MaxEventSize: maxMessage}, nil
 	}
 	l, err := t.place.start(ctx, s, t.logged(se))
 	if err != nil {
@@ -155,6 +161,7 @@ func (se *session) list(ctx context.Context) error {
 		se.grant()
 		r, err := se.cs.ListTools(ctx, p)
 		if err != nil {
+			se.stale.Store(true)
 			return err
 		}
 		all = append(all, r.Tools...)
@@ -219,14 +226,17 @@ func (m *metered) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// remote adds a server's headers to each request, and bounds what comes back.
+// remote sends requests to a server's address, adds its headers, and bounds what comes back. Who
+// asks knows only the address's host: errors quote it, and paths and queries may hold secrets.
 type remote struct {
+	at      *url.URL
 	headers map[string]string
 	base    http.RoundTripper
 }
 
 func (r *remote) RoundTrip(q *http.Request) (*http.Response, error) {
 	q = q.Clone(q.Context())
+	q.URL = r.at
 	for k, v := range r.headers {
 		q.Header.Set(k, v)
 	}

@@ -62,6 +62,9 @@ func (t *Tools) release(s *server, owner string, sl *slot) {
 
 // ready makes a slot's session one that can be asked. The slot's turn is the caller's.
 func (t *Tools) ready(ctx context.Context, s *server, sl *slot) (Listed, error) {
+	if sl.over { // its server ended while this call waited for its turn: what it would start nothing would end
+		return Listed{}, body.Fail(404, "there is no tool server %q here any more", s.spec.name)
+	}
 	if se := sl.session; se != nil && se.over() {
 		t.ends(se, nil)
 		t.let(sl)
@@ -87,6 +90,9 @@ func (t *Tools) ready(ctx context.Context, s *server, sl *slot) (Listed, error) 
 	se := sl.session
 	if se.stale.Load() || time.Since(se.listed) > listedFor {
 		if err := se.list(ctx); err != nil {
+			if ctx.Err() != nil { // who asked has gone; other calls of the session go on
+				return Listed{}, context.Cause(ctx)
+			}
 			t.let(sl)
 			return Listed{}, t.failed(ctx, s, sl, "does not say what it offers", err)
 		}
@@ -244,6 +250,7 @@ func (t *Tools) endAll(s *server) {
 	}
 	for _, sl := range all {
 		sl.turn <- struct{}{}
+		sl.over = true
 		t.let(sl)
 		<-sl.turn
 	}

@@ -78,6 +78,7 @@ type slot struct {
 	failures int
 	notYet   time.Time // before this it is not started again
 	err      error     // why
+	over     bool      // nothing is started again
 
 	running atomic.Pointer[session] // for who cannot wait for the turn
 	idle    *time.Timer             // these are under Tools.mu

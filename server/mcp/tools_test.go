@@ -414,6 +414,43 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// A call whose server ends before its turn starts nothing: nothing would end it.
+func TestReloadMeanwhile(t *testing.T) {
+	tools := opened(t, played("s", "good"))
+	s := tools.servers["s"]
+	sl := tools.slot(s, "")
+	for _, old := range tools.set(nil) {
+		tools.endAll(old)
+	}
+	sl.turn <- struct{}{}
+	if _, err := tools.ready(t.Context(), s, sl); err == nil || !strings.Contains(err.Error(), "any more") {
+		t.Error(err)
+		tools.let(sl)
+	}
+	<-sl.turn
+	tools.release(s, "", sl)
+}
+
+// A list that nobody waits for any more ends no session: other calls use it.
+func TestCancelledList(t *testing.T) {
+	tools := opened(t, played("s", "good"))
+	before := call(t, tools, "", "s__pid", "")
+	s := tools.servers["s"]
+	sl := s.slots[""]
+	sl.session.stale.Store(true)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	sl.turn <- struct{}{}
+	_, err := tools.ready(ctx, s, sl)
+	<-sl.turn
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if after := call(t, tools, "", "s__pid", ""); after != before {
+		t.Errorf("process %s, and then %s", before, after)
+	}
+}
+
 // Servers reached by HTTP that hang, flood and lead elsewhere.
 func TestHostileHTTP(t *testing.T) {
 	var asked atomic.Int64
@@ -421,6 +458,9 @@ func TestHostileHTTP(t *testing.T) {
 	defer elsewhere.Close()
 	quit := make(chan struct{})
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery != "key=secret" {
+			t.Errorf("asked for %s", r.URL)
+		}
 		switch r.URL.Path {
 		case "/hangs":
 			select {
@@ -450,7 +490,7 @@ func TestHostileHTTP(t *testing.T) {
 	defer close(quit)
 	for _, path := range []string{"/hangs", "/leads", "/floods", "/floods-events", "/html"} {
 		t.Run(path, func(t *testing.T) {
-			tools := opened(t, `"s": {"url": "`+web.URL+path+`", "headers": {"Authorization": "Bearer secret"}}`)
+			tools := opened(t, `"s": {"url": "`+web.URL+path+`?key=secret", "headers": {"Authorization": "Bearer secret"}}`)
 			tools.starts = 2 * time.Second
 			if path != "/hangs" {
 				tools.starts = time.Minute
@@ -463,6 +503,15 @@ func TestHostileHTTP(t *testing.T) {
 	}
 	if asked.Load() > 0 {
 		t.Error("the headers went to another server")
+	}
+	core, logs := observer.New(zap.InfoLevel)
+	gone := opened(t, `"s": {"url": "http://127.0.0.1:1/secret/mcp?key=secret"}`, func(o *Options) { o.Log = zap.New(core) })
+	got := call(t, gone, "", "s__t", "")
+	for _, e := range logs.All() {
+		got += fmt.Sprintln(e.Message, e.ContextMap())
+	}
+	if !strings.Contains(got, "127.0.0.1:1") || strings.Contains(got, "secret") {
+		t.Error(got)
 	}
 }
 
