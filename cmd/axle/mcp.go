@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 
 	"go.uber.org/zap"
@@ -15,6 +16,26 @@ type mcpSettings struct {
 	socket string // behind which systemd starts them; "": we do
 }
 
+// own are the files and folders that are this server's alone: secrets, and what its users wrote.
+func (s *settings) own(store string) (paths []string) {
+	all := []string{s.keysFile, s.tlsKey, s.runsOn.rowsSecret, s.runsOn.rows, s.chats.dir, store}
+	if s.documents.folder != noDocuments {
+		all = append(all, s.documents.folder)
+	}
+	if store != "" {
+		all = append(all, filepath.Join(store, "tls"))
+	}
+	if s.runsOn.objects != "" {
+		all = append(all, os.Getenv("AWS_SHARED_CREDENTIALS_FILE"))
+	}
+	for _, p := range all {
+		if p != "" {
+			paths = append(paths, p)
+		}
+	}
+	return paths
+}
+
 // tools reads the file of MCP servers. None of them can open what this server keeps to itself, even
 // where it runs as the same user.
 func (s *service) tools() (*mcp.Tools, error) {
@@ -22,14 +43,7 @@ func (s *service) tools() (*mcp.Tools, error) {
 		return nil, nil
 	}
 	o := mcp.Options{File: s.mcp.file, Socket: s.mcp.socket, Version: version, LogPrompts: s.settings.server.LogPrompts, Log: s.log}
-	for _, hide := range []string{s.keysFile, s.tlsKey, s.machine.store.Dir()} {
-		if hide != "" {
-			o.Hide = append(o.Hide, hide)
-		}
-	}
-	if s.machine.store.Dir() != "" {
-		o.Hide = append(o.Hide, filepath.Join(s.machine.store.Dir(), "tls"))
-	}
+	o.Hide = s.own(s.machine.store.Dir())
 	t, err := mcp.New(o)
 	if err != nil {
 		return nil, err
