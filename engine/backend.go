@@ -275,8 +275,7 @@ func (b *cardBackend) Close() error {
 			}
 			return err
 		})
-		b.m.diskTier.close()
-		err = errors.Join(err, b.m.heads.close(), b.closer())
+		err = errors.Join(err, b.m.diskTier.close(), b.m.heads.close(), b.closer())
 		if err != nil {
 			err = fmt.Errorf("engine: closing %s: %w", b.info.Name, err)
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -21,10 +22,11 @@ import (
 // the card is idle, and now and then while it is busy.
 
 const (
-	diskTexts = 32       // ended texts that wait to be saved; older ones are forgotten
-	diskReads = 4        // sequences that wait for the disk at a time: each has a few blocks in memory
-	diskEvery = 64       // passes between two pieces that are saved while the card is busy
-	diskRate  = 40 * 1e6 // bytes a second that a disk is assumed to read, until one was measured
+	diskTexts = 32               // ended texts that wait to be saved; older ones are forgotten
+	diskReads = 4                // sequences that wait for the disk at a time: each has a few blocks in memory
+	diskEvery = 64               // passes between two pieces that are saved while the card is busy
+	diskEnd   = 10 * time.Second // for reads and writes to end
+	diskRate  = 40 * 1e6         // bytes a second that a disk is assumed to read, until one was measured
 )
 
 // diskTier is one model's use of a disk. Its fields belong to the worker, except those that say
@@ -479,11 +481,24 @@ func (d *diskTier) stats() DiskTier {
 		Saved: time.Duration(d.near.saved.Load())}
 }
 
-// close waits for reads and writes to end. The worker must not use the model any more.
-func (d *diskTier) close() {
+// close waits for reads and writes to end, for a while. What hangs is left behind, which is an
+// error: it uses nothing of the model's. The worker must not use the model any more.
+func (d *diskTier) close() error {
 	if d == nil {
-		return
+		return nil
 	}
 	d.once.Do(func() { close(d.closed) })
-	d.tasks.Wait()
+	ended := make(chan struct{})
+	go func() {
+		d.tasks.Wait()
+		close(ended)
+	}()
+	t := time.NewTimer(diskEnd)
+	defer t.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-t.C:
+		return fmt.Errorf("the disk with rows does not answer: what reads and writes there is left behind after %v", diskEnd)
+	}
 }

@@ -176,7 +176,14 @@ func (o machineOptions) openRows(dir string, far remote) (*rows.Disk, error) {
 			o.log.Info("rows are kept on disk again")
 		}
 	}
-	d, err := rows.Open(rows.Options{Dir: dir, Size: o.cacheDisk, Off: off, Full: full, Gone: o.events.Gone, Secret: secret,
+	slow := func(err error) {
+		if err != nil {
+			o.log.Warn("prompts are evaluated without rows on disk", zap.Error(err))
+		} else {
+			o.log.Info("rows are read from disk again")
+		}
+	}
+	d, err := rows.Open(rows.Options{Dir: dir, Size: o.cacheDisk, Off: off, Full: full, Slow: slow, Gone: o.events.Gone, Secret: secret,
 		Remote: far.Blobs, Mirror: far.mirror, Trouble: func(err error) { o.log.Warn("rows from elsewhere", zap.Error(err)) }})
 	if err != nil {
 		off(err)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -82,7 +83,7 @@ var ErrHeld = errors.New("another process holds the lock")
 
 // Root is a real folder: a [Disk] but for the lock.
 type Root struct {
-	root *os.Root
+	root atomic.Pointer[os.Root]
 	dir  string
 	perm fs.FileMode
 }
@@ -97,13 +98,27 @@ func Open(dir string, perm fs.FileMode) (*Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Root{root, abs, perm}, nil
+	r := &Root{dir: abs, perm: perm}
+	r.root.Store(root)
+	return r, nil
 }
+
+// Reopen opens the folder anew by its path, for handles that a file server no longer knows. Calls
+// at work end as they would; the system closes what they used once none does.
+func (r *Root) Reopen() error {
+	root, err := os.OpenRoot(r.dir)
+	if err == nil {
+		r.root.Store(root)
+	}
+	return err
+}
+
+func (r *Root) at() *os.Root { return r.root.Load() }
 
 // Open opens a regular file for reading.
 func (r *Root) Open(name string) (File, error) {
-	//rule:T1 ./models/store TestOddBlobs regular.Open(r.root, name) => r.root.Open(name)
-	f, err := regular.Open(r.root, name)
+	//rule:T1 ./models/store TestOddBlobs regular.Open(r.at(), name) => r.at().Open(name)
+	f, err := regular.Open(r.at(), name)
 	if err != nil {
 		return nil, err
 	}
@@ -112,32 +127,32 @@ func (r *Root) Open(name string) (File, error) {
 
 // Create opens a file for reading and writing, and makes it where it is not there.
 func (r *Root) Create(name string) (File, error) {
-	if st, err := r.root.Stat(name); err == nil && !st.Mode().IsRegular() {
+	if st, err := r.at().Stat(name); err == nil && !st.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: regular.ErrNot}
 	}
-	f, err := r.root.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, r.perm)
+	f, err := r.at().OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, r.perm)
 	if err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
-func (r *Root) Rename(old, new string) error               { return r.root.Rename(old, new) }
-func (r *Root) Remove(name string) error                   { return r.root.Remove(name) }
-func (r *Root) Stat(name string) (fs.FileInfo, error)      { return r.root.Stat(name) }
-func (r *Root) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(r.root.FS(), name) }
-func (r *Root) Close() error                               { return r.root.Close() }
+func (r *Root) Rename(old, new string) error               { return r.at().Rename(old, new) }
+func (r *Root) Remove(name string) error                   { return r.at().Remove(name) }
+func (r *Root) Stat(name string) (fs.FileInfo, error)      { return r.at().Stat(name) }
+func (r *Root) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(r.at().FS(), name) }
+func (r *Root) Close() error                               { return r.at().Close() }
 
 // Touch sets a file's time.
-func (r *Root) Touch(name string, at time.Time) error { return r.root.Chtimes(name, at, at) }
+func (r *Root) Touch(name string, at time.Time) error { return r.at().Chtimes(name, at, at) }
 
 // Path is the real path of a file.
 func (r *Root) Path(name string) string { return filepath.Join(r.dir, name) }
 
 // Mkdir makes a folder. It is no error when it exists.
 func (r *Root) Mkdir(name string) error {
-	err := r.root.Mkdir(name, r.perm|r.perm>>2&0o111)
-	if st, serr := r.root.Stat(name); errors.Is(err, fs.ErrExist) && serr == nil && st.IsDir() {
+	err := r.at().Mkdir(name, r.perm|r.perm>>2&0o111)
+	if st, serr := r.at().Stat(name); errors.Is(err, fs.ErrExist) && serr == nil && st.IsDir() {
 		return nil
 	}
 	return err
@@ -145,7 +160,7 @@ func (r *Root) Mkdir(name string) error {
 
 // SyncDir makes last what was created, renamed or removed in a folder.
 func (r *Root) SyncDir(name string) error {
-	f, err := r.root.Open(name)
+	f, err := r.at().Open(name)
 	if err != nil {
 		return err
 	}
@@ -178,7 +193,7 @@ func (r *Root) Lock(name string, create bool, end time.Time) (*os.File, error) {
 	if !end.IsZero() {
 		how |= unix.LOCK_NB
 	}
-	f, err := r.root.OpenFile(name, flag, r.perm)
+	f, err := r.at().OpenFile(name, flag, r.perm)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func named(name string) error {
 }
 
 // Sealed returns a file as it lies in the folder, for another server to [Disk.Accept]. Errors: one
-// for which errors.Is(err, fs.ErrNotExist) holds where there is none, ErrOff, the disk's.
+// for which errors.Is(err, fs.ErrNotExist) holds where there is none, ErrOff, ErrSlow, the disk's.
 func (d *Disk) Sealed(name string) ([]byte, error) {
 	if err := named(name); err != nil {
 		return nil, err
@@ -64,6 +64,21 @@ func (d *Disk) Sealed(name string) ([]byte, error) {
 	if d.off.Load() {
 		return nil, ErrOff
 	}
+	type result struct {
+		data []byte
+		err  error
+	}
+	r, in := within(d, func() result {
+		data, err := d.sealedFile(name)
+		return result{data, err}
+	})
+	if !in {
+		return nil, ErrSlow
+	}
+	return r.data, r.err
+}
+
+func (d *Disk) sealedFile(name string) ([]byte, error) {
 	f, err := d.disk.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("rows: %w", err)
@@ -86,11 +101,16 @@ func (d *Disk) Sealed(name string) ([]byte, error) {
 
 // Has returns how many of the names, from the first on, seem to be in the folder.
 func (d *Disk) Has(names []string) int {
+	n, _ := within(d, func() int { return d.has(names) })
+	return n
+}
+
+func (d *Disk) has(names []string) int {
 	for i, name := range names {
 		if d.off.Load() || !IsName(name) {
 			return i
 		}
-		if st, err := d.disk.Stat(name); err != nil || st.Size() < int64(overhead) {
+		if st, err := d.stat(name); err != nil || st.Size() < int64(overhead) {
 			return i
 		}
 	}

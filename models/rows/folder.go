@@ -31,6 +31,7 @@ type file = folders.File
 type disk interface {
 	folders.Disk
 	Touch(name string, at time.Time) error
+	Reopen() error // by its path: the handle is stale
 }
 
 // folder is a real one, whose files are for their owner only.

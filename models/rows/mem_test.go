@@ -32,6 +32,9 @@ type inode struct {
 	at     time.Time
 }
 
+// now is what a caller is told of it: it may change after.
+func (i *inode) now() *inode { return &inode{data: i.data, at: i.at} }
+
 func newMem() *mem {
 	return &mem{names: map[string]*inode{}, synced: map[string]*inode{}, dirs: map[string]bool{".": true}, free: -1}
 }
@@ -113,7 +116,7 @@ func (f *memFile) Sync() error {
 }
 
 func (f *memFile) Close() error               { return f.m.op() }
-func (f *memFile) Stat() (fs.FileInfo, error) { return memInfo{f.name, f.i, false}, f.m.op() }
+func (f *memFile) Stat() (fs.FileInfo, error) { return memInfo{f.name, f.i.now(), false}, f.m.op() }
 
 type memInfo struct {
 	name string
@@ -215,7 +218,7 @@ func (m *mem) Stat(name string) (fs.FileInfo, error) {
 		return memInfo{name, &inode{}, true}, nil
 	}
 	if i := m.names[name]; i != nil {
-		return memInfo{name, i, false}, nil
+		return memInfo{name, i.now(), false}, nil
 	}
 	return nil, fs.ErrNotExist
 }
@@ -226,7 +229,7 @@ func (m *mem) ReadDir(dir string) (all []fs.DirEntry, err error) {
 	}
 	for name, i := range m.names {
 		if dir == "." && !strings.Contains(name, "/") || strings.HasPrefix(name, dir+"/") {
-			all = append(all, fs.FileInfoToDirEntry(memInfo{name, i, false}))
+			all = append(all, fs.FileInfoToDirEntry(memInfo{name, i.now(), false}))
 		}
 	}
 	for name := range m.dirs {
@@ -254,6 +257,8 @@ func (m *mem) Touch(name string, at time.Time) error {
 func (m *mem) Free() (int64, error) { return m.free, m.op() }
 
 func (m *mem) Lock() (func() error, error) { return func() error { return nil }, m.op() }
+
+func (m *mem) Reopen() error { return m.op() }
 
 func (m *mem) Close() error { return nil }
 

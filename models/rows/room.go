@@ -111,6 +111,21 @@ func (d *Disk) Room() (int64, error) {
 	if d.off.Load() {
 		return 0, ErrOff
 	}
+	type result struct {
+		room int64
+		err  error
+	}
+	r, in := within(d, func() result {
+		room, err := d.left()
+		return result{room, err}
+	})
+	if !in {
+		return 0, ErrSlow
+	}
+	return r.room, r.err
+}
+
+func (d *Disk) left() (int64, error) {
 	all, err := list(d.disk)
 	if err != nil {
 		return 0, fmt.Errorf("rows: %w", err)

@@ -21,7 +21,9 @@
 //
 // A Disk may be used from any goroutine. Whatever its disk cannot do switches it off: from then on
 // nothing is found and nothing is kept. A full disk does not: what is there is found, and once a
-// minute it is tried whether there is room for more.
+// minute it is tried whether there is room for more. A file system between machines has two more
+// troubles that pass. Behind a stale handle a block is absent, and the folder is opened anew; eight
+// times without a success in between switch the disk off. While a call hangs, all is absent.
 package rows
 
 import (
@@ -37,6 +39,7 @@ import (
 	"path"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/axle-llm/axle/prefix"
@@ -67,6 +70,9 @@ type Options struct {
 	Off   func(err error)  // told once, when the disk is switched off, and why; it may be nil
 	Full  func(err error)  // told when the disk is full, so that nothing new is kept, and with nil when something is again; it may be nil
 	Now   func() time.Time // nil: the system's clock
+	// Slow is told when a call to the file system hangs, so that the disk counts as absent; with
+	// nil when none does any more; and by Close of those that are left behind. It may be nil.
+	Slow func(err error)
 	// Gone is told the name of each block that this process removes, or finds damaged. It is called
 	// under the folder's lock and must not wait. It may be nil. What another process removes from a
 	// shared folder is not told.
@@ -96,6 +102,9 @@ type Disk struct {
 	again  atomic.Int64 // when a full disk is tried again, in nanoseconds since 1970
 	closed atomic.Bool
 	far    *far // nil: there is no remote
+
+	calls, hung     atomic.Int64 // for which somebody waits, and calls that take too long
+	faults, faulted atomic.Int64 // since the last success, and when the last one was, in nanoseconds since 1970
 
 	hits, misses, saved, damaged, read, written, fetched, sent atomic.Int64
 }
@@ -156,13 +165,16 @@ func Open(o Options) (*Disk, error) {
 	return d, nil
 }
 
-// Close ends the use of the folder. A second Close does nothing.
+// Close ends the use of the folder. It waits for no call that hangs. A second Close does nothing.
 func (d *Disk) Close() error {
 	if d.closed.Swap(true) {
 		return nil
 	}
 	d.far.close()
 	d.off.Store(true)
+	if n := d.hung.Load(); n > 0 && d.o.Slow != nil {
+		d.o.Slow(fmt.Errorf("%w: %d calls in %s are left behind", ErrSlow, n, d.o.Dir))
+	}
 	return d.disk.Close()
 }
 
@@ -239,11 +251,16 @@ func (s *Space) file(k Key) string { return s.dir + "/" + k.name.String() }
 // Find is how many of the keys, from the first on, seem to be there. Only Load knows whether they
 // are sound.
 func (s *Space) Find(keys []Key) int {
+	n, _ := within(s.d, func() int { return s.find(keys) })
+	return n
+}
+
+func (s *Space) find(keys []Key) int {
 	for i, k := range keys {
 		if s.d.off.Load() {
 			return 0
 		}
-		st, err := s.d.disk.Stat(s.file(k))
+		st, err := s.d.stat(s.file(k))
 		if err != nil || st.Size() != int64(overhead+s.d.o.Block*s.o.Row) {
 			if i == 0 {
 				s.d.misses.Add(1)
@@ -266,17 +283,31 @@ func (s *Space) Load(k Key, to []byte) bool {
 
 // load reads a file into parts.
 func (s *Space) load(name string, k Key, head []byte, parts ...[]byte) bool {
-	d := s.d
-	if d.off.Load() {
+	if s.d.off.Load() {
 		return false
 	}
+	own := make([][]byte, len(parts)) // a read that hangs may go on when the caller has other uses for its parts
+	for i, p := range parts {
+		own[i] = make([]byte, len(p))
+	}
+	ok, in := within(s.d, func() bool { return s.loadOwn(name, k, head, own) })
+	for i, p := range parts {
+		if ok && in {
+			copy(p, own[i])
+		}
+	}
+	return ok && in
+}
+
+func (s *Space) loadOwn(name string, k Key, head []byte, parts [][]byte) bool {
+	d := s.d
 	f, err := d.disk.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		d.misses.Add(1)
 		return false
 	}
 	if err != nil {
-		_ = d.fail("reading "+name, err)
+		d.unread(name, err, stale(err) || errors.Is(err, syscall.EIO)) // of one file
 		return false
 	}
 	sound, at, err := s.read(f, head, parts)
@@ -285,17 +316,28 @@ func (s *Space) load(name string, k Key, head []byte, parts ...[]byte) bool {
 	case d.closed.Load():
 		return false
 	case err != nil:
-		_ = d.fail("reading "+name, err)
+		d.unread(name, err, stale(err))
 		return false
 	case !sound:
 		d.damaged.Add(1)
 		_ = locked(d.disk, func() error { return d.disk.Remove(name) }) // somebody else may have
 		return false
 	}
+	d.faults.Store(0)
 	d.hits.Add(1)
 	d.read.Add(size(parts))
 	d.touch(name, k, at)
 	return true
+}
+
+// unread notes why a file could not be read.
+func (d *Disk) unread(name string, err error, passes bool) {
+	if passes {
+		d.misses.Add(1)
+		_ = d.fault("reading "+name, err)
+	} else {
+		_ = d.fail("reading "+name, err)
+	}
 }
 
 // size is how many bytes the parts are.
@@ -359,8 +401,8 @@ func used(now time.Time, k Key) time.Time { return now.Add(-time.Duration(k.dept
 
 // Save keeps a block's rows, and makes room for them. It waits for the disk: a caller that has
 // better to do gives it a goroutine. One that is there already is not written again; one that is
-// larger than the limit is not kept. Errors: ErrOff, or why the disk is switched off by this very
-// call; nothing need be done about either.
+// larger than the limit is not kept. Errors: ErrOff, ErrSlow, or what failed, which may have
+// switched the disk off; nothing need be done about any of them.
 func (s *Space) Save(k Key, rows []byte) error {
 	if s.d.off.Load() {
 		return ErrOff
@@ -388,7 +430,7 @@ func (d *Disk) keep(name, model string, depth int, parts ...[]byte) error {
 		return ErrFull
 	}
 	wrote := false
-	err := locked(d.disk, func() error {
+	err := d.change(func() error {
 		if st, err := d.disk.Stat(name); err == nil && st.Size() == need {
 			d.touch(name, Key{depth: depth}, st.ModTime())
 			return nil
@@ -422,7 +464,10 @@ func (d *Disk) keep(name, model string, depth int, parts ...[]byte) error {
 		return d.disk.Touch(name, used(d.o.Now(), Key{depth: depth}))
 	})
 	switch {
+	case errors.Is(err, ErrSlow):
+		return err
 	case err == nil:
+		d.faults.Store(0)
 		if wrote && d.full.Swap(false) && d.o.Full != nil {
 			d.o.Full(nil)
 		}
@@ -435,6 +480,9 @@ func (d *Disk) keep(name, model string, depth int, parts ...[]byte) error {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	if err != nil && !d.closed.Load() {
+		if stale(err) {
+			return d.fault("keeping rows in "+d.o.Dir, err)
+		}
 		return d.fail("keeping rows in "+d.o.Dir, err)
 	}
 	return err

@@ -367,7 +367,7 @@ func TestRowsFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for at := 1; at <= clean.ops; at++ {
-		for _, fault := range []error{syscall.ENOSPC, errIO, syscall.EROFS} {
+		for _, fault := range []error{syscall.ENOSPC, errIO, syscall.EROFS, syscall.ESTALE} {
 			m := newMem()
 			m.failAt, m.err = at, fault
 			lines, d, err := life(m)
@@ -401,7 +401,7 @@ func TestRowsFaults(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d operations, each failed in three ways", clean.ops)
+	t.Logf("%d operations, each failed in four ways", clean.ops)
 }
 
 // TestRowsPowerCut: whatever a power cut leaves, at any point, the next server finds only what is

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/axle-llm/axle/prefix"
@@ -46,25 +47,40 @@ func (s *Space) stateSize(k StateKey) int { return overhead + k.tail*s.o.Row + s
 
 // HasState reports whether the state seems to be there. Only LoadState knows whether it is sound.
 func (s *Space) HasState(k StateKey) bool {
+	ok, in := within(s.d, func() bool { return s.hasState(k) })
+	return ok && in
+}
+
+func (s *Space) hasState(k StateKey) bool {
 	if s.d.off.Load() {
 		return false
 	}
-	st, err := s.d.disk.Stat(s.stateFile(k))
+	st, err := s.d.stat(s.stateFile(k))
 	return err == nil && st.Size() == int64(s.stateSize(k))
 }
 
 // FindState is the longest beginning of the tokens after which a state seems to be there, and all
 // blocks before it; false where there is none. Keys are the names of the tokens' blocks.
 func (s *Space) FindState(ids []int32, keys []Key) (StateKey, bool) {
+	ids = slices.Clone(ids) // the caller's, which may outlive this call in one that hangs
+	k, _ := within(s.d, func() *StateKey { return s.findState(ids, keys) })
+	if k == nil {
+		return StateKey{}, false
+	}
+	return *k, true
+}
+
+// findState is FindState; nil: there is none.
+func (s *Space) findState(ids []int32, keys []Key) *StateKey {
 	n := s.d.o.Block
-	for b := s.Find(keys); b >= 0 && !s.d.off.Load(); b-- {
+	for b := s.find(keys); b >= 0 && !s.d.off.Load(); b-- {
 		for end := min(len(ids), b*n+n-1); end >= max(b*n, 1); end-- {
-			if k := s.StateKey(ids[:end], keys); s.HasState(k) {
-				return k, true
+			if k := s.StateKey(ids[:end], keys); s.hasState(k) {
+				return &k
 			}
 		}
 	}
-	return StateKey{}, false
+	return nil
 }
 
 // LoadState reads a state and the rows behind the last block before it: as many as those are, times
