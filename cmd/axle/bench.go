@@ -142,7 +142,8 @@ pass goes.`,
 	fl.StringVar(&ask.AgainstModel, "against-model", "", "the model's `name` on the other server (default: as here)")
 	fl.BoolVar(&ask.Compare, "compare", false, "compare two files that --json wrote")
 	fl.BoolVar(&asJSON, "json", false, "print JSON")
-	fl.BoolVar(&asMD, "md", false, "print one Markdown table, and a line about the machine and the card")
+	fl.BoolVar(&asMD, "md", false,
+		"print one Markdown table, a line about the machine and the card, and a row for the results in docs/performance.md")
 	fl.StringVar(&trace, "trace", "", "write every pass to this `file`, for Perfetto or chrome://tracing")
 	return c
 }

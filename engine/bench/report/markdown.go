@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -10,7 +11,8 @@ import (
 )
 
 // Markdown writes the report as a line of what was measured on, and one table, to be pasted where
-// people compare. Errors: w's.
+// people compare. Where loads were measured it ends with a row of each model for the table of
+// results in docs/performance.md. Errors: w's.
 func (r *Report) Markdown(w io.Writer) error {
 	t := &markdown{w: w}
 	fmt.Fprintf(w, "axle %s, %s UTC, on %s; %s%s\n\n", t.cell(r.Facts.Axle), r.When.Format(time.DateTime), t.cell(r.Facts.String()),
@@ -53,7 +55,38 @@ func (r *Report) Markdown(w io.Writer) error {
 	if s := r.uneven(); s != "" {
 		fmt.Fprintf(w, "\n%s\n", t.cell(s))
 	}
+	r.results(t)
 	return t.err
+}
+
+// results writes a row of each model for the table of results: its longest prompt, without guesses.
+func (r *Report) results(t *markdown) {
+	begun := false
+	for i := range r.Models {
+		m := &r.Models[i]
+		if m.Against != nil || len(m.Cases) == 0 {
+			continue
+		}
+		if !begun {
+			begun = true
+			t.line("\nFor the table of results in docs/performance.md:\n")
+		}
+		var one, eight bench.Case
+		for _, c := range m.Cases {
+			switch {
+			case c.Speculate:
+			case c.Clients == 1 && c.Prompt >= one.Prompt:
+				one = c
+			case c.Clients == 8 && c.Prompt >= eight.Prompt:
+				eight = c
+			}
+		}
+		if eight.Prompt != one.Prompt { // another load: no figure to set beside the others
+			eight = bench.Case{}
+		}
+		t.row(cmp.Or(r.Facts.Board, r.Facts.CPU), r.Facts.Card.place(), r.Facts.versions(), m.words(), one.Prefill, one.First, one.Decode,
+			eight.Decode, r.When.Format(time.DateOnly))
+	}
 }
 
 // markdown is a table being written.

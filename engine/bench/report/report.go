@@ -137,14 +137,42 @@ func (c Card) String() string {
 	if c.Driver != "" {
 		s += ", driver " + c.Driver
 	}
-	if c.Link != nil {
-		s += fmt.Sprintf(", PCIe %s x%s", c.Link.Speed, c.Link.Width)
-	}
+	s += c.link()
 	if c.Temperature != nil {
 		s += fmt.Sprintf(", %.0f °C", *c.Temperature)
 	}
-	if c.Simulated {
-		s += fmt.Sprintf(" (SIMULATED: profile %s, clock %s)", c.Profile, c.Clock)
+	return s + c.simulated()
+}
+
+// place says which card it was and how it was attached.
+func (c Card) place() string { return c.Kind + " " + c.Name + c.link() + c.simulated() }
+
+func (c Card) link() string {
+	if c.Link == nil {
+		return ""
 	}
-	return s
+	return fmt.Sprintf(", PCIe %s x%s", c.Link.Speed, c.Link.Width)
+}
+
+func (c Card) simulated() string {
+	if !c.Simulated {
+		return ""
+	}
+	return fmt.Sprintf(" (SIMULATED: profile %s, clock %s)", c.Profile, c.Clock)
+}
+
+// versions are those of the card's driver, where it has one, and of axle.
+func (f Machine) versions() string {
+	if f.Card.Driver == "" {
+		return "axle " + f.Axle
+	}
+	return "driver " + f.Card.Driver + ", axle " + f.Axle
+}
+
+// words name the model, and say where its figures are those of a shape.
+func (m *Model) words() string {
+	if m.ShapeOnly {
+		return m.Name + " (a shape without weights)"
+	}
+	return m.Name
 }

@@ -2,8 +2,10 @@ package report
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/axle-llm/axle/engine/bench"
 	"github.com/axle-llm/axle/internal/terminal"
@@ -93,11 +95,57 @@ func TestMarkdownKinds(t *testing.T) {
 		if n := strings.Count(out.String(), "|---|"); n != 1 {
 			t.Errorf("%s: %d tables:\n%s", name, n, out.String())
 		}
-		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		table, _, rows := strings.Cut(strings.TrimSpace(out.String()), "\n\nFor the table of results")
+		if rows != (name == "cases") {
+			t.Errorf("%s: rows of results: %t\n%s", name, rows, out.String())
+		}
+		lines := strings.Split(table, "\n")
 		for _, line := range lines[2:] {
 			if strings.Count(line, "|") != strings.Count(lines[2], "|") {
 				t.Errorf("%s: %s", name, line)
 			}
+		}
+	}
+}
+
+// The last lines fit the table of results in docs/performance.md, and have the figures of one load:
+// the longest prompt, without guesses.
+func TestMarkdownResults(t *testing.T) {
+	b, err := os.ReadFile("../../../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(b), "## Results from cards")
+	at := strings.Index(after, "\n| host |")
+	if at < 0 {
+		t.Fatal("docs/performance.md has no table of results")
+	}
+	head, _, _ := strings.Cut(after[at+1:], "\n")
+	of := func(prompt, clients int, guesses bool, first, prefill, decode float64) bench.Case {
+		one := func(v float64) bench.Sample { return bench.NewSample([]float64{v}) }
+		return bench.Case{Load: bench.Load{Prompt: prompt, Output: 64, Clients: clients, Speculate: guesses}, First: one(first),
+			Prefill: one(prefill), Decode: one(decode)}
+	}
+	cases := []bench.Case{of(512, 1, false, 400, 1200, 19), of(32, 1, false, 1, 2, 3), of(512, 1, true, 5, 6, 7),
+		of(32, 8, false, 8, 9, 10), of(512, 8, false, 11, 12, 45), of(512, 4, false, 14, 15, 16)}
+	r := Report{When: time.Date(2026, 11, 28, 9, 0, 0, 0, time.UTC),
+		Facts: Machine{Axle: "0.2.0", Board: "Raspberry Pi 5", CPU: "Cortex-A76", Card: Card{Kind: "axcl", Name: "AX650N", Driver: "3.6.5",
+			Link: &Link{Speed: "8.0 GT/s", Width: "2"}}},
+		Models: []Model{{Name: "qwen3:0.6b", Cases: cases}, {Name: "odd|name", ShapeOnly: true, Cases: cases[:4]}}}
+	var out strings.Builder
+	if err := r.Markdown(&out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	for i, want := range []string{
+		"| Raspberry Pi 5 | axcl AX650N, PCIe 8.0 GT/s x2 | driver 3.6.5, axle 0.2.0 | qwen3:0.6b | 1200 ± 0% | 400.0 ± 0% | " +
+			"19.00 ± 0% | 45.00 ± 0% | 2026-11-28 |",
+		`| Raspberry Pi 5 | axcl AX650N, PCIe 8.0 GT/s x2 | driver 3.6.5, axle 0.2.0 | odd\|name (a shape without weights) | ` +
+			"1200 ± 0% | 400.0 ± 0% | 19.00 ± 0% | - | 2026-11-28 |",
+	} {
+		got := lines[len(lines)-2+i]
+		if got != want || strings.Count(strings.ReplaceAll(got, `\|`, ""), "|") != strings.Count(head, "|") {
+			t.Errorf("got  %s\nwant %s\nof   %s", got, want, head)
 		}
 	}
 }
