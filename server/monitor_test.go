@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/manage"
@@ -299,6 +301,9 @@ func TestMonitorCatalogue(t *testing.T) {
 	if len(here) < 4 || len(all) < 20 || a["can_pull"] != false {
 		t.Fatalf("%d here, %d in all: %v", len(here), len(all), a["can_pull"])
 	}
+	if f := hub.First(models.CardSize{Room: int64(a["memory_bytes"].(float64))}); f == nil || a["first"] != f.Name {
+		t.Errorf("the model to begin with is %v, not %+v", a["first"], f)
+	}
 	for _, h := range here {
 		if m := h.(map[string]any); m["loaded"] != (m["name"] == "scripted-chat:latest") {
 			t.Errorf("%v", m)
@@ -330,7 +335,11 @@ func (s *cardless) Cards() []pool.Card {
 func TestMonitorWithoutCard(t *testing.T) {
 	with := newRig(t)
 	catalogue := func(r *rig, without bool) {
-		for _, e := range r.do("GET", "/api/axle/catalogue", "").object(t)["catalogue"].([]any) {
+		a := r.do("GET", "/api/axle/catalogue", "").object(t)
+		if a["first"] != "" { // with, the card is not known yet
+			t.Errorf("without a card %v, begin with %q", without, a["first"])
+		}
+		for _, e := range a["catalogue"].([]any) {
 			m := e.(map[string]any)
 			if m["needs_card"] != without || without && (m["tokens_per_second"] != 0.0 || m["fits"] != "unknown") {
 				t.Fatalf("without a card %v: %v", without, m)

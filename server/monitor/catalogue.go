@@ -45,6 +45,7 @@ type viewCatalogue struct {
 	Memory    int64       `json:"memory_bytes"`
 	Free      int64       `json:"memory_free_bytes"`
 	CanPull   bool        `json:"can_pull"`
+	First     string      `json:"first"` // the model to begin with, where there are none but built-in ones and a card is known
 	Here      []viewHere  `json:"here"`
 	Catalogue []viewEntry `json:"catalogue"`
 }
@@ -65,6 +66,9 @@ func (v *Views) Catalogue(x *request.Exchange) error {
 		if card.State == "ready" {
 			out.Memory, out.Free = max(out.Memory, card.Memory), max(out.Free, card.Free)
 		}
+	}
+	if !none {
+		out.First = first(list, out.Memory)
 	}
 	fits := func(need int64) string { return Fits(need, out.Free, out.Memory) }
 	here := map[string]bool{}
@@ -94,4 +98,16 @@ func (v *Views) Catalogue(x *request.Exchange) error {
 	}
 	x.Reply().JSON(http.StatusOK, out)
 	return nil
+}
+
+// first names the model to begin with on a card with this much memory, where all models that are
+// here are built in; else it is empty.
+func first(list []*catalog.Entry, memory int64) string {
+	if slices.ContainsFunc(list, func(e *catalog.Entry) bool { return !e.Builtin() }) {
+		return ""
+	}
+	if e := hub.First(models.CardSize{Room: memory}); e != nil {
+		return e.Name
+	}
+	return ""
 }

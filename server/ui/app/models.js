@@ -128,6 +128,7 @@ export function Models({ menu }) {
     <section><div class="row"><h2>${t('models.here')}</h2><span class="grow"></span>${talk.length > 1 && html`<button type="button" onClick=${() => setCompare(true)}>${t('compare')}</button>`}</div>
       ${cat?.memory_bytes > 0 && html`<p class="dim">${t((s?.cards ?? []).every((c) => c.memory_of === 'host') ? 'memory.host' : 'memory.free', { free: bytes(cat.memory_free_bytes), all: bytes(cat.memory_bytes) })}</p>`}
       ${list && !list.length && html`<p>${t('models.none')}</p>`}
+      ${cat?.first && cat.can_pull && html`<p class="note row wrap"><span>${t('models.first', { model: cat.first, size: bytes(cat.memory_bytes) })}</span><button type="button" class="primary" disabled=${under.has(cat.first)} onClick=${() => pull(cat.first)}>${t('pull')}</button></p>`}
       ${list?.length > many && html`<input type="search" class="here" dir="auto" placeholder=${t('models.find', { n: number(list.length) })} aria-label=${t('models.find', { n: number(list.length) })} value=${text} onInput=${(e) => setText(e.target.value)} />`}
       ${list?.length > 0 && !found.length && html`<p class="dim">${t('models.find.none')}</p>`}
       <ul class="cards">${found.map((m) => html`<${Here} key=${m.name} m=${m} may=${may} show=${setShown} look=${setLook} room=${cat?.here?.find((h) => h.name === m.name)} run=${s?.models?.find((x) => x.name === m.name)} />`)}</ul></section>

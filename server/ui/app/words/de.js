@@ -323,6 +323,7 @@ export default {
   'model.deleted': '{model} wurde gelöscht',
   'models.find': 'Unter {n} Modellen suchen',
   'models.find.none': 'Kein Modell heißt so.',
+  'models.first': 'Hole zum Anfang {model}: Auf einer Karte mit {size} Speicher antwortet es etwa so schnell, wie man liest, und lässt Platz für mehr.',
   'models.here': 'Hier',
   'models.none': 'Noch ist kein Modell hier. Hol unten eines.',
   'name': 'Name',

@@ -323,6 +323,7 @@ export default {
   'model.deleted': '{model} was deleted',
   'models.find': 'Find among {n} models',
   'models.find.none': 'No model has that in its name.',
+  'models.first': 'To begin with, fetch {model}: on a card with {size} of memory it answers about as fast as one reads, and leaves room for more.',
   'models.here': 'Here',
   'models.none': 'No model is here yet. Fetch one below.',
   'name': 'Name',

@@ -323,6 +323,7 @@ export default {
   'model.deleted': '{model} を削除しました',
   'models.find': '{n} 個のモデルから探す',
   'models.find.none': '名前にそれを含むモデルはありません。',
+  'models.first': 'まず {model} を取得してください。メモリ {size} のカードで、読むのと同じくらいの速さで回答し、余裕も残ります。',
   'models.here': 'ここにあるモデル',
   'models.none': 'まだモデルがありません。下で取得してください。',
   'name': '名前',

@@ -323,6 +323,7 @@ export default {
   'model.deleted': '{model} 모델을 삭제했습니다',
   'models.find': '모델 {n}개에서 찾기',
   'models.find.none': '이름에 그것이 들어간 모델이 없습니다.',
+  'models.first': '먼저 {model} 모델을 받아 보세요. 메모리 {size} 카드에서 읽는 속도만큼 빠르게 답변하고, 여유도 남깁니다.',
   'models.here': '여기 있는 모델',
   'models.none': '아직 모델이 없습니다. 아래에서 받으세요.',
   'name': '이름',

@@ -323,6 +323,7 @@ export default {
   'model.deleted': '{model} 已删除',
   'models.find': '在 {n} 个模型中查找',
   'models.find.none': '没有名称包含它的模型。',
+  'models.first': '建议先获取 {model}：在有 {size} 内存的卡上，它的回答速度与阅读速度相近，并留有余量。',
   'models.here': '本机模型',
   'models.none': '还没有模型，请在下方获取。',
   'name': '名称',
