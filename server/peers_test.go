@@ -56,3 +56,54 @@ func TestPeerRoutes(t *testing.T) {
 		t.Errorf("a forged file: %v", err)
 	}
 }
+
+// TestServers: a server tells what its peers do, whose requests are sealed. Addresses, and errors
+// that may have them, are for keys that may do everything.
+func TestServers(t *testing.T) {
+	secret := bytes.Repeat([]byte("S"), 32)
+	rows := func() *peers.Server { return peers.NewServer(nil, peers.ServerOptions{Secret: secret}) }
+	off := newRig(t)
+	if a := off.do("GET", "/rows", ""); a.code != http.StatusNotFound || !strings.Contains(a.body, "--peers") {
+		t.Errorf("a server without peers: %d %s", a.code, a.body)
+	}
+	if a := off.do("GET", "/api/axle/peers", "").object(t); len(a["servers"].([]any)) != 1 {
+		t.Errorf("a server without peers: %v", a)
+	}
+	two := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Rows, o.Node, o.Release = rows(), "board-2", "0.2.0" })
+	two.post("/api/chat", chatBody("scripted-chat", "hello", ""))
+	if a := two.do("GET", "/rows", ""); a.code != http.StatusUnauthorized || strings.Contains(a.body, "board-2") {
+		t.Errorf("without a seal: %d %s", a.code, a.body)
+	}
+	p, err := peers.New([]string{two.url, off.url}, peers.Options{Secret: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) {
+		o.Rows, o.Peers, o.Node, o.Release = rows(), p, "board-1", "0.2.0"
+		o.Keys = access.New(access.Line{Name: "ask", Key: askKey, Role: access.Ask},
+			access.Line{Name: "admin", Key: adminKey, Role: access.Admin})
+	})
+	for key, admin := range map[string]bool{askKey: false, adminKey: true} {
+		a := r.do("GET", "/api/axle/peers", "", "Authorization", "Bearer "+key)
+		list := a.object(t)["servers"].([]any)
+		if len(list) != 3 {
+			t.Fatal(a)
+		}
+		own, well, bad := list[0].(map[string]any), list[1].(map[string]any), list[2].(map[string]any)
+		if own["node"] != "board-1" || own["own"] != true || own["error"] != "" {
+			t.Errorf("%v", own)
+		}
+		if loaded, _ := well["models"].([]any); well["node"] != "board-2" || well["own"] != false || well["error"] != "" ||
+			len(loaded) != 1 || loaded[0] != "scripted-chat:latest" || well["version"] != "0.2.0" || well["status"] != "ok" {
+			t.Errorf("%v", well)
+		}
+		if bad["error"] != peers.Refused || bad["models"] == nil || bad["cards"] == nil {
+			t.Errorf("%v", bad)
+		}
+		host := strings.TrimPrefix(off.url, "http://")
+		if (bad["address"] == host) != admin || (bad["why"] != nil) != admin || strings.Contains(a.body, host) != admin {
+			t.Errorf("admin %t: %s", admin, a.body)
+		}
+	}
+}

@@ -69,6 +69,7 @@ type Options struct {
 	Tools         *mcp.Tools      // servers whose tools are run; nil: there are none. Close does not close them
 	AllowMCP      bool            // tools are run for everyone, though other machines can ask and there are no keys
 	Rows          *peers.Server   // gives rows to other servers; nil: none are given
+	Peers         *peers.Peers    // other servers, to tell what they do; nil: there are none. Close does not close them
 	VLLM          bool            // /metrics repeats what balancers ask for under vLLM's names
 
 	Conversations *conversations.Room // that devices share; nil: none are kept

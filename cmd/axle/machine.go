@@ -19,9 +19,10 @@ type machine struct {
 	hello func() (string, error)
 	// leave says on disk that the store was left in order; nil where nothing is said. close does it
 	// too.
-	leave func() error
-	close func() error
-	peers *peers.Server // gives rows to other servers; nil: to none
+	leave  func() error
+	close  func() error
+	peers  *peers.Server // gives rows to other servers; nil: to none
+	others *peers.Peers  // these other servers; nil: there are none
 }
 
 // machineOptions are the settings a machine depends on.

@@ -89,7 +89,7 @@ func newMachine(o machineOptions) (*machine, error) {
 	}
 	leave := guard(st, o.log)
 	return &machine{store: local.New(st, local.Options{Rows: rowsAt, Heads: provenDir(st.Dir())}),
-		loader: l, puller: newPuller(st), leave: leave, peers: far.server(kept, o),
+		loader: l, puller: newPuller(st), leave: leave, peers: far.server(kept, o), others: far.peers(),
 		hello: func() (string, error) {
 			cards, err := l.Open()
 			if err != nil {

@@ -97,6 +97,12 @@ func (r remote) server(kept *rows.Disk, o machineOptions) *peers.Server {
 	return peers.NewServer(kept, peers.ServerOptions{Secret: r.secret, Events: o.events.Port})
 }
 
+// peers are the other servers; nil: there are none.
+func (r remote) peers() *peers.Peers {
+	p, _ := r.Blobs.(*peers.Peers)
+	return p
+}
+
 // close ends connections.
 func (r remote) close(err error) error {
 	if c, ok := r.Blobs.(io.Closer); ok {

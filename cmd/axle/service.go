@@ -258,7 +258,7 @@ func (s *service) build() (err error) {
 		return errors.Join(err, s.machine.close())
 	}
 	so.Version, so.Release, so.Loopback = ollamaVersion, version, isLoopback(s.main.Addr())
-	so.Keys, so.TLS, so.Log, so.Rows = s.keys, s.tls, s.log, s.machine.peers
+	so.Keys, so.TLS, so.Log, so.Rows, so.Peers = s.keys, s.tls, s.log, s.machine.peers, s.machine.others
 	so.Measure, so.Ending = bench.Served, func() { close(s.ending) }
 	if so.Documents.Library, err = s.settings.documents.open(s.machine.store.Dir(), s.log); err != nil {
 		return errors.Join(err, s.machine.close())

@@ -47,6 +47,8 @@ type Peers struct {
 	mu     ranked.Mutex[ranked.Peers]
 	chosen map[string]*peer // by file
 	giving int              // the peer that files are handed over to
+
+	looks looks
 }
 
 var _ rows.Blobs = (*Peers)(nil)
@@ -83,7 +85,8 @@ func New(addrs []string, o Options) (*Peers, error) {
 	if len(addrs) > mostPeers {
 		return nil, fmt.Errorf("peers: %d servers, %d may be", len(addrs), mostPeers)
 	}
-	p := &Peers{o: o, sealer: newSealer(o.Secret), chosen: map[string]*peer{}}
+	p := &Peers{o: o, sealer: newSealer(o.Secret), chosen: map[string]*peer{}, looks: looks{turn: make(chan struct{}, 1), limit: lookTime}}
+	p.looks.turn <- struct{}{}
 	for _, a := range addrs {
 		u, err := Parse(a)
 		if err != nil {

@@ -83,6 +83,11 @@ func (s *Server) Answer(w http.ResponseWriter, r *http.Request, name string) err
 	if err == nil {
 		return nil
 	}
+	return s.refuse(w, r, err)
+}
+
+// refuse says why a request fails, and returns it.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) error {
 	s.refused.Add(1)
 	status, text := http.StatusInternalServerError, "the file cannot be read or kept"
 	if no := (refusal{}); errors.As(err, &no) {
@@ -98,12 +103,20 @@ func (s *Server) Answer(w http.ResponseWriter, r *http.Request, name string) err
 	return err
 }
 
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) error {
+// admit lets in who has the secret.
+func (s *Server) admit(r *http.Request) error {
 	switch err := s.gate.admit(r); {
 	case errors.Is(err, errMany):
 		return refusal{http.StatusTooManyRequests, err.Error()}
 	case err != nil:
 		return refusal{http.StatusUnauthorized, err.Error()}
+	}
+	return nil
+}
+
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) error {
+	if err := s.admit(r); err != nil {
+		return err
 	}
 	if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && s.o.Events != nil {
 		if port := s.o.Events(from.Addr().Unmap()); port > 0 {

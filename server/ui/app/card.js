@@ -9,6 +9,7 @@ import { Progress } from './models.js';
 import { talks } from './open.js';
 import { Plot } from './plot.js';
 import { json } from './server.js';
+import { Servers } from './servers.js';
 import { Status } from './status.js';
 import { bytes, number, short, span, t, warned } from './words.js';
 
@@ -100,6 +101,6 @@ export function Card({ menu }) {
       <${Tile} word=${t('tile.running')} value=${number(running)} more=${queued ? t('tile.queued', { n: number(queued) }) : ''} /><${Tile} word=${t('tile.up')} value=${span(s.uptime_seconds)} /></dl>
     ${(s.loads ?? []).map((l) => html`<section class="panel" key=${l.model}><${Progress} done=${l.bytes_done} total=${l.bytes} rate=${l.bytes_per_second} left=${l.left_seconds}
       text=${t('load.' + l.state, { model: short(l.model) })} />${l.files > 0 && html`<p class="dim small num">${t('load.files', { n: number(l.files_done), all: number(l.files) })} ${l.file}</p>`}</section>`)}
-    <${Plots} s=${s} />${cards.map((c) => html`<${Memory} key=${c.device} card=${c} list=${loaded} />`)}<${Tiers} list=${loaded} /><${Cells} names=${loaded.filter((m) => m.cells).map((m) => m.name)} />
+    <${Servers} /><${Plots} s=${s} />${cards.map((c) => html`<${Memory} key=${c.device} card=${c} list=${loaded} />`)}<${Tiers} list=${loaded} /><${Cells} names=${loaded.filter((m) => m.cells).map((m) => m.name)} />
     <${Streams} list=${s.streams ?? []} /><${Bench} models=${talk} /></div>`;
 }
