@@ -134,6 +134,9 @@ func Undo(path string) error {
 func read(path string) (b []byte, mode fs.FileMode, err error) {
 	b, err = regular.ReadPath(path, mostConfig)
 	if errors.Is(err, fs.ErrNotExist) {
+		if to, err := os.Readlink(path); err == nil { // a file in its place would lose the link
+			return nil, 0, fmt.Errorf("launch: %s is a link to %s, which is not there: make that file, or remove the link", path, to)
+		}
 		return nil, 0, nil
 	}
 	if err != nil {

@@ -152,6 +152,18 @@ func TestWriteUndo(t *testing.T) {
 	}
 }
 
+// TestDangling: a link to a file that is not there, of a disk that is away, is not replaced.
+func TestDangling(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "settings.json")
+	if err := os.Symlink("away/settings.json", path); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Write(path, false, []Value{{Path: []string{"model"}, Value: "m"}})
+	if to, err2 := os.Readlink(path); err == nil || !strings.Contains(err.Error(), "away") || err2 != nil || to != "away/settings.json" {
+		t.Errorf("%v; the link is %q %v", err, to, err2)
+	}
+}
+
 // Links stay, modes stay, and a file that cannot be changed stays.
 func TestWriteTo(t *testing.T) {
 	dir := t.TempDir()
