@@ -18,6 +18,7 @@ import (
 
 const (
 	farWait   = 10 * time.Millisecond // latency that a far place is assumed to have, until it was measured
+	farRate   = 100 * 1e6             // bytes a second of the same: 1 Gb/s. One that is slower costs no more than the bet
 	bet       = 0.047                 // the part of a prompt's evaluation that may be lost on reading; prices are not exact
 	nearGrace = time.Second           // more than that for a disk, which may have to start its motor
 	farRest   = time.Minute           // a far place that was too slow is not asked for this long
@@ -69,7 +70,7 @@ func (o *origin) asked(now time.Duration) bool {
 		return false
 	}
 	if now-time.Duration(o.measured.Load()) > farOld {
-		o.rate.Store(max(o.rate.Load(), diskRate))
+		o.rate.Store(max(o.rate.Load(), farRate))
 		o.wait.Store(min(o.wait.Load(), int64(farWait)))
 	}
 	return true
@@ -82,7 +83,7 @@ func (d *diskTier) openFar() {
 		return
 	}
 	d.far = &origin{}
-	d.far.rate.Store(diskRate)
+	d.far.rate.Store(farRate)
 	d.far.wait.Store(int64(farWait))
 }
 
