@@ -25,9 +25,10 @@ func TestHandsOver(t *testing.T) {
 		}
 		return file
 	}
+	// A card whose passes are as slow as a large model's: reading has to pay.
 	server := func(secret string) *process {
-		return newUnit(t, "--device", "soft", "--cache-disk", "64MB", "--cache-ram", "0", "--rows", filepath.Join(at, "rows"),
-			"--rows-secret", secret).start()
+		return newUnit(t, "--device", "axcl", "--cache-disk", "64MB", "--cache-ram", "0", "--rows", filepath.Join(at, "rows"),
+			"--rows-secret", secret).start("AXSIM_CLOCK=real", "AXSIM_PROFILE=pi5,load 0,call * 0ns,execute 2ms")
 	}
 	ours := secret("ours", "0a1b")
 	a, b := server(ours), server(ours)

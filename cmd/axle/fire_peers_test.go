@@ -36,7 +36,7 @@ func TestPeers(t *testing.T) {
 	server := func(secret string, peers ...string) (*unit, *process) {
 		u := newUnit(t, "--device", "axcl", "--cache-disk", "256MB", "--cache-ram", "0", "--rows-secret", secret, "--peers",
 			strings.Join(peers, ","))
-		return u, u.start("AXSIM_CLOCK=real", "AXSIM_PROFILE=pi5,load 0,call * 0ns,execute 8ms")
+		return u, u.start("AXSIM_CLOCK=real", "AXSIM_PROFILE=pi5,load 0,call * 0ns,execute 60ms")
 	}
 	nobody := freeAddr(t)
 	home, a := server(secret, nobody)

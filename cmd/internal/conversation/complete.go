@@ -44,7 +44,8 @@ func (t *Talk) complete(ctx context.Context) func(before string) (from int, list
 		case strings.Contains(before, "\n"):
 		case command == "/load":
 			return from, begins(t.names(ctx), begun)
-		case strings.HasPrefix(before, "/") && words[command] != nil && !strings.Contains(strings.TrimPrefix(begun, "/"), "/"):
+		case (before == "" || strings.HasPrefix(before, "/")) && words[command] != nil &&
+			!strings.Contains(strings.TrimPrefix(begun, "/"), "/"):
 			if list := begins(words[command], begun); len(list) > 0 {
 				return from, list
 			}

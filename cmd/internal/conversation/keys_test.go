@@ -67,7 +67,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// An answer's words are not cut at the screen's edge, unless that is wanted.
+// Without Markdown an answer's words are not cut at the screen's edge, unless that is wanted.
 func TestWordsWrap(t *testing.T) {
 	for _, wrap := range []bool{true, false} {
 		l, talk, _ := listening(t)
@@ -79,7 +79,7 @@ func TestWordsWrap(t *testing.T) {
 		if err := unix.IoctlSetWinsize(int(s.TTY.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 14, Row: 24}); err != nil {
 			t.Fatal(err)
 		}
-		talk.Out, talk.Errw, talk.tty, talk.wrap = s.TTY, s.TTY, true, wrap
+		talk.Out, talk.Errw, talk.tty, talk.wrap, talk.NoMarkdown = s.TTY, s.TTY, true, wrap, true
 		if err := talk.answer(t.Context(), "q"); err != nil {
 			t.Fatal(err)
 		}

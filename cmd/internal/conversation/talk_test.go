@@ -225,7 +225,7 @@ func TestAnswerBreaksOff(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l, talk, screen := listening(t)
-			l.answers = tt.answers
+			l.answers, talk.NoMarkdown = tt.answers, true
 			if tt.stop {
 				l.hang = func() { _ = syscall.Kill(os.Getpid(), syscall.SIGINT) }
 			}
