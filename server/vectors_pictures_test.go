@@ -42,7 +42,7 @@ func TestVectorPictures(t *testing.T) {
 		{"images beside inputs", own, `"input":["car","blue "],"images":["` + red + `",null]`, []string{"red car", "blue "}},
 		{"images alone", own, `"images":["` + red + `","` + blue + `"]`, []string{"red ", "blue "}},
 		{"an image and no text", own, `"input":"","images":["` + red + `"]`, []string{"red "}},
-		{"a prompt", v1, `"input":"car","prompt_name":"query","input_type":"query"`, []string{"car"}},
+		{"a prompt", v1, `"input":"car","prompt_name":"query","input_type":"query"`, []string{"find car"}},
 	} {
 		a := r.post(tt.path, `{"model":"scripted-search",`+tt.body+`}`)
 		if got, want := vectorsOf(t, a.body), vectorsOf(t, words(tt.want...)); a.code != 200 || got != want {
@@ -76,7 +76,7 @@ func TestVectorPictures(t *testing.T) {
 		{"an empty object", v1, `"input":[{}]`, "what becomes a vector is a text"},
 		{"a number", v1, `"input":[3]`, "invalid input type"},
 		{"two prompts", v1, `"input":"a","prompt_name":"query","input_type":"document"`, "both name a prompt"},
-		{"an unknown prompt", v1, `"input":"a","input_type":"passage"`, `has no prompt "passage": it has query, document`},
+		{"an unknown prompt", v1, `"input":"a","input_type":"passage"`, `has no prompt called "passage": take one of document, query`},
 		{"too many images", own, `"input":["a"],"images":["` + red + `","` + red + `"]`, "there are 2 for 1 inputs"},
 		{"65 pictures", own, `"images":["` + red + `"` + strings.Repeat(`,"`+red+`"`, 64) + `]`, "send at most 64"},
 		{"pixels", own, `"images":["` + base64.StdEncoding.EncodeToString([]byte("GIF89a\x64\x19\x64\x19\x00\x00\x00;")) + `"]`, "the limit is 40 megapixels"},

@@ -123,9 +123,6 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) 
 		Memory: l.Config.Info.Memory,
 		Layers: 2, Embedding: k.embedding, CardBytes: cardBytes,
 		Device: "scripted", Capabilities: k.caps}
-	if k.embedding && k.caps.Vision {
-		c.Info.Prompts = []string{"query", "document"}
-	}
 	if k.caps.Speech {
 		c.Info.Voices, c.Info.SampleRate = voices, speakRate
 	}
@@ -137,6 +134,9 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) 
 	l.Loaded = append(l.Loaded, b)
 	l.mu.Unlock()
 	o := engine.Options{Name: e.Name.String(), Vocabulary: Vocabulary{}}
+	if k.embedding && k.caps.Vision {
+		o.Prompts = models.Prompts{Named: map[string]string{"query": "{task} ", "document": ""}, Task: "find"}
+	}
 	if k.writes() {
 		o.Template = k.template()
 	}
