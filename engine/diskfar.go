@@ -35,7 +35,7 @@ type origin struct {
 	rows, bytes, saved, late atomic.Int64 // rows and bytes that came, nanoseconds saved, reads that were called off
 }
 
-// cost returns the time of so many requests for so many bytes.
+// cost returns the time of requests that bring this many bytes together.
 func (o *origin) cost(requests int, bytes float64) float64 {
 	if requests == 0 {
 		return 0
@@ -43,7 +43,7 @@ func (o *origin) cost(requests int, bytes float64) float64 {
 	return float64(requests)*float64(o.wait.Load())/1e9 + bytes/float64(o.rate.Load())
 }
 
-// took notes how long a request took that brought so many bytes. With whole unset it did not end:
+// took notes how long a request took that brought these bytes. With whole unset it did not end:
 // that tells only that the place is no quicker.
 func (o *origin) took(bytes int, took, now time.Duration, whole bool) {
 	if took <= 0 {
@@ -154,7 +154,7 @@ func (d *diskTier) weigh(s *seq, have, memory int) *pace {
 	return p
 }
 
-// best returns how many blocks are to be read if there are so many: 0 for none.
+// best returns how many blocks are to be read of those that are there: 0 for none.
 func (p *pace) best(blocks int) (n int) {
 	least := p.redo
 	for k := range min(blocks+1, len(p.totals)) {

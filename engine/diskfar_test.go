@@ -108,7 +108,7 @@ type lan struct {
 
 func (l *lan) Name() string { return "lan" }
 
-// takes waits as long as so many bytes take.
+// takes waits as long as the bytes take.
 func (l *lan) takes(ctx context.Context, bytes int) error {
 	n := l.asked.Add(1)
 	wait := l.wait

@@ -15,7 +15,7 @@ import (
 )
 
 // TestPeerRoutes: rows leave a server with keys for who has the secret of rows, without a key, and
-// for nobody else, whatever key they have; and from a server without that secret not at all.
+// for no one else, whatever key they have; and from a server without that secret not at all.
 func TestPeerRoutes(t *testing.T) {
 	//proves:G28
 	secret := bytes.Repeat([]byte("S"), 32)

@@ -123,8 +123,8 @@ func fixFlags(fix, yes, dry, others bool) error {
 // mender is who mends, where a test has no other.
 var mender = diagnosis.Mender{Superuser: os.Geteuid() == 0}
 
-// examineAnew runs doctor in a process of its own: nobody knows how a vendor's library likes to be
-// started twice in one.
+// examineAnew runs doctor in a process of its own: a vendor's library may not like to be started
+// twice in one.
 var examineAnew = func(cmd *cobra.Command, device string) error {
 	self, err := os.Executable()
 	if err != nil {

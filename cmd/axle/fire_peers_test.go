@@ -36,10 +36,10 @@ func TestPeers(t *testing.T) {
 	server := func(secret string, peers ...string) (*unit, *process) {
 		u := newUnit(t, "--device", "axcl", "--cache-disk", "256MB", "--cache-ram", "0", "--rows-secret", secret, "--peers",
 			strings.Join(peers, ","))
-		return u, u.start("AXSIM_CLOCK=real", "AXSIM_PROFILE=pi5,load 0,call * 0ns,execute 60ms")
+		return u, u.start("AXSIM_CLOCK=real", "AXSIM_PROFILE=pi5,load 0,call * 0ns,execute 20ms")
 	}
-	nobody := freeAddr(t)
-	home, a := server(secret, nobody)
+	closed := freeAddr(t)
+	home, a := server(secret, closed)
 	long := strings.Repeat("the red circle is left of the blue square and the star is above. ", 14)
 	talk := []map[string]string{{"role": "user", "content": long + "What do you see?"}}
 	first, _ := a.chat(talk)
@@ -50,7 +50,7 @@ func TestPeers(t *testing.T) {
 		return found
 	}
 	a.until("has kept five blocks", func() bool { return len(files()) >= 5 })
-	_, alone := server(other, nobody)
+	_, alone := server(other, closed)
 	want, cached := alone.chat(talk)
 	if cached != 0 {
 		t.Fatalf("a server alone has %d tokens", cached)
@@ -62,7 +62,7 @@ func TestPeers(t *testing.T) {
 	}{
 		{"fetched", secret, home.addr, nil, 256},
 		{"another secret", other, home.addr, nil, 0},
-		{"nobody there", secret, nobody, nil, 0},
+		{"not there", secret, closed, nil, 0},
 		{"hangs", secret, hangs(t), nil, 0},
 		{"slow", secret, throttled(t, home.addr, 20<<10), nil, 0},
 		{"stopped", secret, home.addr, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestPeers(t *testing.T) {
 func (p *process) chat(messages []map[string]string) (text string, cached int) {
 	p.t.Helper()
 	b, err := json.Marshal(map[string]any{"model": "pocket", "messages": messages, "stream": false,
-		"options": map[string]any{"temperature": 0, "num_predict": 12}})
+		"options": map[string]any{"temperature": 0, "num_predict": 4}})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func hangs(t *testing.T) string {
 	return relay(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 }
 
-// throttled passes on what a server says, so many bytes a second.
+// throttled passes on what a server says, at a number of bytes a second.
 func throttled(t *testing.T, to string, rate int) string {
 	t.Helper()
 	return relay(t, func(c net.Conn) {

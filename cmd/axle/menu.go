@@ -22,7 +22,7 @@ import (
 type entry struct {
 	terminal.Item
 	args []string
-	more func(context.Context) ([]entry, error) // lines of which one is chosen next
+	more func(context.Context) ([]entry, error) // the lines to choose from next
 }
 
 // menuEntries are what people begin with.

@@ -18,7 +18,7 @@ import (
 
 const mostCA = 1 << 20 // bytes of a file of authorities
 
-// remote is where rows are besides this machine, and what gives this machine's to others.
+// remote is where rows are outside this machine, and what gives this machine's to others.
 type remote struct {
 	rows.Blobs // nil: nowhere
 	secret     []byte

@@ -340,7 +340,7 @@ func TestRerank(t *testing.T) {
 	}
 }
 
-// dying is a disk on which nothing works any more after so many operations.
+// dying is a disk on which nothing works any more after a number of operations.
 type dying struct {
 	folder.Disk
 	left int

@@ -109,7 +109,7 @@ func (f *flow) place() {
 	f.word, f.length, f.blanks, f.last = f.word[:0], 0, "", ""
 }
 
-// line goes to the next line, in front of which the indent stands.
+// line goes to the next line and its indent.
 func (f *flow) line() {
 	f.write(span{"\n", 0})
 	f.col = 0

@@ -164,7 +164,7 @@ func (m *Markdown) begin(whole bool) {
 	m.more(whole)
 }
 
-// known begins a line of which it is known what it is.
+// known begins a line whose kind is known.
 func (m *Markdown) known(s string) {
 	m.start, m.block, m.before = "", prose, ' '
 	for {

@@ -94,8 +94,8 @@ type page struct {
 	Most int64 `json:"most"`
 }
 
-// Changes answers what changed after the place that since names; with wait, it waits so many
-// seconds for something to change.
+// Changes answers what changed after the place that since names; with wait, it waits that long
+// for something to change.
 func (r *Room) Changes(x *request.Exchange) error {
 	since, err := number(x, "since", 1<<62)
 	if err != nil {

@@ -40,7 +40,7 @@ func TestSubscriber(t *testing.T) {
 	until(t, "c is told", on(s, c))
 	p.Gone(a)
 	until(t, "a is gone", not(s, a))
-	for i := range int32(2000) { // more than one message, some of which may come before the subscription
+	for i := range int32(2000) { // more than one message: some may come before the subscription
 		f.Stored("disk", "", chain.Next(nil, []int32{100 + i}), nil, []int32{100 + i})
 		if i%100 == 0 {
 			p.flush()
@@ -105,7 +105,7 @@ func TestNoSubscriber(t *testing.T) {
 	}
 }
 
-// TestUnpack: payloads as other publishers write them, and such as nobody may write.
+// TestUnpack: payloads as other publishers write them, and such as none may write.
 func TestUnpack(t *testing.T) {
 	a := prefix.Name{0, 0, 0, 0, 0, 0, 0, 5}
 	block := func(medium string) []byte {

@@ -32,7 +32,7 @@ func (u *unpacker) take(n uint64) []byte {
 	return b
 }
 
-// number reads a big-endian number of so many bytes.
+// number reads a big-endian number.
 func (u *unpacker) number(bytes uint64) uint64 {
 	var b [8]byte
 	copy(b[8-bytes:], u.take(bytes))

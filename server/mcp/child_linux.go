@@ -21,7 +21,7 @@ var limits = []struct {
 
 // giveUp takes from this thread, and from what it becomes, what a server is not to have.
 func giveUp(hide []string) error {
-	// Whatever this process has open besides its three streams does not outlive exec.
+	// Whatever this process has open, except its three streams, does not outlive exec.
 	if err := unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		if err := closeOnExec(); err != nil {
 			return fmt.Errorf("closing descriptors: %w", err)
@@ -86,7 +86,7 @@ type wall struct {
 	hide   []string
 }
 
-// shut leaves everything to this thread but devices and what is to be hidden, whoever's it is.
+// shut leaves everything to this thread but devices and what is to be hidden, even its own.
 func shut(hide []string) error {
 	v := landlocks()
 	w := wall{rights: onFiles | onDirs, hide: append([]string{"/dev"}, hide...)}

@@ -230,7 +230,7 @@ func (s *spec) setURL(e *entry, x expander) error {
 }
 
 // expander puts variables of this server's environment into a value: ${NAME}, or
-// ${NAME:-otherwise}. The file belongs to who runs the server, and to nobody else: what it reads of
+// ${NAME:-otherwise}. The file belongs to who runs the server, and to no one else: what it reads of
 // the environment it could be told in clear.
 type expander struct{ getenv func(string) (string, bool) }
 

@@ -200,7 +200,7 @@ const (
 )
 
 // listen gives lines to said, bounded, and reads on to the end: a server whose standard error
-// nobody reads would hang.
+// no one reads would hang.
 func listen(r io.Reader, said func(string)) {
 	br := bufio.NewReaderSize(r, maxLine)
 	for n, cut := 0, false; ; {

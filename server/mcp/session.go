@@ -260,7 +260,7 @@ func transport() *http.Transport {
 		MaxConnsPerHost: 16, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 10 * time.Second}
 }
 
-// ends says in the log why a session is over, where nobody asked for it.
+// ends says in the log why a session is over, where no one asked for it.
 func (t *Tools) ends(se *session, err error) {
 	fields := []zap.Field{zap.String("server", se.spec.name)}
 	if err != nil {

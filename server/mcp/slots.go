@@ -193,7 +193,7 @@ func (t *Tools) room() bool {
 	}
 }
 
-// idlest is the slot with a session that nobody has used for longest, and its turn is the caller's.
+// idlest is the slot with a session that has been unused for longest, and its turn is the caller's.
 // t.mu is held.
 func (t *Tools) idlest() *slot {
 	var idle []*slot
@@ -218,7 +218,7 @@ func (t *Tools) idlest() *slot {
 	return nil
 }
 
-// retire ends what nobody has used for a while.
+// retire ends what has been unused for a while.
 func (t *Tools) retire(s *server, owner string, sl *slot) {
 	t.mu.Lock()
 	if t.closed || sl.calls > 0 || s.slots[owner] != sl || time.Since(sl.used) < idleTime {

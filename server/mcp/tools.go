@@ -73,7 +73,7 @@ type server struct {
 
 // slot is the place of an owner's session with a server.
 type slot struct {
-	turn     chan struct{} // has whoever opens, lists or ends
+	turn     chan struct{} // held to open, list or end
 	session  *session
 	failures int
 	notYet   time.Time // before this it is not started again

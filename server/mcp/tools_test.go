@@ -83,7 +83,7 @@ func TestGood(t *testing.T) {
 	}
 }
 
-// A call that nobody waits for any more is told to its server.
+// A call that no one waits for any more is told to its server.
 func TestCancel(t *testing.T) {
 	tools := opened(t, played("s", "good"))
 	file := filepath.Join(shared(t), "said")
@@ -431,7 +431,7 @@ func TestReloadMeanwhile(t *testing.T) {
 	tools.release(s, "", sl)
 }
 
-// A list that nobody waits for any more ends no session: other calls use it.
+// A list that no one waits for any more ends no session: other calls use it.
 func TestCancelledList(t *testing.T) {
 	tools := opened(t, played("s", "good"))
 	before := call(t, tools, "", "s__pid", "")

@@ -21,7 +21,7 @@ import (
 
 const (
 	mostPeers  = 16
-	mostChosen = 8192 // names of which it is known who has them
+	mostChosen = 8192 // names whose holders are known
 	askTime    = 500 * time.Millisecond
 	dialTime   = time.Second
 	answerTime = 3 * time.Second

@@ -5,7 +5,7 @@
 //	GET  /rows/PACKAGE/NAME   the file, sealed
 //	PUT  /rows/PACKAGE/NAME   a server that ends hands a file over
 //
-// PACKAGE and NAME are those of the folder of rows (models/rows): keyed hashes that nobody can
+// PACKAGE and NAME are those of the folder of rows (models/rows): keyed hashes that no one can
 // guess. A file is sealed with the secret, under its name; who gets it holds it against that before
 // a byte is used. So a peer, or who stands between, can withhold rows and cannot forge any.
 //

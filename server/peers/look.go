@@ -14,7 +14,7 @@ import (
 
 const (
 	lookTime  = 2 * time.Second // for all peers, side by side
-	lookOften = 2 * time.Second // between two looks, whoever asks for them
+	lookOften = 2 * time.Second // between two looks, for all who ask
 	mostTold  = 64 << 10        // bytes of what one peer tells
 	lookPath  = "/rows"
 )

@@ -234,7 +234,7 @@ func TestHandOver(t *testing.T) {
 	small.ts.CloseClientConnections()
 	small.ts.Close()
 	if err := p.Put(t.Context(), names[0], data); !errors.Is(err, ErrNoRoom) {
-		t.Errorf("nobody is there: %v", err)
+		t.Errorf("no one is there: %v", err)
 	}
 }
 
@@ -482,7 +482,7 @@ var owner = rows.Owner{Package: "sha256-1", Model: "m", Card: "soft", Row: 8}
 
 const fileSize = 8 + 32 + 8 + 32 + prefix.Shared*8
 
-// ids is a text of so many blocks.
+// ids is a text of a number of blocks.
 func ids(blocks int) []int32 { return text(0, blocks) }
 
 func text(seed int32, blocks int) []int32 {

@@ -63,7 +63,7 @@ func TestGlossary(t *testing.T) {
 	}
 }
 
-// A language whose table nobody has read who grew up with it is marked in the list, and its file
+// A language whose table no native speaker has read is marked in the list, and its file
 // says so; a table that is marked is not all English.
 func TestDrafts(t *testing.T) {
 	list, err := files.ReadFile("app/words.js")

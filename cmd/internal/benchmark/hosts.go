@@ -73,7 +73,7 @@ type wire struct {
 	last time.Duration // how long it took
 }
 
-// takes lets the time pass that so many bytes need. Who reads a text asks for the next file as soon
+// takes lets the time pass that the bytes need. Who reads a text asks for the next file as soon
 // as it has one. There is one clock for all: that the card's calls have moved it on meanwhile does
 // not mean that the next file was asked for later.
 func (w *wire) takes(bytes int) {

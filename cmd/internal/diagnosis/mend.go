@@ -28,7 +28,7 @@ type Mender struct {
 	Run func(ctx context.Context, argv []string) ([]byte, error)
 	// Superuser: this process may change the machine. Where it may not, all is only shown.
 	Superuser bool
-	// Ask asks for a yes; nil: there is nobody to ask, and nothing is done without Yes.
+	// Ask asks for a yes; nil: no one can be asked, and nothing is done without Yes.
 	Ask func(question string) (bool, error)
 	Yes bool // all of it is done without a question
 	Dry bool // nothing is done: it is shown

@@ -74,7 +74,7 @@ func TestMend(t *testing.T) {
 			for name := range c.files {
 				before[name] = m.read(name)
 			}
-			// Shown, not done: to one who is not root, to nobody, and for a look only.
+			// Shown, not done: to one who is not root, to no one, and for a look only.
 			for said, change := range map[string]func(*Mender){
 				"sudo axle doctor --fix":  func(m *Mender) { m.Superuser = false },
 				"axle doctor --fix --yes": func(*Mender) {},

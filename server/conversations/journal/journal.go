@@ -9,9 +9,9 @@
 //	<32 hex>/<32 hex>.log  the journal of a conversation, by a hash of its id
 //	<32 hex>/<64 hex>.blob a picture, by the SHA-256 of its bytes
 //
-// A journal is only appended to. A record is a version of one thing of the conversation: its key
-// says of which, and the version before it stays. A deletion is the exception: what was deleted is
-// taken out of the journal, and with a conversation its journal and pictures go.
+// A journal is only appended to. A record is a version of one thing of the conversation, the one
+// that its key names, and the version before it stays. A deletion is the exception: what was
+// deleted is taken out of the journal, and with a conversation its journal and pictures go.
 //
 // A record is a line: a checksum, a length, and JSON. A tail that a power cut tore is cut off. A
 // damaged line loses that record alone: it is told, and the owner's devices are made to compare all

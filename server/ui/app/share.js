@@ -105,5 +105,5 @@ export async function end(of) {
   else await store.forgetMarks(true);
 }
 
-// keyless: whoever reaches the server shares these conversations.
+// keyless: all who reach the server share these conversations.
 export const keyless = () => !key();

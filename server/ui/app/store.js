@@ -124,7 +124,7 @@ export async function dropHere() {
 }
 
 // update reads a conversation with its turns and marks, and writes what f makes of them, in one step: no other tab comes between. f gives
-// {chat, turns, marks, gone}, each of which may be missing; empty: all that was there goes. loud: the views are told.
+// {chat, turns, marks, gone}, and each may be missing; empty: all that was there goes. loud: the views are told.
 export async function update(id, f, loud = true) {
   const db = await open();
   const of = (table, list) => merged(table, list, (x) => x.chat === id).sort((a, b) => (a.id < b.id ? -1 : 1));
