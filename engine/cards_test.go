@@ -84,7 +84,7 @@ func (b statsOnly) Stats() Stats { return b.st }
 // is one.
 func TestReplicasStats(t *testing.T) {
 	once := map[string]bool{"Piece": true, "Temperature": true, "NPULoad": true, "Memory.Rows": true, "Memory.Bytes": true,
-		"Disk.Rows": true, "Disk.Bytes": true, "Head.Rest": true, "Head.Bits": true, "Head.Bytes": true}
+		"Disk.Rows": true, "Disk.Bytes": true, "Far.Rate": true, "Far.Wait": true, "Head.Rest": true, "Head.Bits": true, "Head.Bytes": true}
 	// figures calls f with each number of a Stats.
 	var figures func(prefix string, v reflect.Value, f func(name string, v reflect.Value))
 	figures = func(prefix string, v reflect.Value, f func(name string, v reflect.Value)) {

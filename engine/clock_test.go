@@ -26,8 +26,11 @@ var hostTime = map[string]string{
 	"cardBackend.Maps": "says when a map was drawn, and how old it is to who looks",
 	"Model.ask":        "how long a caller waited, all in all",
 	"asked.result":     "the same",
-	"Model.Embed":      "the same",
+	"embedTexts":       "the same",
+	"embedShown":       "the same",
+	"embedTurns":       "the same",
 	"Model.Rerank":     "the same",
+	"diskTier.close":   "a caller that waits for a disk that may never answer",
 }
 
 // TestClocks: nothing in the engine asks for the host's time but what says here why.
