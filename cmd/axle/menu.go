@@ -96,14 +96,14 @@ func menu(ctx context.Context, in *os.File, out io.Writer) ([]string, error) {
 		for _, e := range list {
 			items = append(items, e.Item)
 		}
-		at, err := m.Choose(title, items)
+		at, err := chooseItem(ctx, m, title, items)
 		switch {
 		case errors.Is(err, io.EOF) && len(list) > 0 && &list[0] != &first[0]:
 			title, list = "axle "+version, first
 			continue
 		case errors.Is(err, io.EOF):
 			return nil, nil
-		case errors.Is(err, terminal.ErrInterrupted):
+		case errors.Is(err, terminal.ErrInterrupted), errors.Is(err, context.Canceled):
 			return nil, &exitError{code: exitInterrupted}
 		case err != nil:
 			return nil, err
@@ -116,6 +116,24 @@ func menu(ctx context.Context, in *os.File, out io.Writer) ([]string, error) {
 			return nil, err
 		}
 		title = chosen.Name
+	}
+}
+
+// chooseItem is m.Choose until ctx ends. What still waits for a key then is left behind: the program is
+// about to end.
+func chooseItem(ctx context.Context, m *terminal.Menu, title string, items []terminal.Item) (int, error) {
+	var at int
+	var err error
+	chosen := make(chan struct{})
+	go func() {
+		defer close(chosen)
+		at, err = m.Choose(title, items)
+	}()
+	select {
+	case <-chosen:
+		return at, err
+	case <-ctx.Done():
+		return 0, ctx.Err()
 	}
 }
 

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+
+	"golang.org/x/term"
 
 	"github.com/axle-llm/axle/internal/terminal/terminaltest"
 )
@@ -52,4 +56,29 @@ func TestMenu(t *testing.T) {
 			t.Error("a menu in a pipe")
 		}
 	}
+}
+
+// TestMenuEnds: a signal that ends the program ends its menu too, and the terminal is as before.
+func TestMenuEnds(t *testing.T) {
+	s := terminaltest.Open(t)
+	before, err := term.GetState(int(s.TTY.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := menu(ctx, s.TTY, s.TTY)
+		done <- err
+	}()
+	s.Wait("6 Help")
+	end()
+	var exit *exitError
+	if err := <-done; !errors.As(err, &exit) || exit.code != exitInterrupted {
+		t.Errorf("it ends with %v", err)
+	}
+	if after, err := term.GetState(int(s.TTY.Fd())); err != nil || *after != *before {
+		t.Errorf("the terminal stays raw: %v", err)
+	}
+	s.Type("q\n") // for the read that is left behind
 }
