@@ -171,7 +171,7 @@ func (o machineOptions) openRows(dir string, far remote) (*rows.Disk, error) {
 	}
 	full := func(err error) {
 		if err != nil {
-			o.log.Warn("nothing new is kept on disk until it has room again", zap.Error(err))
+			o.log.Warn("nothing new is kept on disk for now", zap.Error(err))
 		} else {
 			o.log.Info("rows are kept on disk again")
 		}

@@ -119,8 +119,8 @@ func menu(ctx context.Context, in *os.File, out io.Writer) ([]string, error) {
 	}
 }
 
-// chooseItem is m.Choose until ctx ends. What still waits for a key then is left behind: the program is
-// about to end.
+// chooseItem is m.Choose until ctx ends. What still waits for a key then is left behind: the
+// program is about to end.
 func chooseItem(ctx context.Context, m *terminal.Menu, title string, items []terminal.Item) (int, error) {
 	var at int
 	var err error

@@ -16,11 +16,16 @@ import (
 )
 
 // TestLockHeld: a folder whose lock another process does not give up is not waited for: it is told,
-// and rows are off; once the lock is free, all is as it was.
+// and what is there is found. Nothing is kept until the lock is free.
 func TestLockHeld(t *testing.T) {
 	//proves:D10 rows on disk that another process holds
 	dir := filepath.Join(t.TempDir(), "rows")
-	d := open(t, Options{Dir: dir, Size: 1 << 20})
+	now := time.Now()
+	var told []error
+	d := open(t, Options{Dir: dir, Size: 1 << 20, Now: func() time.Time { return now }, Off: func(err error) { t.Error(err) },
+		Full: func(err error) { told = append(told, err) }})
+	s, before, ids := d.Space(owner("a")), text(1, prefix.Shared), text(2, prefix.Shared)
+	keep(t, s, before)
 	f, err := os.Open(filepath.Join(dir, ".lock"))
 	if err != nil {
 		t.Fatal(err)
@@ -32,15 +37,23 @@ func TestLockHeld(t *testing.T) {
 	if _, err := Open(Options{Dir: dir, Size: 1 << 20}); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("opened under another's lock: %v", err)
 	}
-	s, ids := d.Space(owner("a")), text(1, prefix.Shared)
-	if err := s.Save(s.Keys(ids)[0], content(ids, 0)); !errors.Is(err, ErrHeld) || !d.Stats().Off {
-		t.Errorf("kept under another's lock: %v, %+v", err, d.Stats())
+	if err := s.Save(s.Keys(ids)[0], content(ids, 0)); !errors.Is(err, ErrHeld) || !d.Stats().Full || len(told) != 1 {
+		t.Errorf("kept under another's lock: %v, %+v, told %v", err, d.Stats(), told)
+	}
+	if found(t, s, before) != 1 {
+		t.Error("what was kept before is not found")
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_UN); err != nil {
 		t.Fatal(err)
 	}
-	d = open(t, Options{Dir: dir, Size: 1 << 20})
-	keep(t, d.Space(owner("a")), ids)
+	if err := s.Save(s.Keys(ids)[0], content(ids, 0)); !errors.Is(err, ErrFull) {
+		t.Errorf("tried again at once: %v", err)
+	}
+	now = now.Add(fullFor)
+	keep(t, s, ids)
+	if d.Stats().Full || len(told) != 2 || told[1] != nil {
+		t.Errorf("with the lock free: %+v, told %v", d.Stats(), told)
+	}
 }
 
 // TestLockTurns: who holds the lock and wants it again at once gets it after the one that waits.

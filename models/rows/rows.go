@@ -20,10 +20,11 @@
 // share a folder and its limit; reading takes no lock. Files are for their owner only.
 //
 // A Disk may be used from any goroutine. Whatever its disk cannot do switches it off: from then on
-// nothing is found and nothing is kept. A full disk does not: what is there is found, and once a
-// minute it is tried whether there is room for more. A file system between machines has two more
-// troubles that pass. Behind a stale handle a block is absent, and the folder is opened anew; eight
-// times without a success in between switch the disk off. While a call hangs, all is absent.
+// nothing is found and nothing is kept. A full disk does not, nor another process that holds the
+// lock for long: what is there is found, and once a minute it is tried to keep more. A file system
+// between machines has two more troubles that pass. Behind a stale handle a block is absent, and
+// the folder is opened anew; eight times without a success in between switch the disk off. While a
+// call hangs, all is absent.
 package rows
 
 import (
@@ -59,8 +60,8 @@ const (
 // ErrOff is what a disk that was switched off gives.
 var ErrOff = errors.New("rows: the disk was switched off")
 
-// ErrFull is what keeping rows gives while the disk is full.
-var ErrFull = errors.New("rows: the disk is full: nothing is kept until there is room again")
+// ErrFull is what keeping rows gives while the disk is full or another process holds its lock.
+var ErrFull = errors.New("rows: nothing is kept for now")
 
 // Options of a [Disk].
 type Options struct {
@@ -68,7 +69,7 @@ type Options struct {
 	Size  int64            // bytes that all files of the folder may take; what was used longest ago goes first
 	Block int              // tokens whose rows a file holds; 0: prefix.Shared. Files of another number are never found
 	Off   func(err error)  // told once, when the disk is switched off, and why; it may be nil
-	Full  func(err error)  // told when the disk is full, so that nothing new is kept, and with nil when something is again; it may be nil
+	Full  func(err error)  // told when the disk is full or locked: nothing new is kept; with nil when something is; it may be nil
 	Now   func() time.Time // nil: the system's clock
 	// Slow is told when a call to the file system hangs, so that the disk counts as absent; with
 	// nil when none does any more; and by Close of those that are left behind. It may be nil.
@@ -117,7 +118,7 @@ type Stats struct {
 	Read, Written int64 // bytes
 	Fetched, Sent int64 // bytes, from the remote and to it
 	Off           bool
-	Full          bool // nothing new is kept until the disk has room again
+	Full          bool // nothing new is kept until the disk has room again, or another process lets go of its lock
 }
 
 // Open opens or makes the folder, and removes what a killed server left unfinished. Errors: the
@@ -472,7 +473,7 @@ func (d *Disk) keep(name, model string, depth int, parts ...[]byte) error {
 			d.o.Full(nil)
 		}
 	//rule:D11 TestFullDiskPasses false
-	case errors.Is(err, errFull) && !d.closed.Load():
+	case (errors.Is(err, errFull) || errors.Is(err, ErrHeld)) && !d.closed.Load():
 		d.again.Store(d.o.Now().Add(fullFor).UnixNano())
 		if !d.full.Swap(true) && d.o.Full != nil {
 			d.o.Full(fmt.Errorf("rows: keeping rows in %s: %w", d.o.Dir, err))
