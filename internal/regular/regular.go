@@ -127,6 +127,22 @@ func All(f fs.File, name string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
+// Private is nil for a file of secrets that only its owner can read. A file of root's may be its
+// group's to read as well, for a process of another user: so Kubernetes and systemd hand a secret
+// over.
+func Private(path string, st fs.FileInfo) error { return private(path, st, os.Geteuid()) }
+
+func private(path string, st fs.FileInfo, user int) error {
+	others := fs.FileMode(0o077)
+	if own, ok := st.Sys().(*syscall.Stat_t); ok && own.Uid == 0 && user != 0 {
+		others = 0o037
+	}
+	if m := st.Mode().Perm(); m&others != 0 {
+		return fmt.Errorf("others can read %s (mode %#o): chmod 600 it", path, m)
+	}
+	return nil
+}
+
 // Replace makes the file at path hold b. The file is there whole or not at all: b is written beside
 // it, synced, and renamed. also may do more with the new file before that. Errors: the file
 // system's, and also's; the former file stays then.

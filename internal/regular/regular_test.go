@@ -117,3 +117,31 @@ func TestRead(t *testing.T) {
 		}
 	}
 }
+
+type info struct {
+	fs.FileInfo
+	mode fs.FileMode
+	uid  uint32
+}
+
+func (i info) Mode() fs.FileMode { return i.mode }
+func (i info) Sys() any          { return &syscall.Stat_t{Uid: i.uid} }
+
+// A file of secrets is its owner's alone. What root gives a group is that group's too, for a
+// process that is not root.
+func TestPrivate(t *testing.T) {
+	for _, c := range []struct {
+		mode fs.FileMode
+		uid  uint32
+		user int
+		ok   bool
+	}{
+		{0o600, 1000, 1000, true}, {0o400, 1000, 1000, true}, {0o640, 1000, 1000, false}, {0o604, 1000, 1000, false},
+		{0o600, 0, 0, true}, {0o640, 0, 0, false},
+		{0o440, 0, 1000, true}, {0o640, 0, 1000, true}, {0o660, 0, 1000, false}, {0o444, 0, 1000, false},
+	} {
+		if err := private("x", info{mode: c.mode, uid: c.uid}, c.user); (err == nil) != c.ok {
+			t.Errorf("%#o of user %d for user %d: %v", c.mode, c.uid, c.user, err)
+		}
+	}
+}

@@ -200,8 +200,8 @@ func private(path string) ([]byte, error) {
 		return nil, err
 	}
 	//rule:T18 ./server TestKeys false
-	if m := st.Mode().Perm(); m&0o077 != 0 {
-		return nil, fmt.Errorf("others can read %s (mode %#o): chmod 600 it", path, m)
+	if err := regular.Private(path, st); err != nil {
+		return nil, err
 	}
 	return os.ReadFile(path)
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // Bounds of a file of servers.
@@ -83,8 +85,8 @@ func read(path string, getenv func(string) (string, bool)) ([]*spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mcp: %s: %w", path, err)
 	}
-	if m := st.Mode().Perm(); m&0o077 != 0 && secrets(all) {
-		return nil, fmt.Errorf("mcp: others can read %s (mode %#o), and it has env or headers, which hold secrets: chmod 600 it", path, m)
+	if err := regular.Private(path, st); err != nil && secrets(all) {
+		return nil, fmt.Errorf("mcp: env and headers hold secrets, and %w", err)
 	}
 	return all, nil
 }

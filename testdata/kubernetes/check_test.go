@@ -7,6 +7,7 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -119,7 +120,7 @@ func TestServer(t *testing.T) {
 		}
 		env := map[string]string{}
 		for _, e := range c.Env {
-			if env[e.Name] = e.Value; e.ValueFrom != nil {
+			if env[e.Name] = e.Value; e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
 				env[e.Name] = e.ValueFrom.FieldRef.FieldPath
 			}
 		}
@@ -240,10 +241,72 @@ func TestPicker(t *testing.T) {
 	}
 }
 
+// TestRows: with the component for rows every overlay has the folder's limit, the secret as a file that
+// the pod's group reads, and the store's place and keys; what an overlay had of its own stays.
+func TestRows(t *testing.T) {
+	for _, overlay := range []string{"one-board", "k3s", "llm-d"} {
+		fsys := filesys.MakeFsInMemory()
+		for _, dir := range []string{"base", "components/monitoring", "components/rows", "overlays/" + overlay} {
+			copyDir(t, fsys, dir)
+		}
+		if err := fsys.WriteFile("with/kustomization.yaml", []byte("resources: [../overlays/"+overlay+"]\ncomponents: [../components/rows]\n")); err != nil {
+			t.Fatal(err)
+		}
+		all := buildIn(t, fsys, "with")
+		pod := all["DaemonSet/axle"].(*apps.DaemonSet).Spec.Template.Spec
+		c := pod.Containers[0]
+		env := map[string]core.EnvVar{}
+		for _, e := range c.Env {
+			env[e.Name] = e
+		}
+		if env["AXLE_CACHE_DISK"].Value != "20GB" || env["AXLE_ROWS_SECRET"].Value != "/etc/axle/rows/secret" || env["AXLE_MODELS"].Value == "" ||
+			env["AWS_SHARED_CREDENTIALS_FILE"].Value != "/etc/axle/rows/credentials" ||
+			(env["AXLE_KV_EVENTS"].Value != "") != (overlay == "llm-d") {
+			t.Errorf("%s: %+v", overlay, c.Env)
+		}
+		if e := env["AXLE_ROWS_OBJECTS"].ValueFrom; e == nil || e.SecretKeyRef.Name != "axle-rows" || e.SecretKeyRef.Key != "place" {
+			t.Errorf("%s: the place is %+v", overlay, e)
+		}
+		m := c.VolumeMounts[slices.IndexFunc(c.VolumeMounts, func(m core.VolumeMount) bool { return m.Name == "rows" })]
+		v := pod.Volumes[slices.IndexFunc(pod.Volumes, func(v core.Volume) bool { return v.Name == "rows" })].Secret
+		if m.MountPath != "/etc/axle/rows" || !m.ReadOnly || v.SecretName != "axle-rows" || *v.DefaultMode != 0o400 || len(v.Items) != 2 ||
+			*pod.SecurityContext.FSGroup != 11434 || !slices.Equal(pod.SecurityContext.SupplementalGroups, []int64{11434}) {
+			t.Errorf("%s: %+v, %+v", overlay, m, v)
+		}
+		if len(c.VolumeMounts) != 4 || len(pod.Volumes) != 4 {
+			t.Errorf("%s: %d mounts and %d volumes", overlay, len(c.VolumeMounts), len(pod.Volumes))
+		}
+	}
+}
+
+// copyDir copies a folder of the manifests.
+func copyDir(t *testing.T, to filesys.FileSystem, dir string) {
+	t.Helper()
+	const from = "../../packaging/kubernetes/"
+	files, err := os.ReadDir(from + dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(from + dir + "/" + f.Name())
+		if err == nil {
+			err = to.WriteFile(dir+"/"+f.Name(), b)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // build builds an overlay and decodes its objects.
 func build(t *testing.T, overlay string) map[string]any {
 	t.Helper()
-	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../packaging/kubernetes/overlays/"+overlay)
+	return buildIn(t, filesys.MakeFsOnDisk(), "../../packaging/kubernetes/overlays/"+overlay)
+}
+
+func buildIn(t *testing.T, fsys filesys.FileSystem, overlay string) map[string]any {
+	t.Helper()
+	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(fsys, overlay)
 	if err != nil {
 		t.Fatal(err)
 	}
