@@ -21,7 +21,7 @@ run: build ## start the server on the best device it finds, with the built-in mo
 	bin/axle serve --hello
 
 test: ## every test that a fresh machine can run
-	$(GO) test -tags '$(TAGS)' -timeout 30m $(if $(SWEPT),-skip '^($(SWEPT))$$') ./...
+	$(GO) test -tags '$(TAGS)' -timeout 30m $(if $(SWEPT),-vet=off -ldflags='-s -w' -parallel 4 -skip '^($(SWEPT))$$') ./...
 
 quick: ## formatting, vet, and the fast tests of every package: a minute after a small change
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }
@@ -33,7 +33,7 @@ lint: ## formatting, vet, shell syntax
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }
 	$(GO) vet -tags '$(TAGS)' ./...
 	$(GO) vet -tags '$(TAGS) scripted' ./cmd/axle ./server/...
-	@for arch in arm64 riscv64; do GOARCH=$$arch CGO_ENABLED=0 $(GO) vet -tags '$(TAGS)' ./axcl/soft/... && GOARCH=$$arch CGO_ENABLED=0 $(GO) build ./axcl/soft/kernel || exit 1; done
+	@for arch in arm64 riscv64; do GOFLAGS= GOARCH=$$arch CGO_ENABLED=0 $(GO) vet -tags '$(TAGS)' ./axcl/soft/... && GOFLAGS= GOARCH=$$arch CGO_ENABLED=0 $(GO) build ./axcl/soft/kernel || exit 1; done
 	@for f in $$(git ls-files '*.sh') .ci/run; do bash -n $$f || exit 1; done
 	@if command -v staticcheck >/dev/null; then staticcheck -checks inherit,-SA1019 -tags '$(TAGS)' ./...; else echo "lint: staticcheck SKIPPED, it is not installed"; fi
 
@@ -45,17 +45,21 @@ help: ## list the targets
 # CI runs three lanes at a time, each one package at a time (testdata/lanes.sh). What fails soonest comes first, then the longest.
 LANES := lint build race test fuzz asan clients-ci ui-quick nocgo sweep
 ci: export FUZZTIME := $(if $(filter file,$(origin FUZZTIME)),2s,$(FUZZTIME))
-# CI's lane test leaves these to the lanes sweep and asan, which run them too.
+# CI's lane test leaves these to the lanes sweep and asan, which run them too, and vet to the lane lint. Tests that
+# may run at the same time wait more than they compute.
 ci: export SWEPT := TestSweep|TestSweepTwo|TestSweepStates|TestSweepShared
+# Races are looked for in the short forms; ci-long has the long ones.
+ci: export SHORT := -short
 ci: ## every lane that CI runs, three at a time; their output is in build/ci
 	@MAKE='$(MAKE)' bash testdata/lanes.sh $(LANES)
 
-#proves:T7 for minutes
+#proves:T7 for minutes, and a thousand hostile documents
 #proves:G25 10,000 requests, 25 loads
 ci-long: ## what does not fit into ci: a day of requests, all loads compared with a fresh card, minutes of hostile clients, all goldens
-	AXLE_TEST_DAY=10000 AXLE_TEST_FRESH=1 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestDay$$|TestAsFresh$$' -v ./engine
+	AXLE_TEST_DAY=10000 AXLE_TEST_FRESH=1 AXLE_TEST_RATES=1 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestDay$$|TestAsFresh$$|TestHeadRates$$' -v ./engine
 	AXLE_TEST_MIX=100 AXLE_TEST_GOLDENS=1 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestMemoryOfMix$$|TestGoldens$$' -v ./cmd/axle
-	$(MAKE) kubernetes objects
+	$(MAKE) kubernetes objects race
+	AXLE_TEST_FILES=1000 $(GO) test -tags '$(TAGS)' -count=1 -timeout 20m -run 'TestHostileFiles$$' -v ./documents/extract
 	AXLE_TEST_HEARD=300 $(GO) test -tags '$(TAGS)' -count=1 -timeout 20m -run 'TestFresh$$' -v ./models/hearing
 
 objects: ## rows in a real object store, versitygw: a module of its own, which needs the network once
@@ -70,7 +74,7 @@ kubernetes: ## the manifests of packaging/kubernetes, with Kubernetes' own types
 # Arithmetic that writes into its caller's buffers alone, and the references of tests, are not instrumented: they would take most of the lane's time.
 # None of them may use a generic type with atomics, such as sync.Map: the linker may take their copy of it for all (TestUninstrumented).
 # The software card starts goroutines that share such buffers, so its own tests run once more with everything instrumented.
-RACE := $(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m
+RACE := $(GO) test -race -vet=off -ldflags='-s -w' -tags '$(TAGS) invariants' -timeout 20m $(SHORT)
 ARITHMETIC := axcl/soft/graph axcl/soft/kernel audio/features models/modelstest
 #proves:D16 each pass comes from the card's own thread (tag invariants)
 race: ## the tests of packages with goroutines, under the race detector

@@ -25,6 +25,7 @@ func TestPeers(t *testing.T) {
 	//proves:G28 processes
 	lane.Slow(t)
 	lane.NoRace(t)
+	t.Parallel() // it waits for the cards' passes, mostly
 	secret, other := filepath.Join(t.TempDir(), "secret"), filepath.Join(t.TempDir(), "other")
 	for name, digit := range map[string]string{secret: "3f", other: "a7"} {
 		if err := os.WriteFile(name, []byte(strings.Repeat(digit+"b1", 16)+"\n"), 0o600); err != nil {
