@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 func TestDOCX(t *testing.T) {
@@ -55,6 +57,7 @@ func TestDOCXMain(t *testing.T) {
 }
 
 func TestDOCXRefused(t *testing.T) {
+	lane.NoRace(t)
 	plain := wordFile(t, para("", "text"))
 	locked := bytes.Clone(plain)
 	for i := range locked { // the flag of encryption, in each entry of the list
@@ -107,6 +110,7 @@ func TestDOCXRefused(t *testing.T) {
 
 // TestDOCXLies: what an archive claims of a part's size is not believed.
 func TestDOCXLies(t *testing.T) {
+	lane.NoRace(t)
 	data := wordFile(t, strings.Repeat(para("", ""), 1<<20))
 	for i := range data {
 		if bytes.HasPrefix(data[i:], []byte("PK\x01\x02")) {

@@ -31,7 +31,7 @@ func TestHostileFiles(t *testing.T) {
 	if k, err := strconv.Atoi(os.Getenv("AXLE_TEST_FILES")); err == nil {
 		n = k
 	} else if lane.Race {
-		n = 100
+		n = 20
 	}
 	most := fuzzguard.Peak(func() {
 		for i := range n {
