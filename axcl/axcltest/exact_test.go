@@ -6,12 +6,14 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/soft"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestExactFigures: in each check that plays scripts, over every form of model, the software card's
 // rows are about as far from exact ones as bf16 arithmetic is. A card that is less precise passes,
 // and is well further off.
 func TestExactFigures(t *testing.T) {
+	lane.NoRace(t)
 	check := func(t *testing.T, c Check) Figures {
 		m := &measured{T: t}
 		c.Run(m)

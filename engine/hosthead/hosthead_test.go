@@ -16,6 +16,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestAccepted: a head that is the embedding table's is accepted however it was rounded, and then
@@ -39,6 +40,9 @@ func TestAccepted(t *testing.T) {
 		"few tokens":        {hidden: 128, out: 300, kind: int8Row},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if h.out > 1000 {
+				lane.NoRace(t)
+			}
 			t.Parallel()
 			m := newTied(1, h)
 			head, err := made(t, m)
@@ -91,6 +95,7 @@ func TestAccepted(t *testing.T) {
 // TestRefused: what is not the table's head is refused, with the reason.
 func TestRefused(t *testing.T) {
 	//proves:G27
+	lane.NoRace(t)
 	for name, h := range map[string]how{
 		"untied":                   {hidden: 64, out: 2000, untied: 1},
 		"mostly tied":              {hidden: 64, out: 2000, untied: 0.01, kind: int8Row},
