@@ -81,10 +81,13 @@ async function put(table, list) {
   if (kept && volatile.get() && tables.every((n) => !held[n].size)) volatile.set('');
 }
 
-// drop deletes, and tries what is held again: there may be room for it now.
 async function drop(table, ids) {
   for (const id of ids) held[table].delete(id);
   await work(table, 'readwrite', (s) => { for (const id of ids) s.delete(id); });
+  await again();
+}
+// again tries what is held, after something was deleted: there may be room for it now.
+async function again() {
   if (volatile.get() === 'full') for (const n of tables) for (const o of [...held[n].values()]) await put(n, [o]);
 }
 
@@ -158,6 +161,7 @@ export async function update(id, f, loud = true) {
   }
   for (const [n, ids] of w.drop) for (const one of ids) held[n].delete(one);
   for (const [n, list] of w.put) for (const one of list) db ? held[n].delete(one.id) : held[n].set(one.id, structuredClone(one));
+  if (w.drop.some(([, ids]) => ids.length)) await again();
   if (!loud || !(w.put[0][1].length + w.put[1][1].length + w.drop[1][1].length)) return;
   if (w.put[0][1].length) tell({ table: 'chats', chat: id, id, far: true, shared: true });
   tell({ table: 'turns', chat: id, far: true, shared: true });
@@ -182,7 +186,7 @@ export async function dropChats() {
     await work(n, 'readwrite', (s) => { s.clear(); });
   }
   await put('marks', shared.map((m) => ({ id: m.id, chat: m.id, dropped: true })));
-  await drop('chats', []);
+  await again();
   tell({ table: 'chats', every: true, gone: true });
 }
 
@@ -203,7 +207,6 @@ export const stopTurn = (chat, id) => tell({ table: 'turns', chat, id, stop: tru
 export async function dropTurns(chat, ids) {
   tell({ table: 'turns', chat, ids, gone: true });
   await update(chat, ({ marks }) => ({ gone: ids, marks: marks.filter((m) => ids.includes(m.id) && !m.gone).map((m) => ({ ...m, dropped: true })) }), false);
-  await drop('turns', []);
   tell({ table: 'turns', chat, ids, gone: true });
 }
 
