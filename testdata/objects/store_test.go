@@ -154,12 +154,12 @@ func versity(t *testing.T) (at string, stop func()) {
 	}
 	at = ln.Addr().String()
 	_ = ln.Close()
-	data := filepath.Join(dir, "data")
-	if err := os.Mkdir(data, 0o700); err != nil {
+	data, meta := filepath.Join(dir, "data"), filepath.Join(dir, "meta")
+	if err := errors.Join(os.Mkdir(data, 0o700), os.Mkdir(meta, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	cmd := exec.Command(program, "--port", at, "--quiet", "posix", "--nometa", "--sidecar", dir, data)
+	cmd := exec.Command(program, "--port", at, "--quiet", "posix", "--sidecar", meta, data)
 	cmd.Env = append(os.Environ(), fmt.Sprint("ROOT_ACCESS_KEY=", id), fmt.Sprint("ROOT_SECRET_KEY=", key))
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
