@@ -16,6 +16,8 @@ const quiet = { 'browser.shell.checkDefaultBrowser': false, 'browser.startup.hom
   'toolkit.telemetry.enabled': false, 'browser.safebrowsing.malware.enabled': false, 'network.captive-portal-service.enabled': false, 'network.connectivity-service.enabled': false,
   'services.settings.server': 'data:,', 'extensions.getAddons.cache.enabled': false, 'intl.accept_languages': 'en-US' };
 
+const patience = 120_000; // milliseconds for an answer of Firefox's
+
 export async function launchFirefox() {
   const profile = mkdtempSync(join(tmpdir(), 'axle-ui-'));
   writeFileSync(join(profile, 'user.js'), Object.entries(quiet).map(([k, v]) => `user_pref(${JSON.stringify(k)}, ${JSON.stringify(v)});\n`).join(''));
@@ -28,6 +30,7 @@ export async function launchFirefox() {
       if (m) ok(m[1]);
     });
     process_.on('exit', () => no(new Error('Firefox ended: ' + err)));
+    setTimeout(() => no(new Error('Firefox does not begin: ' + err)), patience).unref();
   });
   const ws = new WebSocket(endpoint + '/session');
   await new Promise((ok, no) => { ws.addEventListener('open', ok); ws.addEventListener('error', () => no(new Error('Firefox does not answer'))); });
@@ -42,7 +45,8 @@ export async function launchFirefox() {
     } else pages.get(m.params?.context ?? m.params?.source?.context)?.event(m.method, m.params);
   });
   const send = (method, params = {}) => new Promise((ok, no) => {
-    waiting.set(++id, { ok, no, method });
+    const bell = setTimeout(() => no(new Error(`Firefox does not answer ${method}`)), patience);
+    waiting.set(++id, { ok: (v) => { clearTimeout(bell); ok(v); }, no: (e) => { clearTimeout(bell); no(e); }, method });
     ws.send(JSON.stringify({ id, method, params }));
   });
   await send('session.new', { capabilities: {} });
