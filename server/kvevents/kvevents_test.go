@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestEvents: events have vLLM's form, to the field. They are read with another implementation of
 // ZeroMQ and another of msgpack.
 func TestEvents(t *testing.T) {
-	p := start(t)
+	p := startWith(t, Options{Node: "board-1", byHand: true})
 	s := subscribe(t, p)
 	f := p.Open("mine:latest")
 	chain := prefix.New([]byte("s"), 3, nil)
@@ -302,7 +302,9 @@ func (s *state) apply(t *testing.T, m received) {
 	}
 }
 
-func start(t *testing.T) *Publisher {
+func start(t *testing.T) *Publisher { t.Helper(); return startWith(t, Options{Node: "board-1"}) }
+
+func startWith(t *testing.T, o Options) *Publisher {
 	t.Helper()
 	var lns [2]net.Listener
 	for i := range lns {
@@ -311,7 +313,7 @@ func start(t *testing.T) *Publisher {
 			t.Fatal(err)
 		}
 	}
-	p := New(lns[0], lns[1], Options{Node: "board-1"})
+	p := New(lns[0], lns[1], o)
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Error(err)

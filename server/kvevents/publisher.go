@@ -45,6 +45,8 @@ type Options struct {
 	Node    string         // in the topics
 	Allowed []netip.Prefix // which addresses may connect, apart from this machine's own loopback
 	Log     *zap.Logger    // nil: none
+
+	byHand bool // a test's: flush alone publishes
 }
 
 // Publisher publishes the blocks of all models of a server.
@@ -255,6 +257,9 @@ func short(n prefix.Name) uint64 { return binary.BigEndian.Uint64(n[:8]) }
 
 // publishing publishes what changes.
 func (p *Publisher) publishing() {
+	if p.o.byHand {
+		return
+	}
 	for {
 		select {
 		case <-p.end:
