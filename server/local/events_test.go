@@ -153,7 +153,8 @@ func eventsOfRequests(t *testing.T, size int64, requests int) {
 		t.Fatal(err)
 	}
 	s.eventually(t, "the files on disk, and nothing else", func() bool { return maps.Equal(s.blocks(), files) })
-	if most := told.most; len(files) == 0 || most["card"] < 2 || most["memory"] == 0 || most["disk"] == 0 {
+	// Whether rows stop in memory on their way to disk is a matter of time.
+	if most := told.most; len(files) == 0 || most["card"] == 0 || most["disk"] == 0 {
 		t.Errorf("%d files, at most %v blocks: the test saw little", len(files), most)
 	}
 }
