@@ -1,6 +1,7 @@
 // Package regular opens files that others put into a package, a store or a checkpoint, and replaces
 // files whole. It opens regular files only, and never waits; what is read whole has a limit. A
-// named pipe would wait for a writer, and reading a device may have effects or never end.
+// named pipe would wait for a writer, and reading a device may have effects or never end. Private
+// says whether others can read a file of secrets.
 //
 // Functions are safe for concurrent use. The caller that opens a file closes it.
 package regular

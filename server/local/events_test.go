@@ -153,8 +153,9 @@ func eventsOfRequests(t *testing.T, size int64, requests int) {
 		t.Fatal(err)
 	}
 	s.eventually(t, "the files on disk, and nothing else", func() bool { return maps.Equal(s.blocks(), files) })
-	// Whether rows stop in memory on their way to disk is a matter of time.
-	if most := told.most; len(files) == 0 || most["card"] == 0 || most["disk"] == 0 {
+	// In a few requests, whether rows stop in memory on their way to disk is a matter of time.
+	few := requests < 100
+	if most := told.most; len(files) == 0 || most["card"] == 0 || most["disk"] == 0 || !few && (most["card"] < 5 || most["memory"] == 0) {
 		t.Errorf("%d files, at most %v blocks: the test saw little", len(files), most)
 	}
 }
