@@ -14,6 +14,7 @@
 package card
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -233,7 +234,7 @@ func (c *Card) Do(ctx context.Context, f func(axcl.Device) error) error {
 	ranked.None()
 	k := newCall(f)
 	c.mu.Lock()
-	if err := c.err; err != nil {
+	if err := cmp.Or(c.err, ctx.Err()); err != nil {
 		c.mu.Unlock()
 		return err
 	}

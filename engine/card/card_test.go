@@ -350,6 +350,15 @@ func TestCallsInLine(t *testing.T) {
 		if err := errors.Join(<-results, <-results); err != nil || !slices.Equal(order, []int{0, 2}) {
 			t.Errorf("%v, %v", order, err)
 		}
+		nothing := func(axcl.Device) error { return nil }
+		// The card is idle, and may have done them before their callers look.
+		for range 3000 {
+			for _, err := range []error{l.Do(ctx, Turn, 0, nothing), b.Do(ctx, nothing)} {
+				if !errors.Is(err, context.Canceled) {
+					t.Fatalf("a caller that has left: %v", err)
+				}
+			}
+		}
 		if err := l.Do(context.Background(), Turn, 0, func(axcl.Device) error { return axcl.ErrLost }); !errors.Is(err, axcl.ErrLost) ||
 			!errors.Is(b.Err(), axcl.ErrLost) {
 			t.Errorf("%v; the card says %v", err, b.Err())

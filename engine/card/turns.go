@@ -1,6 +1,7 @@
 package card
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -211,7 +212,7 @@ func (l *Line) Do(ctx context.Context, k Kind, expect time.Duration, f func(axcl
 	if l.closed && err == nil {
 		err = ErrClosed
 	}
-	if err != nil {
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		l.c.mu.Unlock()
 		return err
 	}

@@ -108,7 +108,9 @@ func (l *Line) wait(ctx context.Context, key string, t *ticket) error {
 	l.mu.Unlock()
 	select {
 	case <-t.ready:
-		return nil
+		if ctx.Err() == nil { // else both are ready, and who has left gets no turn
+			return nil
+		}
 	case <-ctx.Done():
 	}
 	l.mu.Lock()

@@ -98,6 +98,21 @@ func TestSmallFirst(t *testing.T) {
 	})
 }
 
+// TestLeft: who has left already gets no turn, though there is one.
+func TestLeft(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l := New(1, 10)
+	for range 100 {
+		if err := l.Take(ctx, "a", 10, 1); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if l.running != 0 || l.Left() != 10 || len(l.keys) != 0 {
+		t.Errorf("left: %+v", l)
+	}
+}
+
 // TestLeaves: a caller that leaves takes nothing with it, whether it had its turn already or not,
 // and room is never given away twice.
 func TestLeaves(t *testing.T) {
