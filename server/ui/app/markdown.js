@@ -33,6 +33,12 @@ const kept = {
 // clean makes nodes of HTML, of what is harmless in it.
 const clean = (text) => purify.sanitize(text, kept);
 
+// fill puts a formula into its place. Its markup is cleaned once and copied from then on: a block that grows asks for it with every word.
+function fill(place, made) {
+  made.nodes ??= clean(made.markup);
+  place.append(document.importNode(made.nodes, true));
+}
+
 // dress finishes nodes after they were cleaned: links that leave, code with its head, tables that scroll by themselves.
 function dress(frag) {
   for (const a of frag.querySelectorAll('a[href]')) Object.assign(a, { target: '_blank', rel: 'noopener noreferrer nofollow', title: a.href });
@@ -49,7 +55,9 @@ function dress(frag) {
   }
   const formulas = frag.querySelectorAll('.maths');
   for (const f of formulas) if (f.matches('.wide, .long')) f.tabIndex = 0; // it scrolls by itself where it has no room
-  if (formulas.length && !typesets) expect(formulas);
+  if (!formulas.length) return frag;
+  if (!typesets) expect(formulas);
+  else for (const f of formulas) if (!f.firstChild) fill(f, late.mathml(f.dataset.tex));
   return frag;
 }
 
@@ -78,7 +86,8 @@ const late = {
       took(800 + 30 * (made?.n ?? 0));
       if (!made) continue;
       f.classList.remove('source');
-      f.replaceChildren(clean(made.markup));
+      f.replaceChildren();
+      fill(f, made);
     }
   },
 };

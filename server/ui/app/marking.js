@@ -24,8 +24,8 @@ function spend(n) {
 // spent is how many steps the last text took.
 export const spent = () => steps + 30 * formulas;
 
-// Formulas: \( \), \[ \], $$ $$, and $ $ by rules that leave prices alone. typeset gives a formula's markup and how many elements it has; null: its
-// source is shown. It comes with app/formula.js, once a formula is there.
+// Formulas: \( \), \[ \], $$ $$, and $ $ by rules that leave prices alone. typeset says how many elements a formula becomes: its place is left empty
+// here. null: its source is shown. It comes with app/formula.js, once a formula is there.
 let typeset = () => null;
 export const typesetting = (f) => { typeset = f; };
 const mostInFormulas = 12000; // elements of one block's formulas; those beyond are shown as their source
@@ -35,7 +35,7 @@ const formula = (source) => {
   const made = formulas < mostInFormulas ? typeset(source) : null;
   formulas += made?.n ?? 0;
   const wide = source.startsWith('$$') || source.startsWith('\\[');
-  return `<span class="maths${wide ? ' wide' : source.length > 60 ? ' long' : ''}${made ? '' : ' source'}" data-tex="${escape(source)}">${made?.markup ?? escape(source)}</span>`;
+  return `<span class="maths${wide ? ' wide' : source.length > 60 ? ' long' : ''}${made ? '' : ' source'}" data-tex="${escape(source)}">${made ? '' : escape(source)}</span>`;
 };
 
 const signs = /(?<![A-Za-z\d$\\])\$|\\[([]/;
@@ -181,7 +181,7 @@ export function html(type, raw, links, grows = false) {
     const made = marked.parser(l.lex(raw));
     let n = 0;
     for (let at = made.indexOf('<'); at >= 0; at = made.indexOf('<', at + 1)) n++;
-    return n > 2 * (mostElements + formulas) ? null : made;
+    return n > 2 * mostElements ? null : made;
   } catch {
     return null; // it is no Markdown that anyone writes
   }
