@@ -47,7 +47,7 @@ LANES := lint build race test fuzz asan clients-ci ui-quick nocgo sweep
 ci: export FUZZTIME := $(if $(filter file,$(origin FUZZTIME)),2s,$(FUZZTIME))
 # CI's lane test leaves these to the lanes sweep and asan, which run them too, and vet to the lane lint. Tests that
 # may run at the same time wait more than they compute.
-ci: export SWEPT := TestSweep|TestSweepTwo|TestSweepStates|TestSweepShared
+ci: export SWEPT := TestSweep|TestSweepTwo|TestSweepStates|TestSweepShared|TestConformance|TestGraphReaders|TestHostShare|TestOnBoard
 # Races are looked for in the short forms; ci-long has the long ones.
 ci: export SHORT := -short
 ci: ## every lane that CI runs, three at a time; their output is in build/ci
