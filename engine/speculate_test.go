@@ -17,6 +17,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/engine/cache"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -179,6 +180,7 @@ func TestSampledTheSame(t *testing.T) {
 // TestSampledDistribution: over many seeds the third token is distributed the same with guesses and
 // without (chi-square of two samples).
 func TestSampledDistribution(t *testing.T) {
+	lane.NoRace(t)
 	const n = 1500
 	counts := [2][fakeVocab]float64{}
 	var drafted uint64

@@ -16,6 +16,7 @@ import (
 	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/engine/card"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestFairCard: a text model, a net in a loop, an urgent net at 5 Hz and the load of a model of 4
@@ -25,6 +26,7 @@ import (
 // under way alone.
 func TestFairCard(t *testing.T) {
 	//proves:G26 a text model, a net in a loop, one at 5 Hz and the load of 4B's files on the simulated card's clock
+	lane.NoRace(t)
 	open, sim := onSim(t, "clock=virtual\nprofile=pi5")
 	c, err := OpenCard(open, CardOptions{Clock: clockOf(sim), Check: -1, CheckWork: -1})
 	if err != nil {
